@@ -240,8 +240,11 @@ class Epilogue:
                         value, error = value + vector, error + roundoff * np.abs(vector)
                     case Map(f):
                         value = wrapped(value) if integers else value
-                        value, error = f.meaning(value), f.slope * error
-                        error = error + f.relative * roundoff * np.abs(value) + f.absolute
+                        # 0 times infinity is no bound: a function may be exact, or of any slope
+                        error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
+                        value = f.meaning(value)
+                        if f.relative:
+                            error = error + f.relative * roundoff * np.abs(value)
                 error = error + roundoff * np.abs(value)
             return (wrapped(value) if integers else value), error
 

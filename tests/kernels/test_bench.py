@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,41 +16,25 @@ from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
-from layoutalg.kernels import FAMILIES
+from layoutalg.kernels import FAMILIES, bench
 from layoutalg.kernels.baselines import GroupOperands
-from layoutalg.kernels.bench import (
-    LATER_HALF,
-    REDUCE,
-    BenchRow,
-    Method,
-    Timed,
-    benchmark,
-    benchmark_ways,
-    launch_count,
-    make,
-    mean_of,
-    timed_problems,
-    with_drawn_rows,
-)
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.family import set_count
 from layoutalg.kernels.gemm import group_begins
-from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.move.families import _permute_views
 from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise import families as rowwise_families
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.draws.sequences import problem_of
 
 
-def row(ours: float, notes: Any = None, **rates: float | None) -> BenchRow:
-    return BenchRow("f", "p", "w", "GB/s", {"ours": ours, **rates}, "copy", 40, notes or {})
+def row(ours: float, notes: Any = None, **rates: float | None) -> bench.BenchRow:
+    return bench.BenchRow("f", "p", "w", "GB/s", {"ours": ours, **rates}, "copy", 40, notes or {})
 
 
 def test_rows_compare() -> None:
     one = row(3000.0, copy=4000.0, torch=None, cupy=1500.0)
     assert (one.share, one.ratio("cupy"), one.ratio("torch"), one.ratio("cublas")) == (0.75, 2.0, None, None)
-    assert mean_of([4.0, 9.0]) == pytest.approx(6.0) and mean_of([None]) is None
+    assert bench.mean_of([4.0, 9.0]) == pytest.approx(6.0) and bench.mean_of([None]) is None
 
 
 def test_small_problems_rotate_past_the_cache() -> None:
@@ -63,42 +47,35 @@ def test_small_problems_rotate_past_the_cache() -> None:
     assert set_count(family.bench, p, p.moved_bytes, "sm_90") == 1
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, REDUCE])
+@pytest.mark.parametrize("name", [*FAMILIES, bench.REDUCE])
 def test_every_family_has_problems_that_are_timed(name: str) -> None:
-    asked = timed_problems(name)
+    asked = bench.timed_problems(name)
     assert len({timed.name for timed in asked}) == len(asked) > 1
-    if name != REDUCE:
+    if name != bench.REDUCE:
         family = FAMILIES[name]
         assert all(timed.family == name and family.bench.work(timed.problem) > 0 for timed in asked)
 
 
 def test_the_table_of_reductions_has_every_case_in_order() -> None:
-    asked = timed_problems(REDUCE)
+    asked = bench.timed_problems(bench.REDUCE)
     assert [timed.name for timed in asked[: len(CASES)]] == [str(case) for case in CASES]
-    assert {str(timed.problem.axes.dtype) for timed in timed_problems(REDUCE, ["bf16"])} == {"bf16"}
+    assert {str(timed.problem.axes.dtype) for timed in bench.timed_problems(bench.REDUCE, ["bf16"])} == {
+        "bf16"
+    }
     with pytest.raises(UnknownNameError, match="element type of reductions"):
-        timed_problems(REDUCE, ["u8"])
+        bench.timed_problems(bench.REDUCE, ["u8"])
     with pytest.raises(UnknownNameError, match=r"tiled_copy, .*, reduce"):
-        timed_problems("nothing")
-
-
-@pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
-def test_every_step_and_every_choice_can_be_built(name: str) -> None:
-    family = FAMILIES[name]
-    assert len(timed_problems(name)) == len(SIZES)
-    p = family.problem(family.bench.steps_size)
-    for config in (family.choose(p), *family.steps.values()):
-        assert family.build(p, config).threads % 32 == 0
+        bench.timed_problems("nothing")
 
 
 @pytest.mark.deep
 def test_kernels_are_made_by_several_processes_as_by_one() -> None:
     asked = [
-        (Timed(op, problem_of(op, (48, 64), axes, "bf16")), "sm_90a")
+        (bench.Timed(op, problem_of(op, (48, 64), axes, "bf16")), "sm_90a")
         for op, axes in (("mean", (0,)), ("softmax", (1,)), ("layer_norm", (0,)))
     ]
-    asked += [(Timed("permute", problem_of("permute", (40, 24), (1, 0), "f16")), "sm_90a")]
-    there, here = in_processes(make, asked), [make(one) for one in asked]
+    asked += [(bench.Timed("permute", problem_of("permute", (40, 24), (1, 0), "f16")), "sm_90a")]
+    there, here = in_processes(bench.make, asked), [bench.make(one) for one in asked]
     for one, other in zip(there, here, strict=True):
         assert (one.timed, one.way, one.notes) == (other.timed, other.way, other.notes)
         assert [x.source for x in one.compiled.prepared] == [x.source for x in other.compiled.prepared]
@@ -112,9 +89,9 @@ def test_kernels_are_made_by_several_processes_as_by_one() -> None:
 def test_without_a_gpu_the_bench_says_so() -> None:
     family = FAMILIES["transpose"]
     with pytest.raises(UnsupportedError, match="needs a GPU"):
-        list(benchmark([Timed("transpose", family.problem(64, 64))]))
+        list(bench.benchmark([bench.Timed("transpose", family.problem(64, 64))]))
     with pytest.raises(UnsupportedError, match="needs a GPU"):
-        benchmark_ways("gemm-simt", FAMILIES["gemm-simt"].problem(64), {})
+        bench.benchmark_ways("gemm-simt", FAMILIES["gemm-simt"].problem(64), {})
 
 
 # --- a stand-in for a GPU ------------------------------------------------------------------------------
@@ -130,7 +107,7 @@ class Simulated:
     registers: int = 40
 
     def ready(self, scalars: dict[str, int] | None = None) -> Simulated:
-        return Simulated(self.gpu, self.sequence, dict(scalars or {}))
+        return replace(self, scalars=dict(scalars or {}))
 
     def on_arrays(self, arrays: dict[str, Any]) -> Callable[[], None]:
         def launch() -> None:
@@ -141,8 +118,15 @@ class Simulated:
         return launch
 
 
+def numbers(x: Any, element: str) -> Any:
+    """What an array of any words carries."""
+    x = np.ascontiguousarray(x)
+    return numbers_of(x.view(f"u{x.itemsize}"), element)
+
+
 class Standin:
-    """A GPU's part of the bench: the simulator runs the kernels, every launch takes a millisecond."""
+    """A GPU's part of the bench: the simulator runs the kernels, every launch takes a millisecond, and NumPy
+    says what PyTorch would."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -156,86 +140,27 @@ class Standin:
         self.asked += 1
         return Reading(sm_mhz=2000 - self.asked, reasons=4 * (self.asked > 1))
 
-    def joules(self) -> float | None:
-        return self.used
+    def noted(
+        self, name: str, run: Callable[..., None] = lambda *_: None
+    ) -> Callable[..., Callable[[], None]]:
+        """A contender that does something to its operands, and is noted by its name."""
 
-    def normal(self, elems: int, seed: int, element: str) -> Any:
-        numbers = np.random.default_rng(seed).standard_normal(elems)
-        kinds = {"f32": "f4", "f16": "f2", "bf16": "u2"}
-        return bits_of(numbers, element).view(kinds[element])
+        def contender(*operands: Any) -> Callable[[], None]:
+            def launch() -> None:
+                self.ran.append(name)
+                run(*operands)
 
-    def noted(self, name: str) -> Callable[..., Callable[[], None]]:
-        return lambda *_: lambda: self.ran.append(name)
+            return launch
 
-    def assign(self, dst: Any, src: Any) -> Callable[[], None]:
-        def launch() -> None:
-            self.ran.append("cupy")
-            dst[...] = src
+        return contender
 
-        return launch
-
-    def difference(
-        self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any
-    ) -> tuple[float, float]:
-        """What `torch_difference` says, by NumPy."""
-        x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
-        p = problem_of(op, x.shape, axes, element)
-        wanted = normed(p, x) if op in OPS else reduced(p, x.ravel())
-        return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
-
-    def loss_difference(
-        self, x: Any, at: Any, axis: int, element: str, ignored: int, reduction: str, ours: Any, result: str
-    ) -> tuple[float, float]:
-        """What `torch_loss_difference` says, by NumPy."""
-        p = cross_entropy_problem(x.shape, axis, element, ignore_index=ignored, reduction=reduction)
-        x, ours = (
-            numbers_of(np.asarray(v).view(f"u{v.itemsize}"), of) for v, of in ((x, element), (ours, result))
-        )
-        wanted = np.asarray(joined_losses(p, x.ravel(), at.ravel()))
-        return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
-
-    def wrong_indices(self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
-        """What `torch_wrong_indices` says, by NumPy."""
-        x = numbers_of(np.asarray(x).view(f"u{x.itemsize}"), element)
-        return int((getattr(np, op)(x, axis=axes[0]).ravel() != ours.view("i8")).sum())
-
-    def matmul(self, d: Any, a: Any, b: Any, element: str) -> Callable[[], None]:
-        def launch() -> None:
-            self.ran.append("torch")
-            d[...] = a.astype("f8") @ b.astype("f8")
-
-        return launch
-
-    def apart(self, x: Any, y: Any, element: str) -> float:
-        """The largest difference of two results."""
-        x, y = (numbers_of(np.ascontiguousarray(v).view(f"u{v.itemsize}"), element) for v in (x, y))
-        return float(np.abs(x - y).max())
-
-    def group_matmuls(self, d: Any, given: GroupOperands) -> Callable[[], None]:
-        """A loop of products, by NumPy."""
-        strides = tuple(2 * step for step in given.strides)
-        b = np.lib.stride_tricks.as_strided(given.b, given.shape, strides)
-
-        def launch() -> None:
-            self.ran.append("loop")
-            for g, (begin, end) in enumerate(zip((0, *given.ends), given.ends, strict=False)):
-                rows, matrix = (numbers_of(np.ascontiguousarray(x), given.element)
-                                for x in (given.a[begin:end], b[g]))  # fmt: skip
-                d[begin:end] = bits_of(rows @ matrix, given.element).view(d.dtype).reshape(-1, d.shape[1])
-
-        return launch
-
-    def times(
-        self, contenders: list[list[Callable[[], Any]]], *, meanwhile: Callable[[int], object], **_: Any
-    ) -> list[float]:
+    def times(self, contenders: list[list[Callable[[], Any]]], *, meanwhile: Any, **_: Any) -> list[float]:
         for number, launches in enumerate(contenders):
             launches[0]()
             meanwhile(number)
         return [1.0 + n for n in range(len(contenders))]
 
-    def later(
-        self, contenders: list[list[Callable[[], Any]]], count: int, meanwhile: Callable[[int], object]
-    ) -> list[float]:
+    def later(self, contenders: list[list[Callable[[], Any]]], count: int, meanwhile: Any) -> list[float]:
         self.counts.append(count)
         self.sets.append(len(contenders[0]))
         return self.times(contenders, meanwhile=meanwhile)
@@ -245,16 +170,63 @@ class Standin:
         self.used += 2.0 * count
 
 
+def normal(elems: int, seed: int, element: str) -> Any:
+    words = bits_of(np.random.default_rng(seed).standard_normal(elems), element)
+    return words.view({"f32": "f4", "f16": "f2", "bf16": "u2"}[element])
+
+
+def apart(x: Any, y: Any, element: str) -> float:
+    return float(np.abs(numbers(x, element) - numbers(y, element)).max())
+
+
+def difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
+    p, values = problem_of(op, x.shape, axes, element), numbers(x, element)
+    wanted = normed(p, values) if op in OPS else reduced(p, values.ravel())
+    return float(np.abs(numbers(ours, element).reshape(wanted.shape) - wanted).max()), float(
+        np.abs(wanted).max()
+    )
+
+
+def loss_difference(
+    x: Any, at: Any, axis: int, element: str, ignored: int, reduction: str, ours: Any, result: str
+) -> tuple[float, float]:
+    p = cross_entropy_problem(x.shape, axis, element, ignore_index=ignored, reduction=reduction)
+    wanted = np.asarray(joined_losses(p, numbers(x, element).ravel(), at.ravel()))
+    return float(np.abs(numbers(ours, result).reshape(wanted.shape) - wanted).max()), float(
+        np.abs(wanted).max()
+    )
+
+
+def wrong_indices(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
+    return int((getattr(np, op)(numbers(x, element), axis=axes[0]).ravel() != ours.view("i8")).sum())
+
+
+def assign(dst: Any, src: Any) -> None:
+    dst[...] = src
+
+
+def multiply(d: Any, a: Any, b: Any, element: str) -> None:
+    d[...] = a.astype("f8") @ b.astype("f8")
+
+
+def multiply_groups(d: Any, given: GroupOperands) -> None:
+    b = np.lib.stride_tricks.as_strided(given.b, given.shape, tuple(2 * step for step in given.strides))
+    for g, (begin, end) in enumerate(zip((0, *given.ends), given.ends, strict=False)):
+        rows = numbers(given.a[begin:end], given.element) @ numbers(b[g], given.element)
+        d[begin:end] = bits_of(rows, given.element).view(d.dtype).reshape(-1, d.shape[1])
+
+
 @pytest.fixture
 def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     gpu = Standin()
-    status, random = GpuStatus(True, "a stand-in", "sm_90a"), np.random.default_rng(0)
+    status, draws = GpuStatus(True, "a stand-in", "sm_90a"), np.random.default_rng(0)
 
     def compiled(sequence: LaunchSequence, arch: str) -> Simulated:
         return Simulated(gpu, printed_sequence(sequence, arch))
 
+    torch, copy, cupy = gpu.noted("torch"), gpu.noted("copy"), gpu.noted("cupy", assign)
     made = {"require_gpu": lambda: status, "compile_sequence": compiled, "load_sequence": lambda one: one}
-    usual = {"random_normal": gpu.normal, "device_empty": np.zeros, "device_copy": gpu.noted("copy")}
+    usual = {"random_normal": normal, "device_empty": np.zeros, "device_copy": copy}
     rooms: dict[str, dict[str, Any]] = {
         "bench": made | {
             "in_processes": lambda function, items: list(map(function, items)), "repeat_for": gpu.repeated,
@@ -263,22 +235,20 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         },
         "family": {"find_arch": lambda arch: SimpleNamespace(board=None)},
         "move.families": {
-            "random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8), "array_assign": gpu.assign,
-            "device_copy": gpu.noted("copy"), "torch_assign": gpu.noted("torch"),
+            "random_bytes": lambda n, seed: draws.integers(0, 256, n, np.uint8), "array_assign": cupy,
+            "device_copy": copy, "torch_assign": torch,
         },
         "rowwise.families": made | usual | {
-            "torch_difference": gpu.difference, "torch_wrong_indices": gpu.wrong_indices,
-            "torch_reduction": gpu.noted("torch"),
+            "torch_difference": difference, "torch_wrong_indices": wrong_indices, "torch_reduction": torch,
         },
         "rowwise.entropy.family": usual | {
-            "to_device": np.asarray, "torch_cross_entropy": gpu.noted("torch"),
-            "torch_loss_difference": gpu.loss_difference,
+            "to_device": np.asarray, "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
         },
-        "elementwise.families": usual | {"torch_map": gpu.noted("torch"), "to_host": np.asarray},
+        "elementwise.families": usual | {"torch_map": torch, "to_host": np.asarray},
         "gemm.family": {
-            "random_normal": gpu.normal, "device_array": np.zeros, "torch_matmul": gpu.matmul,
-            "torch_group_matmuls": gpu.group_matmuls, "torch_grouped_mm": gpu.noted("grouped_mm"),
-            "largest_difference": gpu.apart,
+            "random_normal": normal, "device_array": np.zeros, "torch_matmul": gpu.noted("torch", multiply),
+            "torch_group_matmuls": gpu.noted("loop", multiply_groups),
+            "torch_grouped_mm": gpu.noted("grouped_mm"), "largest_difference": apart,
         },
     }  # fmt: skip
     for room, names in rooms.items():
@@ -288,55 +258,38 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     return gpu
 
 
-BESIDE: dict[str, tuple[str, Any]] = {
-    **{
-        f"{name} {dtype}": (name, problem_of(name, (24, 65), (0,), dtype)) for name in OPS for dtype in DTYPES
-    },
-    **{name: (name, FAMILIES[name].problem((24, 65), "bf16")) for name in ("gelu", "add")},
-    "cross_entropy": ("cross_entropy", FAMILIES["cross_entropy"].problem((12, 70), (1,), "bf16")),
-}
+SHAPE = (24, 65)
 LOSSES = ["reduce_cross_entropy_bf16_f32", "reduce_sum_f32_f32", "cross_entropy_mean_bf16"]
+TIMED: list[tuple[str, Any, list[str]]] = [
+    *((name, problem_of(name, SHAPE, (0,), dtype), [f"{name}_{dtype}"]) for name in OPS for dtype in DTYPES),
+    *((name, FAMILIES[name].problem(SHAPE, "bf16"), [f"{name}_bf16"]) for name in ("gelu", "add")),
+    ("cross_entropy", FAMILIES["cross_entropy"].problem((12, 70), (1,), "bf16"), LOSSES),
+    *((op, problem_of(op, SHAPE, axes, dtype), [f"reduce_{op}_{dtype}_{dtype}"])
+      for op, axes in (("sum", (1,)), ("max", (0,)), ("mean", (0, 1)), ("sum", (0,))) for dtype in DTYPES),
+    *(("permute", problem_of("permute", shape, axes, "f16"), [])
+      for shape in ((24, 40, 6), (7, 1, 33), (1, 1, 5)) for axes in ((2, 0, 1), (1, 0, 2), (0, 2, 1))),
+    *((name, FAMILIES[name].problem(40, 24, "f16", lds=32, ldd=56), []) for name in ("tiled_copy",
+    "transpose")),
+]  # fmt: skip
+"""A problem, and its kernels where one name is known."""
 
 
-@pytest.mark.parametrize("case", BESIDE)
-def test_norms_maps_and_losses_are_compared_and_timed_beside_a_copy(standin: Standin, case: str) -> None:
-    name, p = BESIDE[case]
-    (found,) = benchmark([Timed(name, p)])
-    mine = LOSSES if name == "cross_entropy" else [f"{name}_{p.dtype}"]
-    assert standin.ran == [*mine * 2, "copy", "torch"] and found.rates["cupy"] is None
-    assert found.limit == "copy" and (found.ratio("torch"), found.share) == pytest.approx((3.0, 2.0))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("op", "axes"), [("sum", (1,)), ("max", (0,)), ("mean", (0, 1)), ("sum", (0,))])
-def test_a_reduction_is_compared_and_timed(standin: Standin, op: str, axes: Any, dtype: str) -> None:
-    (found,) = benchmark([Timed(op, problem_of(op, (24, 65), axes, dtype), "case")])
-    mine, long = f"reduce_{op}_{dtype}_{dtype}", "reduce_sum_f32_f32"
-    assert [n for n in standin.ran if n != "torch"] == [mine, mine, long] and "torch" in standin.ran
-    assert (found.limit, found.rates["cupy"] is None) == ("read", dtype == "bf16")
-    assert found.ratio("torch") == pytest.approx(3.0) and found.share == pytest.approx(2.0)
-    assert found.ours == pytest.approx(found.notes["moved bytes"] / 1e6) and found.problem == "case"
-
-
-@pytest.mark.parametrize("shape", [(24, 40, 6), (7, 1, 33), (1, 1, 5)])
-@pytest.mark.parametrize("axes", [(2, 0, 1), (1, 0, 2), (0, 2, 1)])
-def test_a_permute_is_compared_with_an_assignment_of_the_same_strides(
-    standin: Standin, shape: Any, axes: Any
+@pytest.mark.parametrize(("name", "p", "mine"), TIMED, ids=str)
+def test_a_case_is_compared_and_timed_beside_its_bound_and_others(
+    standin: Standin, name: str, p: Any, mine: list[str]
 ) -> None:
-    p = problem_of("permute", shape, axes, "f16")
-    (found,) = benchmark([Timed("permute", p)])
-    assert standin.ran[0] == "cupy" and standin.ran[2:] == [standin.ran[1], "copy", "torch", "cupy"]
-    assert found.share == pytest.approx(2.0) and found.ratio("cupy") == pytest.approx(4.0)
-    x = np.arange(p.source_elems, dtype="u2")
-    arrays = {"src": np.concatenate([x, x]), "dst": np.zeros(2 * len(x), "u2")}
-    target, source = _permute_views(p, arrays)
-    assert np.array_equal(source, x.reshape(shape).transpose(axes)) and target.shape == source.shape
-
-
-@pytest.mark.parametrize("name", ["tiled_copy", "transpose"])
-def test_a_matrix_with_gaps_is_compared_and_timed(standin: Standin, name: str) -> None:
-    (found,) = benchmark([Timed(name, FAMILIES[name].problem(40, 24, "f16", lds=32, ldd=56))])
-    assert standin.ran[0] == "cupy" and found.share == pytest.approx(2.0) and found.unit == "GB/s"
+    (found,) = bench.benchmark([bench.Timed(name, p, "case")])
+    reduced, moved = name in ("sum", "max", "mean"), name in ("permute", "tiled_copy", "transpose")
+    assert (found.limit, found.problem) == ("read" if reduced else "copy", "case")
+    assert (found.share, found.ratio("torch")) == pytest.approx((2.0, 3.0))
+    assert (found.rates["cupy"] is not None) == (moved or (reduced and p.dtype.name != "bf16"))
+    others = ["reduce_sum_f32_f32"] if reduced else ["copy"]
+    if moved:
+        assert standin.ran[0] == "cupy" and standin.ran[1] == standin.ran[2]
+        assert found.ratio("cupy") == pytest.approx(4.0)
+    else:
+        assert [n for n in standin.ran if n != "torch"] == [*mine * 2, *others] and "torch" in standin.ran
+    assert found.ours == pytest.approx(FAMILIES[name].bench.work(p) / 1e6)
 
 
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
@@ -344,7 +297,7 @@ def test_ways_of_a_product_are_timed_in_turn_with_cublas(standin: Standin, name:
     family = FAMILIES[name]
     p = family.problem(64)
     ways = dict(zip(("one", "other"), family.configs(p), strict=False))
-    first, second = benchmark_ways(name, p, ways)
+    first, second = bench.benchmark_ways(name, p, ways)
     assert [first.way, second.way] == list(ways) and first.unit == "TFLOP/s"
     assert [x.ratio("cublas") for x in (first, second)] == pytest.approx([3.0, 1.5])
     assert first.ours == pytest.approx(p.flops / 1e9) and first.registers == 40
@@ -357,8 +310,8 @@ GROUPED = {"n": 40, "k": 72, "groups": 3}
 @pytest.mark.parametrize("drawn", [False, True])
 def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bool) -> None:
     p = FAMILIES["gemm-sm90"].problem(330, **GROUPED)
-    timed = Timed("gemm-sm90", p)
-    (found,) = benchmark([with_drawn_rows(timed) if drawn else timed])
+    timed = bench.Timed("gemm-sm90", p)
+    (found,) = bench.benchmark([bench.with_drawn_rows(timed) if drawn else timed])
     assert found.problem == f"330 x 40 x 72 bf16 TN in 3 groups{', drawn rows' * drawn}"
     assert found.rates["ours"] == pytest.approx(p.flops / 1e9)
     assert [found.ratio(x) for x in ("cublas", "grouped_mm")] == pytest.approx([2.0, 3.0])
@@ -369,20 +322,20 @@ def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bo
 def test_groups_that_begin_elsewhere_are_a_wrong_result(
     standin: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timed = Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(330, **GROUPED))
+    timed = bench.Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(330, **GROUPED))
     timed = timed._replace(given=tuple(group_begins([100, 100, 130]).items()))
     ready = Simulated.ready
-    (_,) = benchmark([timed])
+    (_,) = bench.benchmark([timed])
     monkeypatch.setattr(
         Simulated, "ready", lambda self, scalars: ready(self, {**scalars, "begin1": scalars["begin1"] + 1})
     )
     with pytest.raises(MismatchError, match="from cuBLAS by"):
-        list(benchmark([timed]))
+        list(bench.benchmark([timed]))
 
 
 def test_products_without_groups_have_no_rows_to_draw() -> None:
     with pytest.raises(UnsupportedError, match="has no groups, whose rows could be drawn"):
-        with_drawn_rows(Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(64)))
+        bench.with_drawn_rows(bench.Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(64)))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -396,7 +349,7 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
     )
     said = r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
     with pytest.raises(MismatchError, match=said):
-        list(benchmark([Timed(name, p)]))
+        list(bench.benchmark([bench.Timed(name, p)]))
 
 
 # --- what a row was measured under ---------------------------------------------------------------------
@@ -404,14 +357,14 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
 
 def test_the_published_number_of_launches() -> None:
     """1000 exp((1024 - n) / 3100): 371 at 4096, of which 185 count; 1000 at 1024 and 22 at 12,800."""
-    assert [launch_count(n) for n in (1024, 4096, 8192, 12800)] == [1000, 371, 99, 22]
-    assert launch_count(4096) // 2 == 185 and launch_count(10**6) == 2
+    assert [bench.launch_count(n) for n in (1024, 4096, 8192, 12800)] == [1000, 371, 99, 22]
+    assert bench.launch_count(4096) // 2 == 185 and bench.launch_count(10**6) == 2
 
 
 def test_a_row_has_what_was_read_while_each_contender_ran(standin: Standin) -> None:
-    standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=standin.joules)
+    standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=lambda: standin.used)
     family = FAMILIES["gemm-simt"]
-    (found,) = benchmark([Timed("gemm-simt", family.problem(64))], Method(energy=True))
+    (found,) = bench.benchmark([bench.Timed("gemm-simt", family.problem(64))], bench.Method(energy=True))
     ours, cublas = found.run.conditions["ours"], found.run.conditions["cublas"]
     assert [ours.sm_mhz, cublas.sm_mhz] == [(1999, 1999, 1999), (1998, 1998, 1998)]
     assert (ours.names, ours.held_back, cublas.names, cublas.held_back) == ((), 0, ("power cap",), 1)
@@ -426,7 +379,9 @@ def test_without_a_monitor_or_with_a_counter_that_stands_still_nothing_is_made_u
 ) -> None:
     if stands_still:
         standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=lambda: 7.0)
-    (found,) = benchmark([Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], Method(energy=True))
+    (found,) = bench.benchmark(
+        [bench.Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], bench.Method(energy=True)
+    )
     assert found.run.joules == {"ours": None, "cublas": None} and found.per_joule("ours") is None
     assert stands_still or (found.run.unread, found.run.conditions) == ("it is a stand-in", {})
 
@@ -438,12 +393,16 @@ def test_cold_data_is_four_caches_or_is_not_called_cold(
     board = SimpleNamespace(board=SimpleNamespace(l2_bytes=l2_bytes))
     monkeypatch.setattr("layoutalg.kernels.family.find_arch", lambda arch: board)
     p = FAMILIES["gemm-simt"].problem(64)
-    (found,) = benchmark([Timed("gemm-simt", p)], Method(LATER_HALF, cold=True))
-    assert (found.run.cold, standin.sets, standin.counts) == (cold, [sets], [launch_count(64)])
-    (warm,) = benchmark([Timed("gemm-simt", p)])
+    (found,) = bench.benchmark([bench.Timed("gemm-simt", p)], bench.Method(bench.LATER_HALF, cold=True))
+    assert (found.run.cold, standin.sets, standin.counts) == (cold, [sets], [bench.launch_count(64)])
+    (warm,) = bench.benchmark([bench.Timed("gemm-simt", p)])
     assert not warm.run.cold and warm.run.launches == 0
 
 
 def test_the_rule_of_products_is_refused_for_others(standin: Standin) -> None:
     with pytest.raises(UnsupportedError, match="no family of matrix products"):
-        list(benchmark([Timed("sum", problem_of("sum", (24, 65), (1,), "f32"))], Method(LATER_HALF)))
+        list(
+            bench.benchmark(
+                [bench.Timed("sum", problem_of("sum", (24, 65), (1,), "f32"))], bench.Method(bench.LATER_HALF)
+            )
+        )

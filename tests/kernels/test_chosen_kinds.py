@@ -14,19 +14,7 @@ import pytest
 
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.rowwise.programs.reduce import _Reduction
-from tests.frozen.chosen_kinds import (
-    MOST_ELEMS,
-    PROBLEMS,
-    SEED,
-    TOO_LARGE,
-    Case,
-    checked,
-    chosen,
-    drawn,
-    recorded,
-    smaller,
-    unrecorded,
-)
+from tests.frozen import chosen_kinds
 from tests.frozen.kinds import kind_of
 from tests.sweeps import each
 
@@ -35,49 +23,60 @@ OTHER_SEED, FEW_ELEMS, EVERY = 20261125, 20_000, 40
 
 
 def test_what_is_drawn_is_of_real_sizes_and_the_same_for_a_seed() -> None:
-    for room, count in PROBLEMS.items():
-        cases = list(drawn(room, SEED, count))
-        assert cases == list(drawn(room, SEED, count)) != list(drawn(room, OTHER_SEED, count))
+    for room, count in chosen_kinds.PROBLEMS.items():
+        cases = list(chosen_kinds.drawn(room, chosen_kinds.SEED, count))
+        assert (
+            cases
+            == list(chosen_kinds.drawn(room, chosen_kinds.SEED, count))
+            != list(chosen_kinds.drawn(room, OTHER_SEED, count))
+        )
         assert room == "products" or sorted(prod(case.shape) for case in cases)[count // 4] > 1e5
 
 
 @pytest.mark.deep(only=("sums", "norms", "moves"))
-@pytest.mark.parametrize("room", PROBLEMS)
+@pytest.mark.parametrize("room", chosen_kinds.PROBLEMS)
 def test_every_kind_that_is_chosen_was_run(room: str) -> None:
-    new = {name: case for name, (case, _, _) in unrecorded(SEED, rooms=[room]).items()}
+    new = {
+        name: case for name, (case, _, _) in chosen_kinds.unrecorded(chosen_kinds.SEED, rooms=[room]).items()
+    }
     assert not new, f"chosen, and never run: {new}"
 
 
-def _chosen(name: str, case: Case) -> tuple[Case, Any, Any]:
-    (found,) = chosen([case])
+def _chosen(name: str, case: chosen_kinds.Case) -> tuple[chosen_kinds.Case, Any, Any]:
+    (found,) = chosen_kinds.chosen([case])
     assert found[2].name == name, f"{case} is of the kind {found[2].name} now, and was of {name}"
     return found
 
 
-FEW = [name for name, (_, elems) in recorded().items() if 0 < elems < FEW_ELEMS][::EVERY]
+FEW = [name for name, (_, elems) in chosen_kinds.recorded().items() if 0 < elems < FEW_ELEMS][::EVERY]
 
 
 @each("name", FEW, sample=1)
 def test_a_kind_is_right(name: str) -> None:
-    assert not checked(*_chosen(name, recorded()[name][0]))
+    assert not chosen_kinds.checked(*_chosen(name, chosen_kinds.recorded()[name][0]))
 
 
 @pytest.mark.deep
-@each("name", [name for name, (_, elems) in recorded().items() if elems and name not in FEW])
+@each("name", [name for name, (_, elems) in chosen_kinds.recorded().items() if elems and name not in FEW])
 def test_a_further_kind_is_right(name: str) -> None:
-    assert not checked(*_chosen(name, recorded()[name][0]))
+    assert not chosen_kinds.checked(*_chosen(name, chosen_kinds.recorded()[name][0]))
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("room", PROBLEMS)
+@pytest.mark.parametrize("room", chosen_kinds.PROBLEMS)
 def test_kinds_of_other_draws_are_right(room: str) -> None:
-    seen = {name: checked(*one) for name, one in unrecorded(OTHER_SEED, rooms=[room]).items()}
-    assert not {name: said for name, said in seen.items() if said and not said.startswith(TOO_LARGE)}
+    seen = {
+        name: chosen_kinds.checked(*one)
+        for name, one in chosen_kinds.unrecorded(OTHER_SEED, rooms=[room]).items()
+    }
+    assert not {
+        name: said for name, said in seen.items() if said and not said.startswith(chosen_kinds.TOO_LARGE)
+    }
 
 
 # --- the method ------------------------------------------------------------------------------------------
 
-SHORT_COLUMNS = Case(
+SHORT_COLUMNS = chosen_kinds.Case(
     "cross_entropy", "sm_80",
     {"shape": (8328, 2, 22, 8), "axes": (2,), "dtype": "f16", "reduction": "none", "target": "s64"},
 )  # fmt: skip
@@ -85,10 +84,10 @@ SHORT_COLUMNS = Case(
 
 
 def test_a_smaller_problem_is_of_the_same_kind_and_has_several_tiles() -> None:
-    case, config, kind = next(iter(chosen([SHORT_COLUMNS])))
-    small, with_less = smaller(case, config, kind)
+    case, config, kind = next(iter(chosen_kinds.chosen([SHORT_COLUMNS])))
+    small, with_less = chosen_kinds.smaller(case, config, kind)
     assert kind_of(case.family, small.problem, with_less, case.arch) == kind
-    assert prod(small.shape) < 10_000 < MOST_ELEMS < prod(case.shape)
+    assert prod(small.shape) < 10_000 < chosen_kinds.MOST_ELEMS < prod(case.shape)
     assert config not in FAMILIES[case.family].configs(small.problem, case.arch)[:1]
 
 
@@ -98,7 +97,7 @@ def test_labels_that_are_read_at_places_within_their_tile_are_found() -> None:
     def within_the_tile(self: Any, place: Any, e: int) -> Any:
         return self.steps.target(place, e)
 
-    (one,) = chosen([SHORT_COLUMNS])
-    assert not checked(*one)
+    (one,) = chosen_kinds.chosen([SHORT_COLUMNS])
+    assert not chosen_kinds.checked(*one)
     with patch.object(_Reduction, "_target", within_the_tile):
-        assert checked(*one)
+        assert chosen_kinds.checked(*one)

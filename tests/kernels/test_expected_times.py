@@ -14,7 +14,7 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, jobs_of, model_place
+from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, model_place
 from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
 from layoutalg.kernels.tuning.keys import called_sequence
 from tests.command import refusal
@@ -33,7 +33,7 @@ DRAWN = 4
 
 
 def drawn(family: Family, seed: int) -> Any:
-    """A problem of a family, the same for the same seed."""
+    """A product of any size, or a case of the bench; the same for the same seed."""
     rng = random.Random(f"{family.name} {seed}")
     if family.bench.unit == "TFLOP/s":
 
@@ -42,17 +42,7 @@ def drawn(family: Family, seed: int) -> Any:
 
         rows = rng.randint(1, 8) if family.name == "gemv" else side()
         return family.problem(m=rows, n=side(), k=side(), dtype=rng.choice(PRODUCT_TYPES[family.name]))
-    extents = [rng.choice((rng.randint(1, 300), 1 << rng.randint(3, 10))) for _ in range(rng.randint(2, 3))]
-    dtype = rng.choice(("f32", "f16"))
-    if "m" in family.asks:
-        return family.problem(m=extents[0] * 4, n=extents[1] * 4, dtype=dtype)
-    given = {"shape": tuple(extents), "dtype": dtype}
-    if "axes" in family.asks:
-        last = len(extents) - 1
-        given["axes"] = (
-            tuple(reversed(range(last + 1))) if family.name == "permute" else (rng.randint(0, last),)
-        )
-    return family.problem(**{name: x for name, x in given.items() if name in (*family.asks, "dtype")})
+    return rng.choice([p for _, p in family.bench.cases(None, None)])
 
 
 def floor_ns(family: Family, p: Any, board: Board) -> float:
@@ -81,7 +71,7 @@ def test_without_a_law_moves_alone_have_times_and_others_are_refused_by_instruct
     board = find_board("sm_90")
     for seed in range(2):
         p = drawn(family, seed)
-        for rank, config in enumerate(family.configs(p)[:3]):
+        for rank, config in enumerate(family.configs(p)[:2]):
             made = build(Job(family.name, p, config, rank, "sm_90", model_place("sm_90")))
             names = unstated(called_sequence(family, p, config, "sm_90").kernels)
             assert bool(made.failure) == bool(names) and all(name in made.failure for name in names)
@@ -115,14 +105,6 @@ def test_what_tune_models_is_what_plan_expects(m: int, n: int, k: int, kind: str
     job = Job(plan.family, plan.problem, plan.config, 0, "sm_90", model_place("sm_90"))
     assert by_model(job, build(job))[0][0] == pytest.approx(plan.expected_ns)
     assert f"{plan.expected_ns / 1e3:.0f} us expected on H200-SXM" in str(plan).splitlines()[0]
-
-
-def test_a_model_s_time_of_wgmma_is_the_planner_s() -> None:
-    """4096 x 4096 x 4096 took the 3 us of its launches, 46 PFLOP/s, where no access of TMA was counted."""
-    p = FAMILIES["gemm-sm90"].problem(4096)
-    for job in jobs_of("gemm-sm90", [p], "sm_90", model_place("sm_90"), top=3):
-        ((ns,), counters) = by_model(job, build(job))
-        assert 2 * 4096**3 / ns < 989e3 and 150e3 < ns < 220e3 and "sectors" not in counters
 
 
 @pytest.mark.parametrize(
@@ -164,31 +146,17 @@ def test_a_plan_says_no_time_of_another_board(arch: str) -> None:
 # --- instructions of which nothing is stated -----------------------------------------------------------
 
 OWN = instr.Instr("own_exp", (instr.updated("d", 1, "f32"),), "void own_exp(float& d) {}", lambda m, g, d: d)
-DP4A = instr.Instr(
-    "dp4a",
-    (instr.updated("d", 1), instr.into("a", 1), instr.into("b", 1)),
-    "void dp4a(u32& d, u32 a, u32 b) {}",
-)
-ATOMIC = instr.Instr(
-    "atom_add",
-    (instr.read("p", "global", 4, "ld.global.b32"), instr.into("v", 1)),
-    "void atom_add(void* p, u32 v) {}",
-)
-
-UNKNOWN: tuple[instr.Instr, ...] = (
-    *(OWN, DP4A, ATOMIC, instr.GRID_SYNC, instr.TRY_WAIT, *instr.REDUX.values(), *instr.MMA_SYNC.values()),
-    *(
-        one
-        for table in (instr.TMA_LOAD, instr.TMA_STORE, instr.LDS_REMOTE, instr.STS_REMOTE)
-        for one in table.values()
-    ),
-    *(instr.add_exp(4, 1), instr.find_wgmma("SM90_64x128x16_F32F16F16_SS")),
-)
+POINTER, WORD = instr.read("p", "global", 4, "ld.global.b32"), instr.into("v", 1)
+ATOMIC = instr.Instr("atom_add", (POINTER, WORD), "void atom_add(void* p, u32 v) {}")
+TABLES = (instr.REDUX, instr.MMA_SYNC, instr.TMA_LOAD, instr.TMA_STORE, instr.LDS_REMOTE, instr.STS_REMOTE)
+UNKNOWN = (
+    OWN, ATOMIC, instr.GRID_SYNC, instr.TRY_WAIT, *(one for table in TABLES for one in table.values()),
+    instr.add_exp(4, 1), instr.find_wgmma("SM90_64x128x16_F32F16F16_SS"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("one", UNKNOWN, ids=str)
-def test_what_computes_or_is_asynchronous_has_no_stated_cost(one: instr.Instr) -> None:
-    assert one not in STATED
+def test_what_computes_or_is_asynchronous_has_no_stated_cost() -> None:
+    assert not set(UNKNOWN) & set(STATED)
 
 
 def test_an_instruction_with_the_name_of_a_stated_one_is_not_that_one() -> None:

@@ -72,14 +72,3 @@ def test_cases_beside_peers_fill_what_is_timed() -> None:
         assert case.shape[1] % 8 == 0
     drawn = peers.permute_cases(peers.PERMUTED, peers.TENSORS, peers.SEED)
     assert [dtype for dtype, _ in drawn] == [d for d in peers.PERMUTED for _ in range(peers.TENSORS)]
-
-
-def test_a_summary_counts_what_is_below_the_limit() -> None:
-    us = {"ours": 10.0, "again": 10.5, "copy": 9.0}
-    one = {"case": "a", "dtype": "f32", **peers.compared(us | {"peer": 9.0}, "peer", 200, 100)}
-    other = {"case": "b", "dtype": "f16", **peers.compared(us | {"peer": 40.0}, "peer", 200, 100)}
-    alone = {"case": "c", "dtype": "f16", **peers.compared(us, "peer", 200, 100)}
-    first, *rest = peers.summary([one, other, alone], "over peer", 0.95)
-    assert "2 cases, geometric mean 1.897, least 0.900 (a), 1 below 0.95" in first
-    assert "shares of the copy 0.900 and 0.474" in first and len(rest) == 2
-    assert peers.spread([one, other]) == "ours again over ours: 1.050 to 1.050, middle 1.050"

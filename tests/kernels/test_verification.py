@@ -16,7 +16,7 @@ from layoutalg.errors import MismatchError, ShapeError, SimulationError, Unsuppo
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
-from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm import Sm80Config, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
@@ -29,16 +29,6 @@ from tests.sweeps import each
 
 TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]
 PROBLEM = TRANSPOSE.problem(70, 140, "f32")
-
-
-def broken(family: Family, change: Any) -> Family:
-    """The family with kernels that are changed."""
-
-    def launches(p: Any, config: Any, arch: Any) -> LaunchSequence:
-        one = family.launches(p, config, arch)
-        return replace(one, kernels=tuple(map(change, one.kernels)))
-
-    return replace(family, launches=launches)
 
 
 SMALL = {"gemm-sm80": (64, 64, 64), "gemm-simt": (64, 128, 16)}
@@ -71,25 +61,47 @@ def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     report.require()
 
 
-@pytest.mark.deep(but=("tiled_copy", "sum", "max", "prod", "var", "cross_entropy", "gelu", "add"))
+MISTAKES = ("definition", "more", "less")
+FIRST = ("tiled_copy", "sum", "max", "prod", "var", "cross_entropy", "gelu", "add")
+
+
+@pytest.mark.deep(but=tuple(f"{name}-{MISTAKES[i % 3]}" for i, name in enumerate((*FIRST, *FIRST[1:6]))))
+@pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_wrong_definition_is_a_failed_check(name: str) -> None:
+def test_a_wrong_definition_or_prediction_is_a_failed_check(
+    name: str, mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An element that is off, a wavefront too many, an instruction of which nothing is predicted."""
     family = FAMILIES[name]
     p = small(family)
 
-    def wrong(p: Any, c: Any, given: Any) -> Expected:
+    def off(p: Any, c: Any, given: Any) -> Expected:
         right = family.expected(p, c, given)
         values = right.values.copy()
-        off = 3 if right.allowed is None else 3 + 2 * np.broadcast_to(right.allowed, values.shape).flat[7]
-        values.reshape(-1)[7] = values.reshape(-1)[7] + off
+        by = 3 if right.allowed is None else 3 + 2 * np.broadcast_to(right.allowed, values.shape).flat[7]
+        values.reshape(-1)[7] = values.reshape(-1)[7] + by
         return replace(right, values=values)
 
-    report = verify(replace(family, expected=wrong), p)
-    assert [c.name for c in report.checks if not c.passed][:2] == [
-        "result, one block at a time", "result, one warp at a time"
-    ]  # fmt: skip
-    with pytest.raises(MismatchError, match=r"one block at a time: [12] (bytes differ|elements are wrong)"):
-        report.require()
+    def wrong(sequence: Any, scalars: Any) -> Any:
+        first, *others = sequence_traffic(sequence, scalars)
+        op, right = next(iter(first)), dict(first)
+        if mistake == "less":
+            del right[op]
+        else:
+            right[op] += Cost(0, 1, 0)
+        return (right, *others)
+
+    if mistake != "definition":
+        monkeypatch.setattr(verification, "sequence_traffic", wrong)
+    report = verify(replace(family, expected=off) if mistake == "definition" else family, p)
+    failed = [c.name for c in report.checks if not c.passed]
+    if mistake == "definition":
+        assert failed[:2] == ["result, one block at a time", "result, one warp at a time"]
+        with pytest.raises(MismatchError, match=r"a time: [12] (bytes differ|elements are wrong)"):
+            report.require()
+    else:
+        (one,) = failed
+        assert one.startswith("accesses, ") if mistake == "more" else one == "no other accesses"
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -108,41 +120,11 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
 
 
-@pytest.mark.deep(
-    but=(
-        "tiled_copy-more", "sum-more", "max-less", "prod-less", "var-more", "cross_entropy-more",
-        "gelu-less", "add-less",
-    )
-)  # fmt: skip
-@pytest.mark.parametrize("change", ["more", "less"])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_wrong_prediction_is_a_failed_check(
-    name: str, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    family = FAMILIES[name]
-    p = small(family)
-
-    def wrong(sequence: Any, scalars: Any) -> Any:
-        first, *others = sequence_traffic(sequence, scalars)
-        op, right = next(iter(first)), dict(first)
-        if change == "less":
-            del right[op]
-        else:
-            right[op] += Cost(0, 1, 0)
-        return (right, *others)
-
-    monkeypatch.setattr(verification, "sequence_traffic", wrong)
-    report = verify(family, p)
-    (failed,) = (c.name for c in report.checks if not c.passed)
-    assert failed.startswith("accesses, ") if change == "more" else failed == "no other accesses"
-
-
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     family = FAMILIES[name]
     p = small(family)
-    trial = family.trials(p)[0]
-    first, same, other = (family.buffers(p, trial, seed) for seed in (1, 1, 2))
+    first, same, other = (family.buffers(p, family.trials(p)[0], seed) for seed in (1, 1, 2))
     source = next(name for name in ("a", "src", "x") if name in first)
     assert all(np.array_equal(first[x], same[x]) for x in first)
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
@@ -219,23 +201,6 @@ def test_what_is_not_verified_is_refused(p: Any, error: type[Exception]) -> None
 # --- products ------------------------------------------------------------------------------------------
 
 
-def product(family: Family, extents: tuple[int, int, int], dtype: str) -> GemmProblem:
-    """A product that takes C and a bias as well."""
-    found: GemmProblem = family.problem(*extents, dtype, reads_c=True, bias=True)
-    return found
-
-
-@each(
-    ("family", "extents", "dtype"),
-    [(SM80, (64, 64, 64), "f16"), (SM80, (17, 24, 9), "bf16"), (SM80, (16, 64, 128), "s8"),
-     (SM80, (64, 64, 32), "tf32"), (SIMT, (64, 128, 16), "f32"), (SIMT, (5, 3, 7), "f64")],
-    sample=1,
-)  # fmt: skip
-def test_products_agree(family: Any, extents: tuple[int, int, int], dtype: str) -> None:
-    report = verify(family, product(family, extents, dtype), seed=3)
-    assert report.passed, report
-
-
 def test_parts_of_k_agree() -> None:
     config = Sm80Config(64, 64, 32, 2, 2, 2, splits=2, result_vec=4)
     report = verify(SM80, gemm_problem(64, 64, 128), config)
@@ -276,13 +241,17 @@ def test_what_is_out_of_bounds_is_named() -> None:
 @pytest.mark.parametrize("factor", ["alpha", "beta"])
 def test_a_forgotten_factor_is_seen(factor: str) -> None:
     """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""
-    p = product(SIMT, (32, 32, 16), "f32")
+    p = SIMT.problem(32, 32, 16, reads_c=True, bias=True)
     one = scalar_words(p, factor, 1)
     wrong = replace(SIMT, expected=lambda p, config, given: SIMT.expected(p, config, {**given, **one}))
     assert verify(SIMT, p).passed and not verify(wrong, p).passed
 
 
 def test_a_missing_barrier_is_an_error() -> None:
-    family = broken(SM80, lambda kernel: planting.without(kernel, BAR.name))
+    def launches(p: Any, config: Any, arch: Any) -> LaunchSequence:
+        one = SM80.launches(p, config, arch)
+        return replace(one, kernels=tuple(planting.without(kernel, BAR.name) for kernel in one.kernels))
+
+    family = replace(SM80, launches=launches)
     with pytest.raises(SimulationError):
         verify(family, gemm_problem(64, 64, 128))

@@ -58,7 +58,8 @@ def operand_copy(tile: OperandTile) -> TiledCopy:
     atom = f"UniversalCopy<uint{bits}_t>"
     if tile.via == "cp.async":
         atom = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}<uint{bits}_t>"
-    lanes, across = tile.lanes, tile.threads // tile.lanes
+    lanes = min(tile.lanes, tile.threads)  # a tile that is read from global memory may have more, and no copy
+    across = tile.threads // lanes
     if tile.major == "k":
         threads, values = Layout((across, lanes), (lanes, 1)), Layout((1, tile.vector))
     else:

@@ -12,17 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.calls.arrays import (
-    View,
-    check_fellows,
-    destination,
-    form_of,
-    launching,
-    new_array,
-    of_library,
-    overlapping,
-    view,
-)
+from layoutalg.kernels.calls import arrays
 from tests.sweeps import each
 
 
@@ -30,64 +20,74 @@ from tests.sweeps import each
 def test_a_view_is_where_the_array_is(dtype: str) -> None:
     whole = np.zeros((6, 8), dtype)
     part = whole[::-2, 1:7:3]
-    seen = view(part)
+    seen = arrays.view(part)
     assert (seen.address, seen.shape, seen.strides) == (part.ctypes.data, part.shape, part.strides)
     assert (seen.form.itemsize, seen.form.device, seen.form.library) == (whole.itemsize, None, "numpy")
     low, end = seen.span
     assert low == whole[1:2, 1:].ctypes.data and end == whole[5:, 4:].ctypes.data + whole.itemsize
 
 
-def test_what_cannot_be_written_is_no_destination() -> None:
-    x = view(np.zeros((2, 3), "f4"))
-    frozen = np.zeros((2, 3), "f4")
-    frozen.flags.writeable = False
-    assert view(frozen).shape == (2, 3)  # as a source it will do
-    with pytest.raises(ArgumentTypeError, match="out is read-only"):
-        destination(x, (2, 3), frozen)
-    with pytest.raises(ShapeError, match=r"out has shape \(3, 2\); the result has \(2, 3\)"):
-        destination(x, (2, 3), np.zeros((3, 2), "f4"))
-    with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
-        destination(x, (2, 3), np.zeros((2, 3)))
-    assert destination(x, (2, 3), np.zeros((2, 3), "i4"), kinds=("int32",)).form.kind == "int32"
+@each(
+    ("error", "text", "out"),
+    [
+        (ArgumentTypeError, "out is read-only", np.broadcast_to(np.zeros((1, 3), "f4"), (2, 3))),
+        (ShapeError, r"out has shape \(3, 2\); the result has \(2, 3\)", np.zeros((3, 2), "f4")),
+        (ArgumentTypeError, "out holds float64, x float32", np.zeros((2, 3))),
+    ],
+)
+def test_what_cannot_be_written_is_no_destination(error: Any, text: str, out: Any) -> None:
+    """What is read-only will do as a source."""
+    x = arrays.view(np.zeros((2, 3), "f4"))
+    assert arrays.view(out).shape == out.shape
+    with pytest.raises(error, match=text):
+        arrays.destination(x, (2, 3), out)
+    assert arrays.destination(x, (2, 3), np.zeros((2, 3), "i4"), kinds=("int32",)).form.kind == "int32"
 
 
 def test_equal_forms_are_one_object() -> None:
     x = np.zeros((6, 8), "f4")
-    assert view(x[1:]).form is view(np.ones((5, 8), "f4")).form is new_array(view(x), (5, 8)).form
+    assert (
+        arrays.view(x[1:]).form
+        is arrays.view(np.ones((5, 8), "f4")).form
+        is arrays.new_array(arrays.view(x), (5, 8)).form
+    )
     others = (x[:5, ::-1], x.view("i4")[1:], x.view(">f4")[1:], x[1:].T)
-    assert all(view(other).form is not view(x[1:]).form for other in others)
+    assert all(arrays.view(other).form is not arrays.view(x[1:]).form for other in others)
 
 
 def test_a_form_reaches_from_its_lowest_byte_past_its_highest() -> None:
-    f = view(np.zeros((6, 8), "f4")[::-2, 1:7:3]).form
+    f = arrays.view(np.zeros((6, 8), "f4")[::-2, 1:7:3]).form
     assert (f.elems, f.low, f.end, f.unit) == (6, -2 * 64, 12 + 4, 4)
-    assert view(np.zeros((6, 8), "f4")[:, :1]).form.unit == 32
+    assert arrays.view(np.zeros((6, 8), "f4")[:, :1]).form.unit == 32
 
 
 def test_a_masked_array_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="masked array"):
-        view(np.ma.masked_array(np.zeros(3), mask=[True, False, False]))
+        arrays.view(np.ma.masked_array(np.zeros(3), mask=[True, False, False]))
 
 
 def test_fellows_share_a_device() -> None:
-    x = view(np.zeros(3))
-    there = View(x.array, x.address, form_of("cupy", 1, "float64", 8, (3,), (8,)))
-    check_fellows(x, x)
+    x = arrays.view(np.zeros(3))
+    there = arrays.View(x.array, x.address, arrays.form_of("cupy", 1, "float64", 8, (3,), (8,)))
+    arrays.check_fellows(x, x)
     with pytest.raises(
         ArgumentTypeError, match="out is an array of cupy on GPU 1, x an array of numpy on the"
     ):
-        check_fellows(x, there)
+        arrays.check_fellows(x, there)
 
 
 def test_more_than_memory_is_refused_before_anything_is_allocated() -> None:
     huge = np.broadcast_to(np.zeros(1, "u1"), (1 << 50,))
     with pytest.raises(ResourceError, match="bytes of memory: 1125899906842624 asked"):
-        new_array(view(huge), huge.shape)
+        arrays.new_array(arrays.view(huge), huge.shape)
 
 
-def test_new_arrays_are_zeros_on_demand() -> None:
-    made = new_array(view(np.ones(3, "f2")), (50, 70), zeros=True)
+def test_new_arrays_are_zeros_on_demand_and_results_on_the_cpu_stay_what_they_are() -> None:
+    made = arrays.new_array(arrays.view(np.ones(3, "f2")), (50, 70), zeros=True)
     assert not made.host.any() and made.array.dtype == np.float16
+    assert arrays.of_library(np.zeros(3), made) is made.array
+    with arrays.launching(made):
+        assert made.form.device is None
 
 
 def boxes(rank: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
@@ -106,24 +106,19 @@ def test_overlap_is_a_shared_byte(a: list[Any], b: list[Any], dtype: str) -> Non
         ]
 
     x, y = part(a), part(b)
-    assert overlapping(view(x), view(y)) == bool(set(x.ravel().tolist()) & set(y.ravel().tolist()))
+    assert arrays.overlapping(arrays.view(x), arrays.view(y)) == bool(
+        set(x.ravel().tolist()) & set(y.ravel().tolist())
+    )
 
 
 def test_parts_of_one_element_overlap() -> None:
     raw = np.zeros(64, "u1")
-    assert overlapping(view(raw[0:32].view("f4")), view(raw[1:33].view("f4")))
-    assert not overlapping(view(raw[0:4].view("f4")), view(raw[4:8].view("f4")))
-
-
-def test_a_result_on_the_cpu_stays_what_it_is() -> None:
-    made = new_array(view(np.zeros(3)), (2,))
-    assert of_library(np.zeros(3), made) is made.array
-    with launching(made):
-        assert made.form.device is None
+    assert arrays.overlapping(arrays.view(raw[0:32].view("f4")), arrays.view(raw[1:33].view("f4")))
+    assert not arrays.overlapping(arrays.view(raw[0:4].view("f4")), arrays.view(raw[4:8].view("f4")))
 
 
 def torch_like(monkeypatch: pytest.MonkeyPatch, **traits: Any) -> Any:
-    """An object that is a tensor of a library named torch, as far as `view` asks."""
+    """An object that is a tensor of a library named torch, as far as `arrays.view` asks."""
 
     class Tensor:
         dtype, layout, is_quantized, requires_grad = "torch.float32", "strided", False, False
@@ -154,4 +149,4 @@ def test_tensors_whose_values_are_elsewhere_are_refused(
     monkeypatch: pytest.MonkeyPatch, traits: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        view(torch_like(monkeypatch, **traits))
+        arrays.view(torch_like(monkeypatch, **traits))

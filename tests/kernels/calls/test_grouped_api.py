@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -43,40 +44,44 @@ def definition(a: Any, b: Any, sizes: Sequence[int]) -> Any:
     return found
 
 
-CASES: dict[str, dict[str, Any]] = {
-    "rows of n": {"k": 40, "n": 72}, "rows of k": {"k": 40, "n": 72, "by_k": True},
-    "odd k": {"k": 41, "n": 24}, "odd n": {"k": 40, "n": 71, "by_k": True},
-    "one column": {"k": 24, "n": 1, "by_k": True}, "float32": {"k": 24, "n": 24, "dtype": "f4"},
-    "int8": {"k": 24, "n": 24, "dtype": "i1"}, "no k": {"k": 0, "n": 24},
-    "no n": {"k": 24, "n": 0},
-}  # fmt: skip
+SHORT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
-@each("name, simulate", [(name, simulate) for name in CASES for simulate in (False, True)], sample=6)
-def test_arrays_on_the_cpu(name: str, simulate: bool) -> None:
-    a, b = made(SIZES, **CASES[name])
-    got = grouped_matmul(a, b, SIZES, simulate=simulate)
-    assert got.dtype == ("i4" if a.dtype == "i1" else a.dtype)
-    assert np.array_equal(got, definition(a, b, SIZES))
+def on_gpu(gpu: HostGpu, values: Any, kind: str) -> HostArray:
+    """An array of numbers on a GPU that is host memory, at the strides of the NumPy one."""
+    size = {"float32": 4}.get(kind, 2)
+    raw = allocation(values.size * size + 16)
+    strides = tuple(d // values.itemsize * size for d in values.strides)
+    array = gpu.array(raw, 0, kind, values.shape, strides)
+    array.bits[...] = bits_of(values.astype("f8"), SHORT[kind]).reshape(values.shape)
+    return array
 
 
-@each("sizes", [(0, 0, 130), (3,), (1, 1, 1, 1, 1), (64, 64), (0,), ()])
-def test_sizes_of_all_kinds(sizes: Sequence[int]) -> None:
-    a, b = made(sizes, 16, 24)
-    for simulate in (False, True):
-        assert np.array_equal(grouped_matmul(a, b, list(sizes), simulate=simulate), definition(a, b, sizes))
-
-
-def test_out_and_options() -> None:
-    a, b = made(SIZES, 16, 24)
-    wide = np.full((130, 40), 7, "f4")
-    for simulate in (False, True):
-        out = wide[:, 3:27]
-        assert grouped_matmul(a, b, SIZES, out, activation="relu", simulate=simulate) is out
-        assert np.array_equal(out, definition(a, b, SIZES).clip(min=0))
-        assert (wide[:, :3] == 7).all() and (wide[:, 27:] == 7).all()
-    got = grouped_matmul(a, b, np.array(SIZES), out_dtype="f4")
-    assert got.dtype == "f4"
+@each("seed", range(61), sample=6)
+def test_random_groups_are_their_definition(seed: int) -> None:
+    """In NumPy and in the simulator or by the code of a GPU: any sizes, types and storages; no rows, no k, no
+    n; in a launch of all groups or one for each."""
+    rng = random.Random(f"groups {seed}")
+    sizes = tuple(rng.choice((0, 1, 3, 64, 65)) for _ in range(rng.choice((0, 1, 3, 4, 5))))
+    k, n = (rng.choice((8, 8, 16, 24, 41, 1, 0)) for _ in "kn")
+    dtype, by_k = rng.choice(("f2", "f2", "f4", "i1")), rng.random() < 0.5
+    a, b = made(sizes, k, n, dtype, by_k=by_k)
+    wanted, activation = definition(a, b, sizes), rng.choice((None, "relu"))
+    wanted = wanted.clip(min=0) if activation else wanted
+    wide = np.full((len(a), n + 16), 7, "i4" if dtype == "i1" else dtype)
+    out = wide[:, 3 : 3 + n] if rng.random() < 0.5 else None
+    for simulate in (False, True)[: 1 + seed % 2]:
+        got = grouped_matmul(a, b, list(sizes), out, activation=activation, simulate=simulate)
+        assert got.dtype == wide.dtype and np.array_equal(got, wanted) and (out is None or got is out)
+        assert (wide[:, :3] == 7).all() and (wide[:, 3 + n :] == 7).all()
+    if seed % 2 == 0 and dtype != "i1" and k and n and sum(sizes):
+        kind = "float32" if dtype == "f4" else rng.choice(("float16", "bfloat16"))
+        with simulated_gpu(rng.choice(("sm_90", "sm_90", "sm_80"))) as gpu:
+            x, w = on_gpu(gpu, a, kind), on_gpu(gpu, b, kind)
+            there = ops.prepare("grouped_matmul", x, b=w, sizes=sizes, activation=activation)()
+        assert np.array_equal(
+            numbers_of(there.bits, SHORT[kind]), numbers_of(bits_of(wanted, SHORT[kind]), SHORT[kind])
+        )
 
 
 @pytest.mark.deep
@@ -86,20 +91,6 @@ def test_more_groups_than_a_launch_has() -> None:
     plan = plan_grouped_matmul(a, b, arch="sm_90")
     assert plan.launches == 2 and plan.problem is not None
     assert np.array_equal(grouped_matmul(a, b, sizes, simulate=True), definition(a, b, sizes))
-
-
-# --- by the code of a GPU ------------------------------------------------------------------------------
-
-
-def on_gpu(gpu: HostGpu, values: Any, kind: str) -> HostArray:
-    """An array of numbers on a GPU that is host memory, at the strides of the NumPy one."""
-    size = {"float32": 4}.get(kind, 2)
-    short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[kind]
-    raw = allocation(values.size * size + 16)
-    strides = tuple(d // values.itemsize * size for d in values.strides)
-    array = gpu.array(raw, 0, kind, values.shape, strides)
-    array.bits[...] = bits_of(values.astype("f8"), short).reshape(values.shape)
-    return array
 
 
 def test_a_prepared_call_keeps_its_arrays_alive() -> None:
@@ -112,16 +103,6 @@ def test_a_prepared_call_keeps_its_arrays_alive() -> None:
         assert kept() is not None
         del call
         assert kept() is None
-
-
-@each("kind", ["bfloat16", "float16"])
-def test_the_code_of_a_gpu_makes_one_launch(kind: str) -> None:
-    a, b = made(SIZES, 40, 72, by_k=True)
-    with simulated_gpu("sm_90") as gpu:
-        got = grouped_matmul(on_gpu(gpu, a, kind), on_gpu(gpu, b, kind), SIZES)
-    short = "bf16" if kind == "bfloat16" else "f16"
-    exact = numbers_of(bits_of(definition(a, b, SIZES), short), short)
-    assert np.array_equal(numbers_of(got.bits, short), exact)
 
 
 def test_other_sizes_plan_and_compile_nothing() -> None:
@@ -166,21 +147,6 @@ def test_words_are_those_of_the_configuration_that_runs() -> None:
     ):
         got = grouped_matmul(on_gpu(gpu, a, "float16"), on_gpu(gpu, b, "float16"), SIZES)
     assert np.array_equal(numbers_of(got.bits, "f16"), definition(a, b, SIZES))
-
-
-@each(
-    ("kind", "k", "arch"),
-    [("float32", 24, "sm_90"), ("float16", 41, "sm_90"), ("float16", 40, "sm_80")],
-    sample=2,
-)
-def test_what_is_no_launch_is_one_for_each_group(kind: str, k: int, arch: str) -> None:
-    a, b = made(SIZES, k, 24)
-    with simulated_gpu(arch) as gpu:
-        x, w = on_gpu(gpu, a, kind), on_gpu(gpu, b, kind)
-        assert plan_grouped_matmul(x, w, arch=arch).problem is None
-        got = layoutalg.ops.prepare("grouped_matmul", x, b=w, sizes=SIZES)()
-    short = "f32" if kind == "float32" else "f16"
-    assert np.array_equal(numbers_of(got.bits, short), definition(a, b, SIZES))
 
 
 # --- plans and refusals --------------------------------------------------------------------------------

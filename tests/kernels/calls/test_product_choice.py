@@ -29,14 +29,21 @@ def best(m: int, n: int, k: int, arch: str = "sm_90", **options: Any) -> tuple[s
     return way.family, sorted(way.plan.copies)
 
 
-def test_large_products_of_odd_operands_are_computed_from_padded_copies() -> None:
-    for n in (2047, 3001, 4095, 5003, 8191):
-        assert best(n, n, n) == ("gemm-sm90", ["a", "b"])
-    for n in (3000, 4104, 5000, 7000):  # rows at odd multiples of 16 bytes, which TMA reads
-        assert best(n, n, n) == ("gemm-sm90", [])
-    assert best(4096, 4095, 4096) == ("gemm-sm90", [])  # only the result is odd
-    assert best(4096, 4096, 4096) == ("gemm-sm90", [])
-    assert best(100, 100, 101) == ("gemm-sm80", [])  # copying takes longer than the product
+@each(
+    ("size", "family", "copies"),
+    [
+        *(((n, n, n), "gemm-sm90", ["a", "b"]) for n in (2047, 3001, 4095, 5003, 8191)),
+        # rows at odd multiples of 16 bytes, which TMA reads
+        *(((n, n, n), "gemm-sm90", []) for n in (3000, 4104, 5000, 7000)),
+        ((4096, 4095, 4096), "gemm-sm90", []),  # only the result is odd
+        ((4096, 4096, 4096), "gemm-sm90", []),
+        ((100, 100, 101), "gemm-sm80", []),  # copying takes longer than the product
+    ],
+)
+def test_large_products_of_odd_operands_are_computed_from_padded_copies(
+    size: tuple[int, int, int], family: str, copies: list[str]
+) -> None:
+    assert best(*size) == (family, copies)
     assert best(4095, 4095, 4095, copy=False) == ("gemm-sm80", [])
 
 
@@ -87,34 +94,16 @@ def test_starts_and_steps_between_vectors_are_odd_too() -> None:
     assert paddable(find_product(form((64, 63)), form((63, 64))), {}) == ()  # float32: no tensor cores
 
 
-@each(
-    ("a", "b", "starts"),
-    [
-        (((9, 17), (17, 1)), ((17, 11), (1, 17)), (0, 0)),
-        (((9, 17), (17, 1)), ((17, 11), (11, 1)), (2, 6)),
-        (((3, 9, 17), (153, 17, 1)), ((17, 11), (13, 1)), (0, 2)),
-        (((3, 9, 17), (200, 17, 1)), ((3, 17, 11), (1, 3 * 33, 3)), (0, 0)),
-        (((9, 17), (0, 1)), ((17, 11), (1, 17)), (0, 0)),
-        (((9, 17), (3, 1)), ((17, 11), (1, 17)), (0, 0)),
-    ],
-    sample=4,
-)
-def test_products_of_padded_copies_are_their_definition(a: Any, b: Any, starts: tuple[int, int]) -> None:
-    """As on a GPU, with copies that cost nothing, so that they are made."""
+@each("seed", range(40), sample=6)
+def test_random_products_of_padded_copies_are_their_definition(seed: int) -> None:
+    """As on a GPU, with copies that cost nothing, so that they are made; some are."""
+    case = products.draw(1000 + seed, kinds=("float16", "bfloat16"), most=24, most_elems=4000)
     with pytest.MonkeyPatch.context() as patched, simulated_gpu("sm_90") as gpu:
         patched.setattr(product_choice, "copy_ns", lambda *_: -1e6)
         product_choice.ways.cache_clear()
-        case = products.Case(
-            0, "float16", "float16",
-            {
-                name: products.Placed("float16", shape, strides, start // 2, 4000)
-                for name, (shape, strides), start in zip("ab", (a, b), starts, strict=True)
-            },
-            (*a[0][:-1], b[0][-1]), a[0][-2], b[0][-1], a[0][-1],
-        )  # fmt: skip
         wrong = products.run(case, Host(gpu))
         product_choice.ways.cache_clear()
-    assert not wrong, wrong
+    assert not wrong, f"{case}: {wrong}"
 
 
 def test_plan_matmul_says_how_a_product_is_computed() -> None:

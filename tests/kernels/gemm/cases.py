@@ -1,125 +1,124 @@
-"""Small problems for the matrix products, their operands, and their results by definition."""
+"""Operands of matrix products, their results by definition, and the judge of launches that compute them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
+from layoutalg.codegen.costs import sequence_traffic
+from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.printing.cuda import print_kernel
-from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, lower
-from layoutalg.codegen.sim import Simulation, simulate
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, grouped, matrices, scalar_words
+from layoutalg.codegen.program import Kernel, LaunchSequence, Let, is_dynamic, printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
+from layoutalg.kernels.gemm.epilogue import epilogue_operands
+from layoutalg.kernels.gemm.family import definition
+from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.problem import operand_view
+from layoutalg.kernels.gemm.work.units import slot_count
+from layoutalg.kernels.verification import access_checks, compare, copied
 from tests.hostshim import run_cuda_text
 
-CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
-ALPHA, BETA = 2, 3
+packed, unpacked = bits_of, numbers_of
+ALPHA, BETA, GAMMA = 2, 3, -1
+Data = Literal["integers", "normal", "not numbers"]
+"""Small integers, on which all sums are exact; numbers of N(0, 1); the same, some NaN or infinite."""
 
 
-def packed(values: Any, name: str) -> Any:
-    """Elements as their bits."""
-    per = 4 // np.dtype(CARRIER[name]).itemsize or 1
-    padded = np.pad(values, (0, -len(values) % per)).astype(float)
-    return encode(padded[None], name).view(CARRIER[name])[0][: len(values)].copy()
-
-
-def unpacked(bits: Any, name: str) -> Any:
-    """The inverse of `packed`, as float64."""
-    nbytes = len(bits) * bits.itemsize
-    words = np.pad(bits.view("u1"), (0, -nbytes % 4)).view(np.uint32)[None]
-    return decode(words, name)[0][: len(bits)].astype(float)
-
-
-def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
-    """Every argument a kernel of the problem may take: small integers, on which all sums are exact; all bits
-    of D are set."""
+def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[str, Any]:
+    """Every argument a kernel of the problem may take, and what named epilogues do; all bits of D are set."""
     rng = np.random.default_rng(seed)
 
     def draw(elems: int, name: str) -> Any:
         if p.packed > 1 and name == p.operand.name:
             return rng.integers(0, 256, elems, dtype=np.uint8)
-        return packed(rng.integers(-most, most + 1, elems), name)
+        if data == "integers" or p.accumulator.name == "s32":
+            return bits_of(rng.integers(-2, 3, elems).astype(float), name)
+        numbers = rng.standard_normal(elems)
+        if data == "not numbers":
+            numbers[rng.integers(elems, size=3)] = np.nan, np.inf, -np.inf
+        return bits_of(numbers, name)
 
+    extents = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
+    factors = {"alpha": ALPHA, "beta": BETA, "gamma": GAMMA}
+    others = {"c": (p.m - 1) * p.ldc + p.n, "bias": p.n} | dict(epilogue_operands(p.epilogue, p))
     return {
-        "m": p.m, "n": p.n, "k": p.k, "lda": p.lda, "ldb": p.ldb, "ldc": p.ldc, "ldd": p.ldd,
-        **scalar_words(p, "alpha", ALPHA), **scalar_words(p, "beta", BETA),
+        **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
+        factors[name]).items()},
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
-        "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
-        "d": np.full(((p.m - 1) * p.ldd + p.n) * p.result.nbytes, 255, "u1").view(CARRIER[p.result.name]),
+        **{name: draw(elems, p.result.name) for name, elems in others.items()},
+        "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
     }  # fmt: skip
 
 
-def taken(kernel: Any, args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a kernel takes, with a copy of D."""
-    names = {q.name for q in kernel.params}
-    return {name: x.copy() if name == "d" else x for name, x in args.items() if name in names}
+def expected(p: GemmProblem, args: Mapping[str, Any]) -> Any:
+    """The bits of D that result, by definition; gaps between rows keep theirs."""
+    value, _ = definition(p, args)
+    d = args["d"].copy()
+    view = operand_view(p, "d", d, (p.m, p.n), (p.ldd, 1))
+    (view[0] if p.grouped else view)[...] = bits_of(value, p.result.name)
+    return d
 
 
-def simulated(
-    one: LaunchSequence, args: dict[str, Any], *, group: Literal["block", "warp"] = "block", seed: int = 0,
-    trace: bool = False, change: Any = lower,
-) -> tuple[Any, list[Simulation]]:  # fmt: skip
-    """The bits of D behind launches that are simulated as they are lowered, and the simulations; the
-    workspace has all bits set."""
-    given = {**args, "d": args["d"].copy(), SCRATCH: np.full(one.scratch_bytes, 255, "u1")}
-    runs = [
-        simulate(change(kernel), mine, group=group, seed=seed, trace=trace)
-        for kernel, mine in zip(one.kernels, one.arguments(given), strict=True)
-    ]
-    return given["d"], runs
+def launched(
+    p: GemmProblem, c: Any, of: Callable[..., LaunchSequence] = launches, *, blocks: int = 0,
+    arch: str = "sm_90",
+) -> LaunchSequence:  # fmt: skip
+    """The launches as they are printed; by so many blocks where they take tiles in turn, for all if 0."""
+    one = of(p, c, arch)
+    scalars, scratch = dict(one.scalars), one.scratch_bytes
+    if blocks and "blocks" in scalars and getattr(c, "cluster_k", 1) == 1:
+        cluster = getattr(c, "cluster", 1)
+        scalars["blocks"] = max(1, blocks // cluster) * cluster
+        if c.schedule == "streamk":
+            scratch = slot_count(scalars["blocks"] // cluster) * cluster * c.tile_m * c.tile_n * 4
+    return printed_sequence(replace(one, scalars=tuple(scalars.items()), scratch_bytes=scratch), arch)
+
+
+def wrong(
+    p: GemmProblem, ran: LaunchSequence, given: Mapping[str, Any], *, group: Any = "warp", seed: int = 0,
+    traffic: bool = False, changed: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
+    """What is wrong with D, or with predicted accesses, where launches are simulated; empty if nothing is.
+
+    The launches are given what is `changed`; the definition is not.
+    """
+    runs = simulate_sequence(
+        ran, mine := copied({**given, **(changed or {})}), group=group, seed=seed, trace=traffic
+    )
+    made = [compare("result", given, FAMILIES["gemm-simt"].expected(p, None, given), mine)]
+    if traffic:
+        numbers = {name: x for name, x in given.items() if isinstance(x, int)}
+        made += access_checks(sequence_traffic(ran, numbers), [run.trace for run in runs])
+    return "; ".join(f"{check.name}: {check.detail}" for check in made if not check.passed)
 
 
 def host_run(
     lowered: Kernel, args: dict[str, Any], *, order: Literal["forward", "reverse"] = "forward"
 ) -> Any:
     """The bits of D after the host has run a kernel's text."""
-    fresh = taken(lowered, args)
-    grid = launch_grid(lowered, {k: v for k, v in fresh.items() if isinstance(v, int)})
-    shared, given = (
-        lowered.shared_bytes if is_dynamic(lowered) else 0,
-        [fresh[q.name] for q in lowered.params],
-    )
-    run_cuda_text(print_kernel(lowered), lowered.name, grid, (lowered.threads,), given, shared, order=order)
-    return fresh["d"]
+    given = {q.name: args[q.name].copy() if q.name == "d" else args[q.name] for q in lowered.params}
+    grid = launch_grid(lowered, {name: x for name, x in given.items() if isinstance(x, int)})
+    dynamic = lowered.shared_bytes if is_dynamic(lowered) else 0
+    run_cuda_text(
+        print_kernel(lowered), lowered.name, grid, (lowered.threads,), list(given.values()), dynamic,
+        order=order
+    )  # fmt: skip
+    return given["d"]
 
 
-def factors(p: GemmProblem, args: dict[str, Any]) -> tuple[Any, Any]:
-    """A and B as numbers; of a byte, the first from its low bits."""
-    if p.packed == 1:
-        return matrices(p, *(unpacked(args[x], p.operand.name) for x in "ab"))
-    bits = 8 // p.packed
-    shifts = bits * np.arange(p.packed)
-    a, b = matrices(p, args["a"], args["b"])
-    codes = [(x[:, :, None].astype(int) >> shifts) % (1 << bits) for x in (a, b.T)]
-    a, b = (x.reshape(len(x), -1) for x in codes)
-    if p.element == "s4":
-        a, b = (np.where(x < 8, x, x - 16) for x in (a, b))
-    return a.astype(float), b.T.astype(float)
-
-
-def expected(p: GemmProblem, args: dict[str, Any]) -> Any:
-    """The bits of D that result, by definition; gaps between rows keep theirs."""
-    a, b = factors(p, args)
-    total = ALPHA * (a @ b)
-    if p.arithmetic == "xor":
-        total = ALPHA * (a[:, :, None] != b[None]).sum(axis=1)
-    if p.reads_c:
-        total += BETA * _rows(unpacked(args["c"], p.result.name), p.m, p.n, p.ldc)
-    if p.bias:
-        total += unpacked(args["bias"], p.result.name)
-    if p.activation == "relu":
-        total = np.maximum(total, 0)
-    d = args["d"].copy()
-    _rows(d, p.m, p.n, p.ldd)[...] = packed(total.ravel(), p.result.name).reshape(p.m, p.n)
-    return d
-
-
-def _rows(flat: Any, m: int, n: int, leading: int) -> Any:
-    return np.lib.stride_tricks.as_strided(flat, (m, n), (leading * flat.itemsize, flat.itemsize))
+def assigned(body: Sequence[Any], env: dict[Var, Any]) -> dict[Var, Any]:
+    """The values of variables behind statements that do nothing but name values."""
+    for s in body:
+        assert isinstance(s, Let)
+        env[s.var] = evaluate(s.value, env)
+    return env
 
 
 def grouped_problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", **options: Any) -> GemmProblem:
@@ -129,27 +128,10 @@ def grouped_problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", *
 
 
 def grouped_arguments(p: GemmProblem) -> dict[str, Any]:
-    """Small integers, on which all sums are exact; rows of D have room behind them."""
-    return arguments(replace(p, batch=(), grouped=False)) | {
-        "b": packed(np.random.default_rng(1).integers(-2, 3, p.b_elems), p.operand.name)
-    }
+    """Small integers, on which all sums are exact."""
+    return arguments(p)
 
 
 def grouped_expected(p: GemmProblem, sizes: Sequence[int], given: dict[str, Any]) -> Any:
-    """D's buffer by definition: NumPy, group by group."""
-    a, b = (unpacked(given[x], p.operand.name) for x in "ab")
-    step = p.batch[0].b
-    d = given["d"].copy()
-    rows = np.lib.stride_tricks.as_strided(d, (p.m, p.n), (p.ldd * d.itemsize, d.itemsize))
-    left = np.lib.stride_tricks.as_strided(
-        a, (p.m, p.k), (8 * p.lda, 8) if p.a_major == "k" else (8, 8 * p.lda)
-    )
-    end = 0
-    for group, size in enumerate(sizes):
-        own, end = slice(end, end + size), end + size
-        right = np.lib.stride_tricks.as_strided(
-            b[group * step :], (p.k, p.n), (8, 8 * p.ldb) if p.b_major == "k" else (8 * p.ldb, 8)
-        )
-        value = 2 * (left[own] @ right)
-        rows[own] = packed(value.ravel(), p.result.name).reshape(value.shape)
-    return d
+    """D's buffer by definition, group by group."""
+    return expected(p, given | group_begins(list(sizes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from layoutalg.analysis import Access, SharedReport, analyze
+from layoutalg.codegen import gpu
+from layoutalg.codegen.program import Do, For, MemRef, walk
 from layoutalg.decide import is_bijective
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
@@ -51,34 +54,24 @@ def copied_by_definition(plan: OperandPlan, lanes: int) -> Any:
 
 
 @each(("a", "b"), [*product(MAJORS, repeat=2)])
-@each("name", SIMT_CONFIGS)
+@each("name", {**SIMT_CONFIGS, **{f"{name} of sm_80": c for name, c in SM80_CONFIGS.items()}})
 def test_a_tile_is_copied_once_by_threads_along_its_stored_rows(name: str, a: Major, b: Major) -> None:
-    c = SIMT_CONFIGS[name]
-    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, "f32", a_major=a, b_major=b)
-    try:
-        check_config(p, c)
-    except LayoutAlgError:
-        assert c.tile_m in (80, 96) and a == "mn"  # vectors of its rows do not divide the threads
+    tensor = name.endswith("sm_80")
+    c: Any = SM80_CONFIGS[name.removesuffix(" of sm_80")] if tensor else SIMT_CONFIGS[name]
+    dtype = "f16" if tensor else "f32"
+    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, dtype, a_major=a, b_major=b)
+    if not tensor and c.tile_m in (80, 96) and a == "mn":  # vectors of its rows do not divide the threads
+        with pytest.raises(LayoutAlgError):
+            check_config(p, c)
         return
     for side in SIDES:
-        plan = simt.operand_plan(p, c, side)
-        if plan.tile.via == "global":
-            continue
-        got = copied(plan)
-        np.testing.assert_array_equal(got, copied_by_definition(plan, plan.tile.lanes))
-        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
-
-
-@each(("a", "b"), [*product(MAJORS, repeat=2)])
-@each("name", SM80_CONFIGS)
-def test_a_tile_for_tensor_cores_is_copied_once(name: str, a: Major, b: Major) -> None:
-    c = SM80_CONFIGS[name]
-    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
-    for side in SIDES:
-        plan = sm80.operand_plan(p, c, side)
-        got, along = copied(plan), plan.tile.deep if plan.tile.major == "k" else plan.tile.rows
-        np.testing.assert_array_equal(got, copied_by_definition(plan, along // plan.tile.vector))
-        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
+        plan = sm80.operand_plan(p, c, side) if tensor else simt.operand_plan(p, c, side)
+        tile = plan.tile
+        if tile.via != "global":
+            along = (tile.deep if tile.major == "k" else tile.rows) // tile.vector if tensor else tile.lanes
+            got = copied(plan)
+            np.testing.assert_array_equal(got, copied_by_definition(plan, along))
+            assert np.array_equal(np.sort(got.ravel()), np.arange(tile.rows * tile.deep))
 
 
 @each("name", SIMT_CONFIGS)
@@ -111,27 +104,6 @@ def _rows(lane: Any, warp: Any, lanes: int, thread: int, run: int) -> Any:
     return (warp * lanes * thread + lane * run)[:, None] + e % run + e // run * (lanes * run)
 
 
-@each(("a", "b"), [*product(MAJORS, repeat=2)])
-@each("name", SM80_CONFIGS)
-def test_ldmatrix_is_given_the_matrices_in_the_order_of_the_fragments(name: str, a: Major, b: Major) -> None:
-    """By definition: A takes its row half before its k half, two fragments of B k half before row half."""
-    c = SM80_CONFIGS[name]
-    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
-    tid = np.arange(c.threads)
-    lane, warp = tid % 32, tid // 32
-    for side in SIDES:
-        plan = sm80.operand_plan(p, c, side)
-        which, rows = (warp % c.warps_m, c.warp_m) if side == "a" else (warp // c.warps_m, c.warp_n)
-        first, second = lane // 8 % 2, lane // 16
-        row_half, k_half = (first, second) if side == "a" else (second, first)
-        row, k = which * rows + 8 * row_half, 8 * k_half
-        row, k = (row, k + lane % 8) if plan.tile.major == "mn" else (row + lane % 8, k)
-        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
-        for f, step in product(range(plan.tile.fragments), range(plan.steps)):
-            got = read(tid, ((0, f), (0, step)))
-            np.testing.assert_array_equal(got, row + 16 * f + plan.tile.rows * (k + 16 * step))
-
-
 @each("vec", [1, 2, 4, 8])
 @each("warp_n", [16, 32, 64, 128])
 def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, vec: int) -> None:
@@ -145,23 +117,31 @@ def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, v
         assert isinstance(report, SharedReport) and report.conflict_free, (op, str(layout))
 
 
+OFFERED = [
+    *(("f16", c) for c in (
+        Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3),
+        Sm80Config(256, 128, 32, 4, 2, 2, via="registers"))),
+    *((name, None) for name in ("f64", "tf32", "s4", "b1")),
+]  # fmt: skip
+
+
 @each(("a", "b"), [*product(MAJORS, repeat=2)])
-@each(
-    "config",
-    [Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3),
-     Sm80Config(256, 128, 32, 4, 2, 2, via="registers")], ids=str,
-)  # fmt: skip
-def test_tiles_have_no_bank_conflicts(config: Sm80Config, a: Major, b: Major) -> None:
-    p = gemm_problem(256, 256, 64, a_major=a, b_major=b)
-    for side in SIDES:
-        plan = sm80.operand_plan(p, config, side)
-        tile = Layout((plan.tile.rows, plan.tile.deep))
-        for access in (
-            Access("st.shared.b128", plan.copy.tidfrg("dst", tile), p.operand),
-            Access(plan.read.atom.src_op, plan.read.tidfrg("src", tile), p.operand),
-        ):
+@each(("dtype", "config"), OFFERED)
+def test_tiles_have_no_bank_conflicts(dtype: str, config: Any, a: Major, b: Major) -> None:
+    """Of other types than f16 all that are offered, as fragments are loaded; of s4 and b1 along k alone."""
+    if dtype in ("s4", "b1") and "mn" in (a, b):
+        return
+    p = gemm_problem(4096, 4096, 4096, dtype, a_major=a, b_major=b)
+    for c, side in product([config] if config else SM80.configs(p), SIDES):
+        plan = sm80.operand_plan(p, c, side)
+        element, tile = plan.tile.element, Layout((plan.tile.rows, plan.tile.deep))
+        op = plan.read.atom.src_op or f"ld.shared.b{element.bits}"
+        accesses = [Access(op, plan.read.tidfrg("src", tile), element)]
+        if config:
+            accesses.append(Access("st.shared.b128", plan.copy.tidfrg("dst", tile), element))
+        for access in accesses:
             report = analyze(plan.layout, access)
-            assert isinstance(report, SharedReport) and report.conflict_free, (side, access.op, plan.layout)
+            assert isinstance(report, SharedReport) and report.excess == 0, (side, access.op, plan.layout)
 
 
 @pytest.mark.parametrize("name", SM80_LADDER)
@@ -175,3 +155,51 @@ def test_the_ladder_is_made_of_configurations_that_work(name: str) -> None:
 def test_a_block_has_as_many_threads_as_its_copies_and_multiplications(name: str) -> None:
     c: SimtConfig = SIMT_CONFIGS[name]
     assert simt.tiled_mma(dtype("f32"), c).threads == c.threads == 32 * c.warps_m * c.warps_n
+
+
+# --- what a kernel writes for them -----------------------------------------------------------------------
+
+SMALL = Sm80Config(64, 64, 32, 2, 2, 3)
+
+
+def calls(config: Sm80Config, *, loop: bool = True, **options: Any) -> list[Do]:
+    """The calls of a kernel of several tiles, of its main loop or of all."""
+    kernel = sm80.build(gemm_problem(128, 128, 128, **options), config)
+    (main,) = (s for s in walk(kernel.body) if isinstance(s, For))
+    return [s for s in walk(main.body if loop else kernel.body) if isinstance(s, Do)]
+
+
+@each(("a", "b"), [*product(MAJORS, repeat=2)])
+def test_operands_along_their_rows_are_turned_by_ldmatrix(a: Major, b: Major) -> None:
+    loads = {
+        s.args[1].buffer.name: s.instr.name
+        for s in calls(SMALL, a_major=a, b_major=b)
+        if s.instr.name.startswith("ldmatrix") and isinstance(s.args[1], MemRef)
+    }
+    names = {"k": "ldmatrix_x4", "mn": "ldmatrix_x4_trans"}
+    assert loads == {"tile_a": names[a], "tile_b": names[b]}
+
+
+def test_the_ragged_tile_alone_is_guarded() -> None:
+    """Before the loop and with edges only; the loop copies the same way in either case."""
+    for edges, guarded in ((False, 0), (True, 2)):
+        config = replace(SMALL, edges=edges)
+        copies = {s.instr.name for s in calls(config) if s.instr.name.startswith("cp_async_16")}
+        assert copies == {"cp_async_16"}
+        assert [s.instr.name for s in calls(config, loop=False)].count("cp_async_16_zfill") == guarded
+    names = {s.instr.name for s in calls(replace(SMALL, stages=2, via="registers"))}
+    assert {"ldg128", "sts128"} <= names and not any(name.startswith("cp_async") for name in names)
+
+
+@pytest.mark.deep
+@each("config", [Sm80Config(64, 64, 64, 2, 2, 4, static_ld=True), Sm80Config(128, 128, 32, 2, 2, 3)])
+def test_edges_cost_the_main_loop_nothing(config: Sm80Config) -> None:
+    counts = []
+    for edges in (False, True):
+        kernel = sm80.build(gemm_problem(4096, 4096, 4096), replace(config, edges=edges))
+        cubin = gpu.compile_cubin(gpu.to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a")
+        (function,) = gpu.parse_sass(gpu.disassemble(cubin.image))
+        counts.append(dict(gpu.count_classes(gpu.main_loop(function))))
+        assert cubin.spill_bytes == 0
+    whole, edged = counts
+    assert edged["ldgsts"] == whole["ldgsts"] and sum(edged.values()) <= 1.02 * sum(whole.values())

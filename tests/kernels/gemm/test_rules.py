@@ -1,4 +1,4 @@
-"""Every rule that a configuration of gemm-sm80 and gemm-simt can break is named, with what would do."""
+"""Every rule that a problem or a configuration can break is named, with what would do."""
 
 from __future__ import annotations
 
@@ -10,138 +10,267 @@ import pytest
 
 from layoutalg import errors
 from layoutalg.codegen.program.checks import check
+from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.config_fields import difference
+from layoutalg.kernels.gemm import (
+    BatchMode,
+    GemvConfig,
+    Sm75Config,
+    Sm80Config,
+    Sm90Config,
+    gemm_problem,
+    grouped,
+)
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90
+from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
+from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.sweeps import each
 
-TENSOR, PLAIN = Sm80Step(128, 128, 32, 2, 2, 3), SimtStep(128, 256, 8, 16, 8, 4)
-ROW_MAJOR = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
+TENSOR, PLAIN, TMA = (
+    Sm80Step(128, 128, 32, 2, 2, 3),
+    SimtStep(128, 256, 8, 16, 8, 4),
+    Sm90Config(64, 64, 3, 1),
+)
+FEW, ALONG_N = GemvConfig(1, 1, 32, 8, 2), GemvConfig(1, 1, 8, 8, 2)
+BATCH = {"batch": (BatchMode(2, a=1 << 16, b=1 << 16, d=1 << 16),)}
+CUT = {"batch": (BatchMode(2, a=1 << 16, b=65537, d=1 << 16),)}
 
-BROKEN: dict[type[errors.LayoutAlgError], list[tuple[dict[str, Any], dict[str, Any], str]]] = {
-    errors.DivisibilityError: [
-        ({"tile_m": 120}, {}, "tile_m = 120 is not a multiple of 32.*nearest is 128"),
-        ({"tile_k": 8}, {}, "tile_k = 8 is not a multiple of 16.*nearest is 16"),
-        ({"tile_n": 96}, {}, "tile_n = 96 is not a power of two.*nearest is 64"),
-        ({"fragments": 8}, {}, "a step of 32 bytes for each set of fragments"),
+Rule = tuple[dict[str, Any], dict[str, Any], str]
+"""The fields of a configuration, the options of a problem, and what the refusal says."""
+OF_SM80: dict[type[errors.LayoutAlgError], list[Rule]] = {
+    DivisibilityError: [
+        ({"tile_m": 120}, {}, "multiple of 32.*nearest is 128"), ({"tile_k": 8}, {}, "multiple of 16.*is 16"),
+        ({"tile_n": 96}, {}, "power of two.*is 64"), ({"fragments": 8}, {}, "each set of fragments"),
         ({"result_vec": 3}, {}, "result_vec = 3"),
     ],
-    errors.UnsupportedError: [
-        ({"mma_k": 32}, {}, "mma_k = 32 of f16: 8 and 16"),
-        ({"fragments": 3}, {}, "fragments = 3: 1 and 2 and 4 and 8"), ({"stages": 1}, {}, "take stages = 2"),
+    UnsupportedError: [
+        ({"mma_k": 32}, {}, "8 and 16"), ({"fragments": 3}, {}, "1 and 2 and 4 and 8"),
+        ({"stages": 1}, {}, "take stages = 2"), ({"a_bytes": 2}, {}, "by cp.async: 4, 8, 16"),
         ({"via": "registers", "stages": 2, "ahead": False}, {}, "stages=1 or ahead=True"),
-        ({"a_bytes": 2}, {}, "a_bytes = 2 by cp.async: 4, 8, 16"), ({"b_bytes": 12}, {}, "b_bytes = 12"),
-        ({"epilogue": "direct"}, {}, "accumulators come in pairs"),
-        ({"result_vec": 8}, {"dtype": "tf32"}, "16 bytes per lane are the most"),
-        ({}, {"dtype": "f32"}, "no mma.sync multiplies f32 into f32"),
-        ({}, {"dtype": "s8", "a_major": "mn"}, "ldmatrix.trans turns 16-bit elements"),
-        ({"mma_m": 8}, {}, "mma_m = 8 of f16: 16 is accepted"),
-        ({"mma_m": 8, "mma_k": 8}, {"dtype": "f64"}, "mma_k = 8 of f64: 4 are accepted"),
-        ({"mma_k": 16, "tile_k": 16}, {"dtype": "f64"}, "two steps of 128 bytes; take tile_k = 32"),
+        ({"b_bytes": 12}, {}, "b_bytes = 12"), ({"epilogue": "direct"}, {}, "come in pairs"),
+        ({"result_vec": 8}, {"dtype": "tf32"}, "16 bytes per lane"), ({}, {"dtype": "f32"}, "no mma.sync"),
+        ({}, {"dtype": "s8", "a_major": "mn"}, "ldmatrix.trans turns"), ({"mma_m": 8}, {}, "16 is accepted"),
+        ({"mma_m": 8, "mma_k": 8}, {"dtype": "f64"}, "4 are accepted"),
+        ({"mma_k": 16, "tile_k": 16}, {"dtype": "f64"}, "take tile_k = 32"),
+        ({"splits": 2}, {"accumulator": "f16"}, "f16 sums"), ({"splits": 2}, BATCH, "parts of k of a batch"),
+        ({"tile_k": 16}, {}, "take tile_k = 32"),
     ],
-    errors.ResourceError: [
+    ResourceError: [
         ({"via": "registers"}, {}, "stages through registers: 3"), ({"stages": 16}, {}, "14 stages fit"),
         # the stage of the results, which lies over the ring, is as large: fewer stages take no less
         ({"tile_m": 256, "tile_n": 256, "tile_k": 64, "warps_m": 16, "warps_n": 1, "stages": 4}, {},
          "262144 asked, the limit is 232448; take a smaller tile"),
         ({"tile_m": 512, "tile_k": 64, "stages": 4, "edges": True}, {}, "shared memory.*; 2 stages fit"),
-        ({"tile_m": 512, "tile_n": 512, "tile_k": 64, "edges": True}, {},
-         "shared memory.*; take a smaller tile"),
+        ({"tile_m": 512, "tile_n": 512, "tile_k": 64, "edges": True}, {}, "shared memory.*smaller tile"),
         ({"tile_m": 256, "tile_n": 256, "stages": 2}, {}, "registers per thread.*more warps"),
         ({"min_blocks": 4}, {}, "registers per thread"),
         ({"warps_m": 8, "warps_n": 8, "tile_k": 64}, {}, "threads per block: 2048"),
         ({"mma_k": 4, "result_vec": 2}, {"dtype": "f64"}, "registers per thread"),
         ({}, {"dtype": "s4"}, "calls a function.*take warps of 32 x 32"),
     ],
-    errors.ShapeError: [({}, {"m": 100}, "m = 100 is not a multiple of the tile's 128: take edges=True")],
-    errors.AlignmentError: [
+    ShapeError: [
+        ({}, {"m": 100}, "take edges=True"), ({"splits": 0}, {}, "splits = 0"),
+        ({"splits": 65}, {}, "1 to 64"),
+    ],
+    AlignmentError: [
         ({}, {"lda": 260}, "lda = 260 cuts vectors of 8 elements; vectors of 4 fit"),
-        ({"edges": True}, {"k": 252}, "252 cuts vectors of 8 elements; vectors of 4 fit"),
-        ({"edges": True}, {"n": 250}, "250 cuts vectors of 8 elements; vectors of 2 fit"),
+        ({"edges": True}, {"k": 252}, "vectors of 4 fit"), ({"edges": True}, {"n": 250}, "vectors of 2 fit"),
+        ({}, CUT, "a step of b = 65537 cuts"),
+        ({}, {"align_bytes": (16, 4, 16)}, "start of b.* multiple of 4"),
     ],
 }  # fmt: skip
-OF_SIMT: dict[type[errors.LayoutAlgError], list[tuple[dict[str, Any], dict[str, Any], str]]] = {
-    errors.DivisibilityError: [
-        ({"tile_m": 100}, {}, "tile_m = 100 is not a multiple of 64, 4 lanes of 16; the nearest is 128"),
-        ({"thread_m": 6}, {}, "thread_m = 6 is not a multiple of 4, run_m; the nearest is 8"),
-        ({"lanes_m": 5}, {}, "lanes_m = 5 does not divide a warp"),
-        ({"tile_k": 7}, {}, "tile_k = 7 is not a multiple of 2"),
-        ({"result_vec": 8}, {}, "run_n = 4 is not a multiple of 8"),
+OF_SIMT: dict[type[errors.LayoutAlgError], list[Rule]] = {
+    DivisibilityError: [
+        ({"tile_m": 100}, {}, "multiple of 64, 4 lanes of 16; the nearest is 128"),
+        ({"thread_m": 6}, {}, "multiple of 4, run_m; the nearest is 8"),
+        ({"lanes_m": 5}, {}, "divide a warp"),
+        ({"tile_k": 7}, {}, "tile_k = 7 is not a multiple of 2"), ({"result_vec": 8}, {}, "run_n = 4"),
     ],
-    errors.UnsupportedError: [
+    UnsupportedError: [
         ({"b_vector": 3}, {}, "b_vector = 3 of f32"), ({"stages": 1}, {}, "take stages = 2"),
-        ({"fragments": 3}, {}, "fragments = 3: 1 and 2 and 4 and 8"),
-        ({"via": "registers", "turn": "global"}, {}, "turn = 'global'"),
+        ({"fragments": 3}, {}, "1 and 2 and 4 and 8"), ({"via": "registers", "turn": "global"}, {}, "turn ="),
         ({}, {"dtype": "f16"}, "f32 and f64"),
+        ({"via": "global", "splits": 2}, {}, "parts of k without tiles"),
     ],
-    errors.ResourceError: [
+    ResourceError: [
         ({"stages": 24}, {}, "18 stages fit"), ({"min_blocks": 2}, {}, "registers per thread"),
         ({"thread_m": 32, "thread_n": 8, "tile_k": 8}, {}, "registers per thread"),
         ({"thread_m": 4, "thread_n": 4}, {}, "threads per block"),
     ],
-    errors.ShapeError: [({}, {"m": 1000}, "m = 1000 is not a multiple of the tile's 128: take edges=True")],
-    errors.AlignmentError: [
-        ({}, {"ldb": 1026}, "ldb = 1026 cuts vectors of 4 elements; vectors of 2 fit"),
-        ({"edges": True}, {"n": 1022, "ldb": 1024, "ldd": 1024},
-         "n = 1022 cuts vectors of 4 elements; vectors of 2 fit"),
+    AlignmentError: [({"edges": True}, {"n": 1022, "ldb": 1024, "ldd": 1024},
+    "n = 1022 .* vectors of 2 fit")],
+}  # fmt: skip
+OF_SM90: dict[type[errors.LayoutAlgError], list[Rule]] = {
+    AlignmentError: [
+        ({}, {"k": 68}, "no multiple of 16 bytes"), ({}, {"batch": [BatchMode(2, 4100, 0, 0, 4096)]}, "4100"),
     ],
+    ResourceError: [
+        ({"stages": 40}, {}, "13 stages fit"),
+        ({"tile_m": 256, "tile_n": 256, "stages": 4, "consumers": 2}, {},
+         "which are 4 of 65552 and 8192 for results.*; 3 stages fit"),
+        ({"tile_m": 1024, "stages": 2}, {}, "which are 2 of 139280 and .*; take a smaller tile"),
+    ],
+    UnsupportedError: [
+        ({}, {"dtype": "s8"}, "not s8 into s32"), ({}, {"reads_c": True}, "adds no matrix"),
+        ({}, {"batch": [BatchMode(2, d=4096 << i) for i in range(4)]}, "have room for 3"),
+    ],
+    DivisibilityError: [({"tile_n": 40}, {}, "columns of wgmma")],
+}  # fmt: skip
+OF_GEMV: dict[type[errors.LayoutAlgError], list[Rule]] = {
+    ResourceError: [({"rows": 8}, {"m": 9}, "rows of gemv")],
+    UnsupportedError: [
+        ({}, {"dtype": "s8"}, "take gemm-sm80"), ({"vec": 2}, {"dtype": "f64"}, "take gemm-simt"),
+        ({"rows": 2}, {"m": 2, "a_major": "mn"}, "store it along k"),
+        ({"lanes": 8}, {}, "32, 64, 128 and 256"),
+        ({"lanes": 64}, {"b_major": "mn"}, "4, 8, 16 and 32"), ({"threads": 64}, {}, "256, 512 and 1024"),
+        ({"lanes": 8, "columns": 2}, {"b_major": "mn"}, "take 1"),
+    ],
+    DivisibilityError: [({}, {"m": 2}, "take 2"), ({}, {"k": 9}, "multiples of 1 elements")],
+}  # fmt: skip
+BASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "sm80": (TENSOR, {"m": 256, "n": 256, "k": 256}, OF_SM80),
+    "simt": (PLAIN, {"m": 1024, "n": 1024, "k": 1024, "dtype": "f32", "b_major": "mn"}, OF_SIMT),
+    "sm90": (TMA, {"m": 64, "n": 64, "k": 64, "dtype": "bf16"}, OF_SM90), "gemv": (FEW, {"m": 1, "n": 8,
+    "k": 8}, OF_GEMV),
 }  # fmt: skip
 
 
 @each(
     ("base", "error", "config", "problem", "text"),
-    [(base, error, *row) for base, rules in ((TENSOR, BROKEN), (PLAIN, OF_SIMT))
-     for error, rows in rules.items() for row in rows],
+    [(base, error, *row) for base in BASES for error, rows in BASES[base][2].items() for row in rows],
     ids=lambda x: str(x)[:40],
-)  # fmt: skip
-def test_a_broken_rule_is_named(base: Any, error: Any, config: Any, problem: Any, text: str) -> None:
+)
+def test_a_broken_rule_is_named(base: str, error: Any, config: Any, problem: Any, text: str) -> None:
     """By what checks configurations, and by what builds kernels."""
-    n = 256 if base is TENSOR else 1024
-    usual: dict[str, Any] = {} if base is TENSOR else {"dtype": "f32", "b_major": "mn"}
-    p, c = gemm_problem(**{"m": n, "n": n, "k": n, **usual, **problem}), replace(base, **config)
-    for refuses in (check_config, launches):
+    c, usual, _ = BASES[base]
+    p, c = gemm_problem(**{**usual, **problem}), replace(c, **config)
+    for refuses in (check_config, launches)[base == "gemv" :]:
         with pytest.raises(error, match=text):
             refuses(p, c)
 
 
-def test_an_architecture_without_the_instructions_is_refused() -> None:
-    p = gemm_problem(256, 256, 256)
-    turing = replace(TENSOR, via="registers", stages=2, mma_k=8, fragments=1)
-    for q, c, arch, named in (
-        (p, TENSOR, "sm_75", "sm_80"), (p, turing, "sm_70", "sm_75"),
-        (ROW_MAJOR, PLAIN, "sm_75", "needs sm_80"),
-    ):  # fmt: skip
-        with pytest.raises(errors.UnsupportedError, match=named):
-            check_config(q, c, arch)
-    check_config(p, turing, "sm_75")
-    check_config(p, TENSOR)
+@each(
+    ("options", "error", "text"),
+    [
+        ({"m": 0}, ShapeError, "m = 0"), ({"k": True}, ShapeError, "k = True"),
+        ({"n": 2.0}, ShapeError, r"2\.0"),
+        ({"lda": 4}, ShapeError, "lda = 4 is less than the row length 8"),
+        ({"ldb": 7}, ShapeError, "ldb = 7"),
+        ({"ldd": 3}, ShapeError, "ldd = 3"), ({"lda": 0}, ShapeError, "lda = 0: a positive integer"),
+        ({"dtype": "u8"}, UnsupportedError, "GEMM of u8"), ({"dtype": "f12"}, errors.UnknownNameError, "f12"),
+        ({"accumulator": "f64"}, UnsupportedError, "f32 or f16, not f64"),
+        ({"dtype": "bf16", "accumulator": "bf16"}, UnsupportedError, "not bf16"),
+        ({"result": "f64"}, UnsupportedError, "f16 and f32 are accepted"),
+        ({"a_major": "m"}, UnsupportedError, "'k' and 'mn'"),
+        ({"activation": "swish"}, UnsupportedError, "swish"),
+        ({"dtype": "s8", "activation": "gelu"}, UnsupportedError, "gelu of s32"),
+        ({"dtype": "s4", "k": 33}, ShapeError, "k = 33 of s4.* multiples of 2"),
+        ({"dtype": "u4", "k": 32, "ldb": 35}, ShapeError, "ldb = 35 of u4"),
+        ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1.* multiples of 8"),
+        ({"dtype": "s4", "k": 32, "a_major": "mn"}, UnsupportedError, "share a byte"),
+        ({"dtype": "b1", "k": 32, "arithmetic": "or"}, UnsupportedError, "'and' and 'xor'"),
+        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "bits alone have a choice"),
+        ({"batch": [BatchMode(2, d=32)]}, errors.NotInjectiveError, "one place"),
+        ({"batch": [BatchMode(2)]}, errors.NotInjectiveError, "one place"),
+        ({"batch": [BatchMode(2, a=-8, d=64)]}, ShapeError, "steps of 0 or more"),
+        ({"batch": [BatchMode(0, d=64)]}, ShapeError, "extent of the batch = 0"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_product_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        gemm_problem(**{"m": 8, "n": 8, "k": 8, **options})
+
+
+ONE = gemm_problem(256, 256, 64)
+SOME, MANY = (grouped(ONE, count, 256 * 64) for count in (4, MOST_TOGETHER + 1))
 
 
 @each(
-    ("dtype", "mma_m", "first"),
+    ("error", "text", "call"),
     [
-        ("s8", 8, 75), ("s8", 16, 80), ("s4", 8, 75), ("s4", 16, 80), ("b1", 16, 80),
-        ("f64", 8, 80), ("f64", 16, 90),
+        (UnsupportedError, "take 'persistent'", lambda: check_config(
+            gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, d=4096)]), Sm90Step(64, 64, 2, 1,
+            loop="threads"))),
+        (UnsupportedError, "in 4 groups: .*gemm-sm90", lambda: check_config(SOME, TENSOR)),
+        (ResourceError, "65 asked, the limit is 64", lambda: check_config(MANY, SM90.fitted(MANY, TMA))),
+        (ShapeError, "groups = 0", lambda: grouped(ONE, 0, 64)),
+        (ShapeError, "step = 64: a B has 16384", lambda: grouped(ONE, 2, 64)),
+        (ShapeError, "those of a batch", lambda: grouped(SOME, 2, 1 << 20)),
+        (UnsupportedError, "no mma.sync multiplies f32", lambda: SM80.configs(gemm_problem(64, 64, 64,
+        "f32"))),
+        (UnsupportedError, "f32 and f64", lambda: SIMT.configs(ONE)),
+        (UnsupportedError, "needs sm_75; sm_70 .*mma.m8n8k4", lambda: SM75.configs(
+            gemm_problem(256, 256, 64, accumulator="f16"), "sm_70")),
+        (UnsupportedError, "take gemm-sm75", lambda: SM80.configs(ONE, "sm_75")),
+    ],
+    ids=lambda x: str(x)[:40],
+)  # fmt: skip
+def test_what_no_family_takes_is_refused(error: Any, text: str, call: Any) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+TURING = replace(TENSOR, via="registers", stages=2, mma_k=8, fragments=1)
+
+
+@each(
+    ("dtype", "c", "first"),
+    [
+        ("f16", TENSOR, 80), ("f16", TURING, 75), ("f16", Sm75Config(256, 256, 32, 4, 2), 75),
+        ("bf16", Sm75Config(256, 256, 32, 4, 2), 80), ("f32", PLAIN, 80),
+        ("s8", 8, 75), ("s8", 16, 80), ("s4", 8, 75), ("s4", 16, 80), ("b1", 16, 80), ("f64", 8, 80),
+        ("f64", 16, 90),
     ],
 )  # fmt: skip
-def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: Literal[16, 8], first: int) -> None:
-    p = gemm_problem(256, 256, 1024, dtype)
-    c = Sm80Step(
-        64, 64, 64 // p.operand.nbytes, 2, 2, 2, via="registers", mma_m=mma_m,
-        mma_k=4 if dtype == "f64" else 0, edges=True, result_vec=2,
-    )  # fmt: skip
-    check_config(p, c, f"sm_{first}")
-    with pytest.raises(errors.UnsupportedError, match=f"needs sm_{first}; sm_.. does not have it"):
+def test_an_architecture_without_the_instruction_is_refused(dtype: str, c: Any, first: int) -> None:
+    """Where a number of rows stands for the configuration, by an mma of so many."""
+    p = gemm_problem(1024, 1024, 1024, dtype, **({"b_major": "mn"} if c is PLAIN else {}))  # type: ignore[arg-type]
+    if isinstance(c, int):
+        rows: Literal[16, 8] = 16 if c == 16 else 8
+        c = Sm80Step(
+            64, 64, 64 // p.operand.nbytes, 2, 2, 2, via="registers", mma_m=rows,
+            mma_k=4 if dtype == "f64" else 0, edges=True, result_vec=2,
+        )  # fmt: skip
+    if (dtype, type(c)) not in (("bf16", Sm75Config), ("f16", Sm75Config)):
+        check_config(p, c, f"sm_{first}")
+    with pytest.raises(UnsupportedError, match=f"needs sm_{first}"):
         check_config(p, c, {75: "sm_70", 80: "sm_75", 90: "sm_80"}[first])
 
 
 @each("name", LADDER)
 def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) -> None:
-    c = LADDER[name]
-    (kernel,) = launches(ROW_MAJOR, c).kernels
+    c, p = LADDER[name], gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
+    (kernel,) = launches(p, c).kernels
     check(kernel)
-    assert kernel.shared_bytes == (0 if c.via == "global" else shared_bytes(ROW_MAJOR, c))
-    held = sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other")
-    assert held <= registers(ROW_MAJOR, c)
+    assert kernel.shared_bytes == (0 if c.via == "global" else shared_bytes(p, c))
+    assert sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other") <= registers(p, c)
+
+
+STREAMK = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
+ROWS = Sm90Config(64, 32, 3, 1, schedule="streamk", through="shared")
+SPLIT: Any = "split"
+NEAREST: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
+    ("either cuts k", {}, replace(STREAMK, splits=2), {"schedule": "data_parallel"}),
+    ("take splits = 1 or 'persistent'", {}, replace(ROWS, splits=2, result_vec=4),
+    {"schedule": "persistent"}),
+    ("of a batch", BATCH, STREAMK, {"schedule": "data_parallel"}),
+    ("take cluster_k = 1", {"m": 256, "dtype": "bf16"}, replace(ROWS, cluster_k=2), {"cluster_k": 1}),
+    ("f16 sums", {"accumulator": "f16"}, STREAMK, {"schedule": "data_parallel"}),
+    ("'data_parallel' and", {}, replace(STREAMK, schedule=SPLIT), {"schedule": "data_parallel"}),
+]  # fmt: skip
+
+
+@each(("why", "options", "c", "works"), NEAREST)
+def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(
+    why: str, options: dict[str, Any], c: Any, works: dict[str, Any]
+) -> None:
+    p = gemm_problem(**{"m": 128, "n": 128, "k": 512, **options})
+    with pytest.raises(errors.LayoutAlgError, match=why):
+        check_or_suggest(p, c)
+    nearest = suggest_config(p, c)
+    assert nearest is not None and difference(c, nearest) == works

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import disassemble
@@ -17,7 +16,7 @@ from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.sm90 import held
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
-from tests.kernels.gemm.test_epilogue_steps import computed
+from tests.kernels.gemm import cases
 from tests.sweeps import each
 
 FAMILY = find_family("gemm-sm90")
@@ -31,9 +30,8 @@ def test_every_first_step_multiplies(number: int) -> None:
     c = FAMILY.steps[FIRST[number]]
     small = replace(c, tile_m=64 * c.consumers, tile_n=48, stages=min(c.stages, 2))
     p = gemm_problem(64 * c.consumers + 9, 50, 200, "bf16", bias=number % 2 == 1, activation="relu")
-    for seed in (0, 1):
-        got, value, allowed = computed(p, small, seed)
-        assert np.all(np.abs(got - value) <= allowed)
+    for group in ("block", "warp"):
+        assert not cases.wrong(p, cases.launched(p, small), cases.arguments(p, data="normal"), group=group)
 
 
 def test_operands_along_rows_are_refused() -> None:
@@ -85,9 +83,7 @@ def test_effects_of_the_steps() -> None:
     assert changed["3 ring of 4"] == changed["4 roles"] == {}
     assert changed["7 clusters of 2"] == {"L2 in": pytest.approx(2 / 3)}
     assert changed["5 tile 128x256"]["wgmma"] == 0.5 and changed["5 tile 128x256"]["L2 in"] == 0.75
-    assert found["2 TMA"].flops_per_cycle > 1.3 * found["1 wgmma"].flops_per_cycle
     assert found["8 ping-pong"].cycles["results"] == 0 < found["7 clusters of 2"].cycles["results"]
-    assert found["7 clusters of 2"].intensity == 1.5 * found["6 persistent"].intensity
 
 
 @pytest.mark.deep

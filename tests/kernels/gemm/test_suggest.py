@@ -11,27 +11,17 @@ import pytest
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.config_fields import difference
-from layoutalg.kernels.gemm import GemmProblem, Major, SimtConfig, Sm80Config, gemm_problem
+from layoutalg.kernels.gemm import SimtConfig, Sm80Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
-from layoutalg.kernels.gemm.programs import simt as gemm_simt
-from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
+from layoutalg.kernels.gemm.launches import launches
+from tests.kernels.gemm.drawn import product
 from tests.sweeps import first
 
-EXTENTS = (1, 2, 7, 8, 13, 64, 100, 127, 128, 250, 1000, 1024)
 COUNTS = (-64, -1, 0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 256, 512, 1000)
-MAJORS: tuple[Major, Major] = ("k", "mn")
-FAMILIES: dict[str, tuple[tuple[str, ...], Any, Any]] = {
-    "sm80": (("f16", "bf16", "tf32", "s8"), SM80, gemm_sm80.build),
-    "simt": (("f32", "f64"), SIMT, gemm_simt.build),
-}
-
-
-def random_problem(rng: random.Random, family: str) -> GemmProblem:
-    dtype = rng.choice(FAMILIES[family][0])
-    a, b = ("k", "k") if dtype in ("tf32", "s8") else (rng.choice(MAJORS), rng.choice(MAJORS))
-    m, n, k = (rng.choice(EXTENTS) for _ in range(3))
-    return gemm_problem(m, n, k, dtype, a_major=a, b_major=b, reads_c=rng.random() < 0.3)  # type: ignore[arg-type]
+FAMILIES: dict[str, tuple[tuple[str, ...], Any]] = {
+    "sm80": (("f16", "bf16", "tf32", "s8"), SM80), "simt": (("f32", "f64"), SIMT),
+}  # fmt: skip
 
 
 def spoilt(rng: random.Random, config: Any) -> Any:
@@ -48,10 +38,10 @@ def spoilt(rng: random.Random, config: Any) -> Any:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_named_works(family: str, wanted: int) -> None:
     """And what is accepted is a program; some of each are written."""
-    _, configs, build = FAMILIES[family]
+    dtypes, configs = FAMILIES[family]
     rng, refused, accepted = random.Random(family), 0, 0
     while refused < wanted or not accepted:
-        p = random_problem(rng, family)
+        p = product(rng, dtypes, (1024, 300, 1024), modes=0)
         tile = rng.choice(configs.tiles).config
         c = spoilt(rng, rng.choice((tile, configs.fitted(p, tile))))
         try:
@@ -63,13 +53,13 @@ def test_what_is_named_works(family: str, wanted: int) -> None:
             assert all(f"{name}={value!r}" in str(error) for name, value in difference(c, found).items())
             check_or_suggest(p, found)
             if refused % 10 == 0:
-                check(build(p, found))
+                check(launches(p, found).kernels[0])
                 with pytest.raises(type(error)):
-                    build(p, c)
+                    launches(p, c)
         else:
             accepted += 1
             if c.threads <= 256:
-                check(build(p, c))
+                check(launches(p, c).kernels[0])
     assert accepted
 
 
