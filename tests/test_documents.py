@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from layoutalg.glossary import GLOSSARY
-from layoutalg.moved import MODULES
 from tests.documents import BLOCK, DOCUMENTS, ROOT, as_run, blocks
 from tests.stand_ins.engines import lasting_engines
 
@@ -241,22 +240,3 @@ def test_the_glossary_is_the_one_that_the_command_knows() -> None:
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     entries = dict(re.findall(r"^\*\*(.+?)\*\*: (.*)$", text, re.M))
     assert entries == dict(GLOSSARY)
-
-
-# --- what moved --------------------------------------------------------------------------------------------
-
-
-def test_what_the_changelog_says_of_moved_modules_is_so() -> None:
-    """Each module of the table is found where it was, and is now in the room that the table names."""
-    table = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("### Moved")[1].split("### ")[0]
-    rows = re.findall(r"^\| (`.*) \| (`.*) \|$", table, re.M)
-    assert len(rows) >= 12
-    wrong = []
-    for old, new in rows:
-        rooms = re.findall(r"`(layoutalg\.[\w.]+)`", new)
-        names = [name for name in re.findall(r"`([\w.]+)`", old) if rooms != ["layoutalg.ops"]]
-        for name in names:
-            whole = names[0].rpartition(".")[0] + name if name.startswith(".") else name
-            if not MODULES.get(whole, "").startswith(f"{rooms[0]}."):
-                wrong.append(f"{whole} is not in {rooms[0]}")
-    assert not wrong, wrong

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -234,49 +230,3 @@ def test_alpha_of_integer_sums_is_not_truncated() -> None:
     with pytest.raises(ShapeError, match=r"alpha is 1.5: s8 has integer sums"):
         scalar_words(p, "alpha", 1.5)
     assert scalar_words(p, "alpha", -2.0) == {"alpha": (1 << 32) - 2}
-
-
-@pytest.mark.parametrize("name", ["layoutalg.tiling", "layoutalg.analysis.check_tma"])
-def test_a_name_that_moved_warns_about_the_line_that_asks_for_it(name: str) -> None:
-    """Names of the root warned about layoutalg/__init__.py, where Python keeps silent."""
-    module, _, last = name.rpartition(".")
-    with pytest.warns(DeprecationWarning, match=re.escape(f"{name} is now layoutalg.")) as caught:
-        getattr(importlib.import_module(module), last)
-    assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_a_module_is_found_under_the_path_that_guides_have_shown() -> None:
-    """`from layoutalg.index_text import parse_index` found no module."""
-    code = (
-        "from layoutalg.index_text import parse_index\n"
-        "import layoutalg.linear\n"
-        "from layoutalg.synthesis.checker import check_certificate\n"
-        "from layoutalg import f2, synthesis\n"
-        "assert layoutalg.linear.LinearLayout is f2.LinearLayout\n"
-        "assert synthesis.check_certificate is check_certificate\n"
-        "assert f2.linear.__spec__.name == 'layoutalg.f2.linear'\n"
-        "print(parse_index('lane * 4')(lane=3))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "12\n"
-    lines = [int(n) for n in re.findall(r"^<string>:(\d): DeprecationWarning", run.stderr, re.M)]
-    assert lines == [1, 2, 3]
-
-
-@pytest.mark.deep
-def test_every_module_that_moved_is_found_at_its_old_path() -> None:
-    code = """
-import importlib, sys, warnings
-import layoutalg
-table = sys.modules["layoutalg.moved"].MODULES
-for old, new in table.items():
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        module = importlib.import_module(old)
-    said = [str(w.message) for w in seen if w.category is DeprecationWarning]
-    assert said[:1] == [f"{old} is now {new}"], old
-    assert module.__getattr__("__name__") == new, old
-print(len(table))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(run.stdout) > 90
