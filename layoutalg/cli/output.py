@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -108,6 +106,11 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
 
     Yields a function that marks one of `total` steps as done; without a total the bar pulses.
     """
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -115,7 +118,6 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
         TimeElapsedColumn(),
         console=console(stderr=True),
         transient=True,
-        disable=quiet or not sys.stderr.isatty(),
     )
     with bar:
         task = bar.add_task(what, total=total)
@@ -144,6 +146,10 @@ def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[T
 
         yield written
         return
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     names, rows = tuple(columns), dict[str, tuple[str, ...]]()
     bar = Progress(TextColumn("{task.completed} done"), BarColumn(), TimeElapsedColumn())
     task = bar.add_task("", total=None)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.analysis import sentence
-from layoutalg.cli.commands.layouts import certificate_sentence, wants_color
-from layoutalg.cli.kernel_words import (
+from layoutalg.cli.commands.kernels.words import (
     contract_lines,
     cubin_fields,
     cubin_sentence,
@@ -21,6 +20,8 @@ from layoutalg.cli.kernel_words import (
     verify_fields,
     verify_tables,
 )
+from layoutalg.cli.commands.layouts.draw import wants_color
+from layoutalg.cli.commands.layouts.synthesize import certificate_sentence
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import PAGE, progress, say, say_json
 from layoutalg.cli.refusals import header

@@ -13,14 +13,14 @@ from layoutalg.cli.commands.kernels.options import (
     KernelDtypeOption,
     ProblemOptions,
 )
-from layoutalg.cli.completions import archs
-from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.kernel_words import (
+from layoutalg.cli.commands.kernels.words import (
     contract_lines,
     cubin_fields,
     cubin_sentence,
     kernel_sentence,
 )
+from layoutalg.cli.completions import archs
+from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.options import JsonOption, OutputOption, spread
 from layoutalg.cli.output import count, progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
