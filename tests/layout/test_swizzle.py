@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import random
 from itertools import product as pairs_of
 from typing import Any
@@ -146,20 +144,6 @@ def test_bit_pairs_of_one_swizzle_give_it_back(swizzle: Swizzle) -> None:
 def test_what_is_no_swizzle(parts: Any, error: type[Exception], word: str) -> None:
     with pytest.raises(error, match=word):
         Swizzle(*parts)
-
-
-def test_values() -> None:
-    swizzle = Swizzle(3, 4, 3)
-    tile = ComposedLayout(swizzle, 2, Layout((8, 64), (64, 1)))
-    for value in (swizzle, tile, ComposedLayout((swizzle, Swizzle(1, 0, 2)), 0, tile)):
-        assert value == copy.deepcopy(value) == pickle.loads(pickle.dumps(value))
-        assert hash(value) == hash(copy.copy(value))
-        with pytest.raises(AttributeError, match="immutable"):
-            value.bits = 3
-    assert repr(tile) == "ComposedLayout(Swizzle(3, 4, 3), 2, Layout((8, 64), (64, 1)))"
-    assert swizzle != Swizzle(3, 4, -3) and swizzle != (3, 4, 3)
-    assert str(ComposedLayout((swizzle, Swizzle(1, 0, 2)), 0, Layout(4))) == "Sw<3,4,3> o Sw<1,0,2> o 0 o 4:1"
-    assert ComposedLayout((swizzle,), 0, Layout(4)) == ComposedLayout(swizzle, 0, Layout(4))
 
 
 @given(composed_layouts())
