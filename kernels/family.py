@@ -23,13 +23,6 @@ from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
-from layoutalg.moved import moved
-
-__getattr__ = moved(
-    "layoutalg.kernels.family",
-    dict.fromkeys(("Check", "Target", "VerifyReport", "verify"), "layoutalg.kernels.verification")
-    | dict.fromkeys(("arguments", "buffers"), "layoutalg.kernels.matrix"),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of
     cli          the `layoutalg` command
 
 Single modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
-(limits on the work of searches), glossary; and for internal use: later, moved, notebook, optional, tools.
+(limits on the work of searches), glossary; and for internal use: later, notebook, optional, tools.
 """
 
 from __future__ import annotations
@@ -108,7 +108,6 @@ from layoutalg.layout import (
     weakly_congruent,
     with_assumptions,
 )
-from layoutalg.moved import moved
 
 if TYPE_CHECKING:
     from layoutalg import algebra as algebra
@@ -271,8 +270,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
     {name: room for room, names in _PLACES.items() for name in names}
 )
 
-_moved = moved("layoutalg", {}, frames=2)  # __getattr__ below stands between
-
 __all__ = [
     "COPY_ATOMS",
     "DTYPES",
@@ -434,7 +431,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"layoutalg.{_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    return _moved(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -13,9 +13,13 @@ in a text, the coordinate that shows why a composition fails, the limit a reques
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from reprlib import Repr
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
@@ -95,6 +99,28 @@ def named(operation: str, error: LayoutAlgError, *operands: object) -> NoReturn:
     message = f"{operation}({', '.join(map(operand_text, operands))}): {reason.message}"
     new = _restored(type(error), (message,), error.__dict__ | {"message": message})
     raise new from error
+
+
+def names_refusals(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The function, whose errors are `named` by the call.
+
+    >>> @names_refusals
+    ... def halved(n):
+    ...     raise DivisibilityError("2 does not divide it")
+    >>> halved(3)
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.DivisibilityError: halved(3): 2 does not divide it
+    """
+
+    @functools.wraps(function)
+    def run(*operands: _P.args, **options: _P.kwargs) -> _R:
+        try:
+            return function(*operands, **options)
+        except LayoutAlgError as error:
+            named(function.__name__, error, *operands, *options.values())
+
+    return run
 
 
 def operand_text(operand: object, _level: int = 0) -> str:

@@ -1,6 +1,6 @@
 """The rules of tensor maps, mbarriers, roles and clusters that hold before anything is compiled.
 
-The idea.  A tensor map is judged by layoutalg.analysis.check_tma, once its strides are proved to be multiples
+The idea.  A tensor map is judged by layoutalg.legality.check_tma, once its strides are proved to be multiples
 of 16 bytes; a box has to start, end and lie in shared memory where TMA can write it.  Barriers need somebody
 who initialises them, roles warps of their own, clusters a grid that they divide.  Every refusal names the
 rule and the nearest change.

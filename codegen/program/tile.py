@@ -135,7 +135,7 @@ class TensorMapParam:
         return math.prod(counts) * self.element.nbytes
 
     def evaluate(self, values: Mapping[Var, int]) -> TensorMap:
-        """The map for values of the integer parameters, legal or not (see layoutalg.analysis.check_tma)."""
+        """The map for values of the integer parameters, legal or not (see layoutalg.legality.check_tma)."""
         return TensorMap(
             self.element,
             tuple(int(evaluate(n, values)) for n in self.dims),

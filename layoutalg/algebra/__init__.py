@@ -2,8 +2,7 @@
 
     inverse      complement, right_inverse, left_inverse
     left_search  the search behind left_inverse where no law gives it
-    divide       logical_divide and its zipped, tiled and flat forms
-    product      logical_product, blocked_product, raked_product, tile_to_shape and the other forms
+    tiles        divides and products: logical, zipped, tiled, flat, blocked, raked; tile_to_shape
     partition    local_tile, local_partition, slice_, dice, domain_offset
     order        make_layout_like, make_ordered_layout
     common       max_common_layout, max_common_vector, max_alignment, nullspace
@@ -19,20 +18,23 @@ composition and normal_form, of layoutalg.compose, can be imported from here too
 from __future__ import annotations
 
 from layoutalg.algebra.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.algebra.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from layoutalg.algebra.inverse import complement, left_inverse, right_inverse
 from layoutalg.algebra.order import make_layout_like, make_ordered_layout
 from layoutalg.algebra.partition import dice, domain_offset, local_partition, local_tile, slice_
-from layoutalg.algebra.product import (
+from layoutalg.algebra.recast import downcast, recast_layout, upcast
+from layoutalg.algebra.tiles import (
     blocked_product,
+    flat_divide,
     flat_product,
+    logical_divide,
     logical_product,
     raked_product,
     tile_to_shape,
+    tiled_divide,
     tiled_product,
+    zipped_divide,
     zipped_product,
 )
-from layoutalg.algebra.recast import downcast, recast_layout, upcast
 from layoutalg.compose import composition, normal_form
 
 __all__ = [

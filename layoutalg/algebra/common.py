@@ -19,7 +19,7 @@ import math
 
 from layoutalg.algebra.inverse import right_inverse
 from layoutalg.compose import need_normal_form
-from layoutalg.errors import LayoutAlgError, UnsupportedError, named
+from layoutalg.errors import UnsupportedError, names_refusals
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -40,6 +40,7 @@ def _first(layout: Layout) -> tuple[int, int]:
     return (extents[0], strides[0]) if extents else (1, 0)
 
 
+@names_refusals
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     """The longest single mode V of coordinates with a(V(i)) = b(V(i)) = i for every i < size(V).
 
@@ -49,22 +50,20 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     8:4
     """
     check_layouts("max_common_layout", a, b)
-    try:
-        for layout in (a, b):
-            if isinstance(layout, Layout):
-                integer_leaves("max_common_layout", layout)
-        left, right = right_inverse(a), right_inverse(b)
-        if not isinstance(left, Layout) or not isinstance(right, Layout):
-            raise UnsupportedError(
-                f"max_common_layout({a}, {b}): the neighbours in memory are swizzled coordinates"
-            )
-        (s, d), (t, e) = _first(left), _first(right)
-        length = min(s, t) if d == e else 1
-        return layout_of(length, d if length > 1 else 0)
-    except LayoutAlgError as error:
-        named("max_common_layout", error, a, b)
+    for layout in (a, b):
+        if isinstance(layout, Layout):
+            integer_leaves("max_common_layout", layout)
+    left, right = right_inverse(a), right_inverse(b)
+    if not isinstance(left, Layout) or not isinstance(right, Layout):
+        raise UnsupportedError(
+            f"max_common_layout({a}, {b}): the neighbours in memory are swizzled coordinates"
+        )
+    (s, d), (t, e) = _first(left), _first(right)
+    length = min(s, t) if d == e else 1
+    return layout_of(length, d if length > 1 else 0)
 
 
+@names_refusals
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """How many elements, from offset 0, lie next to each other in both layouts.
 
@@ -75,11 +74,8 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """
     check_integers("max_common_vector", a)
     check_integers("max_common_vector", b)
-    try:
-        extent = max_common_layout(a, b).shape
-        return extent if isinstance(extent, int) else 1
-    except LayoutAlgError as error:
-        named("max_common_vector", error, a, b)
+    extent = max_common_layout(a, b).shape
+    return extent if isinstance(extent, int) else 1
 
 
 def max_alignment(layout: AnyLayout) -> int:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from layoutalg.algebra.divide import zipped_divide
+from layoutalg.algebra.tiles import zipped_divide
 from layoutalg.compose import Tiler
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
+from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -60,6 +60,7 @@ def plain_coordinate(crd: Any) -> Coordinate:
     return clean(crd)
 
 
+@names_refusals
 def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
     """The modes where `crd` is None; a plain layout forgets the offset of the others.
 
@@ -69,12 +70,10 @@ def slice_(crd: Coordinate, layout: AnyLayout) -> AnyLayout:
     (4,8):(1,8)
     """
     check_layouts("slice_", layout)
-    try:
-        return slice_and_offset(plain_coordinate(crd), layout)[0]
-    except LayoutAlgError as error:
-        named("slice_", error, crd, layout)
+    return slice_and_offset(plain_coordinate(crd), layout)[0]
 
 
+@names_refusals
 def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     """The modes that `crd` fixes, None or not kept: the complement of `slice_`.
 
@@ -84,14 +83,11 @@ def dice(crd: Coordinate, layout: AnyLayout) -> Layout:
     (2):(4)
     """
     check_layouts("dice", layout)
-    try:
-        crd = plain_coordinate(crd)
-        plain = innermost(layout)
-        slice_and_offset(crd, plain)  # refuses a coordinate that does not fit
-        fixed = _fixed_modes(crd, plain)
-        return fixed[0] if fixed and not isinstance(crd, tuple) else concat(*fixed)
-    except LayoutAlgError as error:
-        named("dice", error, crd, layout)
+    crd = plain_coordinate(crd)
+    plain = innermost(layout)
+    slice_and_offset(crd, plain)  # refuses a coordinate that does not fit
+    fixed = _fixed_modes(crd, plain)
+    return fixed[0] if fixed and not isinstance(crd, tuple) else concat(*fixed)
 
 
 def _fixed_modes(crd: Coordinate, layout: Layout) -> list[Layout]:
@@ -100,6 +96,7 @@ def _fixed_modes(crd: Coordinate, layout: Layout) -> list[Layout]:
     return [part for c, mode in zip(crd, modes(layout), strict=True) for part in _fixed_modes(c, mode)]
 
 
+@names_refusals
 def domain_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     """(layout, offset) that count from `crd`: offset + layout(c) is the old value at crd + c.
 
@@ -111,16 +108,14 @@ def domain_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     (4,8):(8,1) 10
     """
     check_layouts("domain_offset", layout)
-    try:
-        crd = plain_coordinate(crd)
-        if isinstance(layout, ComposedLayout):
-            inner, offset = domain_offset(crd, layout.inner)
-            return ComposedLayout(layout.outer, layout.offset + offset, inner), 0
-        return layout, slice_and_offset(crd, layout)[1]
-    except LayoutAlgError as error:
-        named("domain_offset", error, crd, layout)
+    crd = plain_coordinate(crd)
+    if isinstance(layout, ComposedLayout):
+        inner, offset = domain_offset(crd, layout.inner)
+        return ComposedLayout(layout.outer, layout.offset + offset, inner), 0
+    return layout, slice_and_offset(crd, layout)[1]
 
 
+@names_refusals
 def local_tile(
     layout: AnyLayout, tiler: Tiler, crd: Coordinate, proj: tuple[int | None, ...] | None = None
 ) -> tuple[AnyLayout, int]:
@@ -136,16 +131,14 @@ def local_tile(
     (4,8,4):(32,1,8)
     """
     check_layouts("local_tile", layout)
-    try:
-        if proj is not None:
-            tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
-        crd = plain_coordinate(crd)
-        tiles = zipped_divide(layout, tiler)
-        return slice_and_offset((_whole(tiles, 0), _fixed(crd, tiles, 1)), tiles)
-    except LayoutAlgError as error:
-        named("local_tile", error, layout, tiler, crd)
+    if proj is not None:
+        tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
+    crd = plain_coordinate(crd)
+    tiles = zipped_divide(layout, tiler)
+    return slice_and_offset((_whole(tiles, 0), _fixed(crd, tiles, 1)), tiles)
 
 
+@names_refusals
 def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[AnyLayout, int]:
     """(the elements of thread `index`, their offset): one element of every tile of the shape of `threads`.
 
@@ -157,17 +150,12 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     (4,8):(64,4) 33
     """
     check_layouts("local_partition", layout)
-    try:
-        if not isinstance(threads, Layout):
-            raise ArgumentTypeError(
-                f"local_partition: threads are {shown(threads)}; a plain layout is needed"
-            )
-        shape = threads.shape
-        tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
-        tiles = zipped_divide(layout, tiler)
-        return slice_and_offset((_fixed(_thread(threads, index), tiles, 0), _whole(tiles, 1)), tiles)
-    except LayoutAlgError as error:
-        named("local_partition", error, layout, threads, index)
+    if not isinstance(threads, Layout):
+        raise ArgumentTypeError(f"local_partition: threads are {shown(threads)}; a plain layout is needed")
+    shape = threads.shape
+    tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
+    tiles = zipped_divide(layout, tiler)
+    return slice_and_offset((_fixed(_thread(threads, index), tiles, 0), _whole(tiles, 1)), tiles)
 
 
 def _thread(threads: Layout, index: int) -> Coordinate:

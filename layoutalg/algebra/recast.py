@@ -33,7 +33,7 @@ from typing import NoReturn, overload
 
 from layoutalg.compose import NormalForm, downcast_symbols, find_normal_form, upcast_symbols
 from layoutalg.decide import find_offset_bit
-from layoutalg.errors import DivisibilityError, LayoutAlgError, ShapeError, UnsupportedError, named
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError, names_refusals
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -183,6 +183,7 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
     return layout_of(shape, stride)
 
 
+@names_refusals
 def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     """The layout of elements of `old_bits` bits, counted in elements of `new_bits` bits.
 
@@ -192,13 +193,10 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     (8,8):(8,1)
     """
     check_layouts("recast_layout", layout)
-    try:
-        _factor("recast_layout", layout, old_bits)
-        _factor("recast_layout", layout, new_bits)
-        if new_bits % old_bits == 0:
-            return upcast(layout, new_bits // old_bits)
-        if old_bits % new_bits == 0:
-            return downcast(layout, old_bits // new_bits)
-        raise ShapeError(f"recast_layout({layout}, {old_bits}, {new_bits}): one width must divide the other")
-    except LayoutAlgError as error:
-        named("recast_layout", error, layout, old_bits, new_bits)
+    _factor("recast_layout", layout, old_bits)
+    _factor("recast_layout", layout, new_bits)
+    if new_bits % old_bits == 0:
+        return upcast(layout, new_bits // old_bits)
+    if old_bits % new_bits == 0:
+        return downcast(layout, old_bits // new_bits)
+    raise ShapeError(f"recast_layout({layout}, {old_bits}, {new_bits}): one width must divide the other")

@@ -77,7 +77,6 @@ from layoutalg.analysis.report import (
 )
 from layoutalg.analysis.reuse import Reuse, reuse_of
 from layoutalg.analysis.words import conflict_words
-from layoutalg.moved import moved
 
 __all__ = [
     "LEVELS",
@@ -141,57 +140,3 @@ __all__ = [
     "worst_clash",
     "worst_rank",
 ]
-
-_PLACES = {
-    "layoutalg.legality": (
-        "Canonical",
-        "Legality",
-        "Rule",
-        "TmaCopy",
-        "Violation",
-        "WgmmaInstruction",
-        "WgmmaOperand",
-        "canonical_layout",
-        "check_tma",
-        "check_wgmma",
-        "check_wgmma_instruction",
-        "recognize",
-    ),
-    "layoutalg.model": (
-        "Bound",
-        "L2Locality",
-        "Limit",
-        "Occupancy",
-        "Roofline",
-        "balance_point",
-        "best_band",
-        "block_place",
-        "gemm_intensities",
-        "l2_locality",
-        "mean_rate",
-        "occupancy_of",
-        "roofline_of",
-        "tile_intensity",
-    ),
-    "layoutalg.registers": (
-        "Fragment",
-        "Holders",
-        "Reduction",
-        "fragment",
-        "holders",
-        "linear_fragment",
-        "reduction_of",
-        "register_layout",
-    ),
-    "layoutalg.symbolic": (
-        "Condition",
-        "Periodic",
-        "ResidueSet",
-        "SymbolicLayout",
-        "solve_conflict_free",
-        "solve_sectors",
-        "symbolic_access",
-        "symbolic_cost",
-    ),
-}
-__getattr__ = moved("layoutalg.analysis", {name: place for place, names in _PLACES.items() for name in names})

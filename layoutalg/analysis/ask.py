@@ -35,7 +35,7 @@ LEVELS: tuple[Level, ...] = ("request", "dram")
 
 @overload
 def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
-    layout: AnyLayout,
+    layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
@@ -47,7 +47,7 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
 
 @overload
 def analyze(
-    layout: AnyLayout,
+    layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
@@ -59,7 +59,7 @@ def analyze(
 
 @overload
 def analyze(  # type: ignore[overload-overlap]
-    layout: AnyLayout,
+    layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
@@ -71,7 +71,7 @@ def analyze(  # type: ignore[overload-overlap]
 
 @overload
 def analyze(
-    layout: AnyLayout,
+    layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
@@ -82,7 +82,7 @@ def analyze(
 
 
 def analyze(
-    layout: AnyLayout,
+    layout: AnyLayout | str,
     access: str | Access | Iterable[str | Access],
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
@@ -95,15 +95,16 @@ def analyze(
     By default every request is counted by itself.  With level="dram" the report is of the DRAM traffic of all
     requests of a global access together (see `dram_of`, which also takes several accesses).
 
-    An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
-    and needs the type of an `element`; an Access has its type, and the architecture may follow it.  A list
-    of accesses gives a list of reports; `print(report)` is a table and a sentence.  Raises ArgumentTypeError
-    for a text without an element, an element that differs from the access's own, and what is not a layout;
+    A layout may be a text that `parse` reads.  An access is an Access, or a text such as "ldmatrix.x4@row"
+    that covers the whole tile (see `Access.of`) and needs the type of an `element`; an Access has its type,
+    and the architecture may follow it.  A list of accesses gives a list of reports; `print(report)` is a
+    table and a sentence.  Raises ParseError for a text that is no layout, ArgumentTypeError for a text
+    without an element, an element that differs from the access's own, and what is not a layout;
     AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
     named closed form does not apply, UndecidedError when the budget is spent.
 
     >>> from layoutalg.layout import Layout
-    >>> analyze(Layout((64, 64), (64, 1)), ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
+    >>> analyze("(64,64):(64,1)", ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
     1
     >>> slab = Layout((4096, 8), (1024, 1))
     >>> analyze(slab, "ld.global.b128@row", "f32", level="dram")
@@ -111,6 +112,10 @@ def analyze(
     """
     if level not in LEVELS:
         raise UnknownNameError("level", str(level), LEVELS)
+    if isinstance(layout, str):
+        from layoutalg.notation import parse
+
+        layout = cast("AnyLayout", parse(layout))
     if isinstance(access, Access) and (
         isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
     ):  # an access has its type: what follows it is the architecture, and then the method

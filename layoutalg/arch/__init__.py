@@ -23,8 +23,7 @@ find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here to
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from layoutalg.arch.architectures import ARCHS, find_arch, find_board, find_target
 from layoutalg.arch.boards import BOARDS
@@ -79,7 +78,7 @@ from layoutalg.arch.tensor_map import (
     tensor_map_text,
 )
 from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
-from layoutalg.moved import moved
+from layoutalg.later import later
 
 if TYPE_CHECKING:
     from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
@@ -150,11 +149,8 @@ __all__ = [
     "tmem_columns",
 ]
 
-_moved = moved("layoutalg.arch", {"require_atom": "layoutalg.atoms"})
-
-
-def __getattr__(name: str) -> Any:
-    """The atoms, which are a room above this one."""
-    if name in ("COPY_ATOMS", "MMA_ATOMS", "find_copy_atom", "find_mma_atom"):
-        return getattr(importlib.import_module("layoutalg.atoms"), name)
-    return _moved(name)
+__getattr__ = later(
+    "layoutalg.arch",
+    dict.fromkeys(("COPY_ATOMS", "MMA_ATOMS", "find_copy_atom", "find_mma_atom"), "layoutalg.atoms"),
+)
+"""The atoms, which are a room above this one."""

@@ -17,7 +17,7 @@ nothing is encoded.
 >>> tensor_map_arguments(m)["swizzle"]
 Enumerator(name='CU_TENSOR_MAP_SWIZZLE_128B', value=3)
 
-Notes.  A TensorMap may be illegal: `layoutalg.analysis.check_tma` says what the driver accepts.  Types that
+Notes.  A TensorMap may be illegal: `layoutalg.legality.check_tma` says what the driver accepts.  Types that
 TMA only carries (e4m3, s8, complex) travel as unsigned integers of their width.
 
 Sources.  CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled and its enumerations.

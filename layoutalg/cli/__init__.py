@@ -7,12 +7,12 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 128 + n whe
 ended it.
 
     entry         main: the entry point of the console script, and the exit code of unexpected errors
-    app           the list of commands, ADD A COMMAND HERE; how expected errors are shown
+    table         the list of commands, ADD A COMMAND HERE
+    app           the commands of the table, each imported when asked for; how expected errors are shown
     commands/     one file per command, grouped by topic
     options       options that commands of several groups share; groups of options as one parameter
     inputs        layouts, files of offsets and conditions, read and checked
     kernel_names  kernel families by their names on the command line
-    kernel_words  kernels, compilations and verified problems, as text and as JSON
     stores/       the subcommands on files of timings and of verified problems
     reports       reports of accesses, as tables and as JSON, and the conditions of --fail-on
     output        tables, one JSON object, files written whole or not at all

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli.commands.accesses import analyze_command, kernel_command, profile_command, report_command
-from layoutalg.cli.commands.checks import check_command, ci_command, legal_command
-from layoutalg.cli.commands.help import cache_command, demo_command, doctor_command, glossary_command
-from layoutalg.cli.commands.kernels import (
-    generate_command,
-    l2_command,
-    occupancy_command,
-    pipeline_command,
-    registers_command,
-    sass_command,
-    verify_command,
-)
-from layoutalg.cli.commands.layouts import (
-    code_command,
-    convert_command,
-    draw_command,
-    explain_command,
-    identify_command,
-    solve_command,
-    synthesize_command,
-)
-from layoutalg.cli.commands.times import bench_command, chart_command, roofline_command, tune_command
 from layoutalg.cli.options import budgeted
 from layoutalg.cli.refusals import BAD_INPUT, EXIT_CODES, FAILED, INTERRUPTED, refuse
+from layoutalg.cli.table import COMMANDS, Command
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -50,8 +30,49 @@ _COMPLETION = frozenset({"--install-completion", "--show-completion"})
 """Options of typer that end with 1 where there is no shell that they know."""
 
 
+_TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg glossary."
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands of the table by their names, each imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command(name, COMMANDS[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _command(name: str, command: Command) -> Any:
+    module, _, function = command.place.partition(":")
+    run = getattr(importlib.import_module(f"layoutalg.cli.commands.{module}"), function)
+    alone = typer.Typer(
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    alone.command(name, epilog=_TERMS if command.terms else None)(budgeted(run) if command.budget else run)
+    return typer.main.get_command(alone)
+
+
 class _Door(TyperGroup):
     """The group of commands, with errors as one sentence on stderr or one JSON object on stdout."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = _Commands()
 
     def main(
         self,
@@ -118,36 +139,3 @@ def _root(
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-_TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg glossary."
-
-app.command("analyze", epilog=_TERMS)(budgeted(analyze_command))
-app.command("solve", epilog=_TERMS)(budgeted(solve_command))
-app.command("synthesize", epilog=_TERMS)(budgeted(synthesize_command))
-app.command("explain")(budgeted(explain_command))
-app.command("code")(budgeted(code_command))
-app.command("identify")(budgeted(identify_command))
-app.command("convert")(budgeted(convert_command))
-app.command("check")(budgeted(check_command))
-app.command("legal")(budgeted(legal_command))
-app.command("ci")(budgeted(ci_command))
-app.command("kernel", epilog=_TERMS)(budgeted(kernel_command))
-app.command("generate")(budgeted(generate_command))
-app.command("verify")(budgeted(verify_command))
-app.command("bench")(bench_command)
-app.command("tune")(tune_command)
-app.command("chart")(chart_command)
-app.command("sass")(sass_command)
-app.command("occupancy", epilog=_TERMS)(occupancy_command)
-app.command("roofline")(roofline_command)
-app.command("l2")(l2_command)
-app.command("registers")(registers_command)
-app.command("pipeline")(pipeline_command)
-app.command("profile")(budgeted(profile_command))
-app.command("draw")(budgeted(draw_command))
-app.command("report")(budgeted(report_command))
-app.command("glossary")(glossary_command)
-app.command("cache")(cache_command)
-app.command("doctor")(doctor_command)
-app.command("demo")(demo_command)

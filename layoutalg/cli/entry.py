@@ -46,6 +46,9 @@ def main() -> NoReturn:
 
 def _run(words: Sequence[str], signals: Signals) -> int:
     """The exit code of the command; what is not foreseen is said."""
+    if words[:1] == ["--version"]:
+        print(f"layoutalg {__version__}")
+        return 0
     try:
         from layoutalg.cli.app import app
 

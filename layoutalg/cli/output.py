@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rich import box
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -110,6 +108,11 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
 
     Yields a function that marks one of `total` steps as done; without a total the bar pulses.
     """
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -117,7 +120,6 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
         TimeElapsedColumn(),
         console=console(stderr=True),
         transient=True,
-        disable=quiet or not sys.stderr.isatty(),
     )
     with bar:
         task = bar.add_task(what, total=total)
@@ -146,6 +148,10 @@ def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[T
 
         yield written
         return
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     names, rows = tuple(columns), dict[str, tuple[str, ...]]()
     bar = Progress(TextColumn("{task.completed} done"), BarColumn(), TimeElapsedColumn())
     task = bar.add_task("", total=None)

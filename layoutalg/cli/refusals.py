@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.answers import Answer, Count, fields_of
+from layoutalg.cli.table import COMMANDS
 from layoutalg.errors import printable
 
 SCHEMA = "layoutalg/output/1"
@@ -24,13 +25,6 @@ EXIT_CODES = (
     "Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input, 3 no answer for another "
     "reason (a full disk, too little memory, a defect), 130 interrupted (143 by TERM, 129 by HUP)."
 )
-
-COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
-    "kernel", "generate", "verify", "bench", "tune", "chart", "sass", "occupancy", "roofline", "l2",
-    "registers", "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
-)  # fmt: skip
-"""In the order in which the help shows them."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reports of accesses: as fields of a JSON object, as tables, and judged by conditions."""
+"""Reports of accesses and of verified problems: as records, as tables, and judged by conditions."""
 
 from __future__ import annotations
 
@@ -94,6 +94,25 @@ class DramAccess:
 
 
 AccessAnswer: TypeAlias = SharedAccess | GlobalAccess | DramAccess
+
+
+@dataclass(frozen=True)
+class CheckedProperty:
+    """One property that was checked."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One configuration on one target."""
+
+    problem: str
+    target: Literal["simulator", "gpu", "host"]
+    passed: bool
+    checks: tuple[CheckedProperty, ...]
 
 
 def access_answer(report: Report | DramReport, access: str | None = None) -> AccessAnswer:

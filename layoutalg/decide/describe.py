@@ -30,7 +30,7 @@ from layoutalg.decide.distinct import WINDOW_BITS, joined
 from layoutalg.decide.extent import ENUMERATION_LIMIT, extremes, offsets_table, reached, whole_periods
 from layoutalg.decide.image import image_size, is_bijective, is_injective
 from layoutalg.decide.solving import find_collision
-from layoutalg.errors import LayoutAlgError, NotInjectiveError, NotLinearError, UndecidedError, named
+from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError, names_refusals
 from layoutalg.f2 import Columns, affine_f2, basis, identity, multiply, rank
 from layoutalg.layout import AnyLayout, Layout, check_integers, leaves, size, span
 
@@ -163,6 +163,7 @@ class Aliasing(NamedTuple):
     repeats: int
 
 
+@names_refusals
 def aliasing(layout: AnyLayout) -> Aliasing:
     """Which coordinates collide: the first pair found, and size - number of distinct offsets.
 
@@ -172,10 +173,7 @@ def aliasing(layout: AnyLayout) -> Aliasing:
     (Aliasing(pair=(1, 8), repeats=18), Aliasing(pair=None, repeats=0))
     """
     check_integers("aliasing", layout)
-    try:
-        pair = find_collision(layout)
-    except LayoutAlgError as error:
-        named("aliasing", error, layout)
+    pair = find_collision(layout)
     return Aliasing(pair, 0 if pair is None else size(layout) - image_size(layout))
 
 
@@ -187,6 +185,7 @@ def _permutation(question: str, layout: AnyLayout) -> None:
         )
 
 
+@names_refusals
 def order(layout: AnyLayout) -> int:
     """The least n > 0 such that the layout applied n times moves nothing.
 
@@ -197,10 +196,7 @@ def order(layout: AnyLayout) -> int:
     (5, 6)
     """
     check_integers("order", layout)
-    try:
-        return math.lcm(*(length for length, _ in cycles(layout)))
-    except LayoutAlgError as error:
-        named("order", error, layout)
+    return math.lcm(*(length for length, _ in cycles(layout)))
 
 
 def cycles(layout: AnyLayout) -> tuple[tuple[int, int], ...]:

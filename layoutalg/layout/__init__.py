@@ -10,6 +10,7 @@ layoutalg.compose and layoutalg.algebra.
     symbols           sympy expressions as extents and strides, and what is assumed of them
     layout            Layout, its modes and leaves; concat, make_identity_layout
     swizzle           Swizzle, Swizzles (a chain), ComposedLayout
+    public            the decorator `operation`: swizzles stay outside, refusals are named by the call
     shapes            crd2idx, idx2crd, crd2crd, ceil_div, shape_div, congruent, compatible
     measure           size, rank, depth, span (the least and the greatest offset), coalesce, filter
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
@@ -70,6 +71,7 @@ from layoutalg.layout.measure import (
     span,
 )
 from layoutalg.layout.notes import Trace
+from layoutalg.layout.public import operation
 from layoutalg.layout.shapes import (
     ceil_div,
     check_nesting,
@@ -194,6 +196,7 @@ __all__ = [
     "modes",
     "normalize",
     "not_integers",
+    "operation",
     "plain",
     "prepend",
     "product",

@@ -300,85 +300,34 @@ def has_arrays(crd: Any) -> bool:
     return False
 
 
-def _arrays_in(crd: Any) -> list[Any]:
-    found, waiting = [], [crd]
-    for value in waiting:  # it grows
-        if type(value) is int:
-            continue
-        if isinstance(value, tuple):
-            waiting += value
-        elif type(value).__module__ == "numpy":
-            found.append(value)
-    return found
-
-
 INT64 = 1 << 63
 """What an int64 stays below."""
 
 
-def within_int64(crd: Any, shape: IntTuple, stride: IntTuple) -> tuple[Any, int, int] | None:
-    """(offset, least, most) of a coordinate with NumPy arrays in it, where int64 holds every number on the
-    way; None where it may not, and for all that `inner_product` refuses.  NumPy's numbers give an int.
+def on_arrays(function: Callable[[Any, Any], Any], crd: Any, bound: Callable[[int], int]) -> Any:
+    """function(crd, most) for NumPy arrays in `crd`, exact: in int64 where that holds all numbers on the way.
 
-    A mode that the largest index does not leave takes no division, and the modes after it nothing.
+    `most` is the tree of the largest integers of its leaves; no number on the way is larger than bound(the
+    largest of all), or below its negative.  Where int64 may not hold them they are Python's integers.
+    Raises ResourceError when int64 does not hold a result.  Where an array of Python's integers is among
+    them, the result is one, of any size.
 
     >>> import numpy
-    >>> within_int64(numpy.arange(3), (4, 8), (8, -1))
-    (array([ 0,  8, 16]), 0, 16)
+    >>> on_arrays(lambda x, most: x * 200 // 100, numpy.arange(3, dtype="i1"), lambda most: most * 200)
+    array([0, 2, 4])
     """
-    if isinstance(crd, tuple):
-        if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
-            return None
-        whole, total = 0, None  # of ints, and of arrays
-        low, high = 0, 0
-        for c, s, d in zip(crd, shape, stride, strict=True):
-            if type(c) is int and type(d) is int and c >= 0:
-                value: Any = c * d
-                least = most = value
-            elif part := within_int64(c, s, d):
-                value, least, most = part
-            else:
-                return None
-            low, high = low + least, high + most
-            if low < -INT64 or high >= INT64:
-                return None
-            if type(value) is int:
-                whole += value
-            else:
-                total = value if total is None else total + value
-        if total is None:
-            return whole, low, high
-        return (total + whole if whole else total), low, high
-    if type(crd) is int or (type(crd).__module__ == "numpy" and crd.ndim == 0 and crd.dtype.kind in "iu"):
-        value = inner_product(int(crd), shape, stride)
-        return (value, value, value) if type(value) is int and -INT64 <= value < INT64 else None
-    if type(crd).__module__ != "numpy" or crd.dtype.kind not in "iu" or not crd.size:
-        return None
-    signed, unsigned, largest = _numpy_parts()
-    left = crd if crd.dtype is signed else crd.astype(signed)
-    most = int(largest(left.view(unsigned), axis=None))  # a negative index is past INT64 here
-    if most >= INT64:
-        return None
-    if type(shape) is int and type(stride) is int and -INT64 <= stride < INT64:
-        reach = most * stride
-        return (left * stride, min(reach, 0), max(reach, 0)) if -INT64 <= reach < INT64 else None
-    extents, strides = flatten_tree(shape), flatten_tree(stride)
-    total = None
-    low, high, last = 0, 0, len(extents) - 1
-    for i, (s, d) in enumerate(zip(extents, strides, strict=True)):
-        if type(s) is not int or type(d) is not int or not -INT64 <= d < INT64:
-            return None
-        ends = i == last or most < s
-        reach = (most if ends else s - 1) * d
-        low, high = low + min(reach, 0), high + max(reach, 0)
-        if low < -INT64 or high >= INT64:
-            return None
-        part = (left if ends else left % s) * d
-        total = part if total is None else total + part
-        if ends:
-            return total, low, high
-        left, most = left // s, most // s
-    return None
+    narrow, most = _in_int64(crd)
+    largest = max(flatten_tree(most)) if isinstance(most, tuple) else most
+    if type(narrow) is int or (largest < INT64 and bound(largest) < INT64):
+        found = function(narrow, most)
+        if type(found) is not int and hasattr(found, "dtype"):
+            return found
+    else:
+        found = function(_as_objects(crd), most)
+        leaves: tuple[Any, ...] = flatten_tree(crd)
+        if any(type(c).__module__ == "numpy" and c.dtype.kind == "O" for c in leaves):
+            return found
+    return as_int64(found.coordinate() if hasattr(found, "coordinate") else found)
 
 
 @functools.cache
@@ -389,66 +338,59 @@ def _numpy_parts() -> tuple[Any, Any, Any]:
     return np.dtype("int64"), np.dtype("uint64"), np.maximum.reduce
 
 
+def _in_int64(crd: Any) -> Any:
+    """A coordinate with its arrays in int64 and NumPy's numbers as ints; the tree of the largest integers.
+
+    These are INT64 or more for an array with a negative number, infinity for one that is not of integers.
+    """
+    if isinstance(crd, tuple):
+        parts = [(c, c) if type(c) is int else _in_int64(c) for c in crd]
+        return tuple(zip(*parts, strict=True)) or (crd, crd)
+    if type(crd).__module__ != "numpy":
+        return crd, crd if type(crd) is int else 0
+    if crd.dtype.kind not in "iu":
+        return crd, math.inf
+    if crd.ndim == 0:
+        return int(crd), int(crd)
+    signed, unsigned, largest = _numpy_parts()
+    array = crd if crd.dtype is signed else crd.astype(signed)
+    if not array.size:
+        return array, 0
+    return array, int(largest(array.view(unsigned), axis=None))  # a negative number is past INT64 here
+
+
+def _as_objects(crd: Any) -> Any:
+    """A coordinate with its arrays as arrays of Python's integers; refused where they are no indices."""
+    if isinstance(crd, tuple):
+        return tuple(map(_as_objects, crd))
+    if type(crd).__module__ != "numpy":
+        return crd
+    check_index(crd)
+    return crd.astype("object", copy=False)
+
+
 def as_int64(value: Any) -> Any:
-    """An int that NumPy's numbers gave, as NumPy's.
+    """Python's integers as NumPy's: an int, those of an array and of the leaves of a coordinate.
+
+    Raises ResourceError for one that int64 does not hold; what is not of integers stays as it is.
 
     >>> as_int64(3).dtype.name
     'int64'
     """
-    if type(value) is not int:
+    if type(value) is int:
+        if not -INT64 <= value < INT64:
+            raise ResourceError("bits of an offset in an int64 array", value.bit_length(), 63)
+        return _numpy_parts()[0].type(value)
+    if isinstance(value, tuple):
+        return type(value)(map(as_int64, value))
+    if getattr(value, "dtype", None) is None or value.dtype.kind != "O":
         return value
-    import numpy as np
-
-    return np.int64(value)
-
-
-def on_arrays(function: Callable[[Any], Any], crd: Any, most: int) -> Any:
-    """function(crd) for NumPy arrays in `crd`, exact: in int64 where that holds every number on the way.
-
-    None of these is larger than `most`, or -most.  Where int64 may not hold them they are Python's integers.
-    Raises ResourceError when int64 does not hold a result.  Where an array of Python's integers is among
-    them, the result is one, of any size.
-
-    >>> import numpy
-    >>> on_arrays(lambda x: x * 200 // 100, numpy.arange(3, dtype="i1"), 400).tolist()
-    [0, 2, 4]
-    """
-    if any(a.dtype.kind not in "iu" for a in _arrays_in(crd)):
-        return function(_with_dtype(crd, "object"))
-    if most < 1 << 63:
-        return function(_with_dtype(crd, "int64"))
-    found = function(_with_dtype(crd, "object"))
-    return _narrowed(found.coordinate() if hasattr(found, "coordinate") else found)
-
-
-def _narrowed(found: Any) -> Any:
-    """Python's integers, those of arrays and of the leaves of a coordinate, as int64."""
-    import numpy as np
-
-    if isinstance(found, tuple):
-        return type(found)(map(_narrowed, found))
-    found = np.asarray(found, dtype=object)
-    for x in found.flat:
-        if not -(1 << 63) <= x < 1 << 63:
-            raise ResourceError("bits of an offset in an int64 array", int(x).bit_length(), 63)
-    return found.astype(np.int64)[()]
-
-
-def _largest(crd: Any) -> int:
-    """The largest integer in a coordinate, those of arrays too; negative ones are refused elsewhere."""
-    if isinstance(crd, tuple):
-        return max(map(_largest, crd), default=0)
-    if type(crd).__module__ == "numpy" and crd.dtype.kind in "iu":
-        return int(crd if crd.ndim == 0 else crd.max()) if crd.size else 0
-    return crd if type(crd) is int else 0
-
-
-def _with_dtype(crd: Any, dtype: str) -> Any:
-    """A coordinate with the arrays of integers in it as arrays of a type."""
-    if isinstance(crd, tuple):
-        return tuple(_with_dtype(c, dtype) for c in crd)
-    whole = type(crd).__module__ == "numpy" and crd.dtype.kind in "iu"
-    return crd.astype(dtype, copy=False) if whole else crd
+    numbers = value.ravel().tolist()
+    if any(type(x) is not int for x in numbers):
+        return value
+    for x in numbers:
+        as_int64(x)
+    return value.astype("int64")
 
 
 def index_at(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
@@ -463,37 +405,34 @@ def index_at(crd: Any, shape: IntTuple, stride: IntTuple | None = None) -> Any:
     if stride is None:
         stride = prefix_product(shape)
     if type(crd) is not int and has_arrays(crd):
-        if found := within_int64(crd, shape, stride):
-            return as_int64(found[0])
-        return on_arrays(lambda c: inner_product(c, shape, stride), crd, most_offset(crd, shape, stride))
+        return on_arrays(
+            lambda c, most: array_product(c, shape, stride, most),
+            crd,
+            lambda most: (most + 1) * weight(shape, stride),
+        )
     return inner_product(crd, shape, stride)
 
 
-def most_offset(crd: Any, shape: IntTuple, stride: IntTuple) -> int:
-    """A bound on every number on the way to the offset of a coordinate of integers and arrays of them, the
-    coordinate's own among them.
+def weight(shape: IntTuple, stride: IntTuple) -> int:
+    """W such that no number on the way to an offset is above W (n + 1), for coordinates of integers up to n.
 
-    >>> most_offset(9, (4, 8), (8, -1)), most_offset((9, 2), (4, 8), (8, -1))
-    (26, 80)
+    >>> weight((4, 8), (8, -1))
+    21
     """
-    if isinstance(crd, tuple):
-        if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-            return 0  # a coordinate that does not fit is refused elsewhere
-        return sum(map(most_offset, crd, shape, stride))
-    numbers = [n if type(n) is int else _scale(n) for n in (*flatten_tree(shape), *flatten_tree(stride))]
-    extents, strides = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
-    left, reach = _largest(crd), 0
-    numbers.append(left)
-    for s, d in zip(extents[:-1], strides, strict=False):
-        reach += min(left, max(s - 1, 0)) * abs(d)
-        left //= max(s, 1)
-    return max(reach + left * abs(strides[-1] if strides else 0), *map(abs, numbers), 0)
+    numbers = (*flatten_tree(shape), *flatten_tree(stride))
+    try:
+        total = sum(map(abs, numbers))
+    except TypeError:  # scaled bases
+        total = None
+    if type(total) is int:
+        return total
+    return sum(abs(n) if type(n) is int else _scale(n) for n in numbers)
 
 
 def _scale(stride: Any) -> int:
     """The steps of a stride along a mode; 0 of a symbol, which no int64 array holds."""
     value = getattr(stride, "value", 0)
-    return value if type(value) is int else 0
+    return abs(value) if type(value) is int else 0
 
 
 def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
@@ -525,6 +464,45 @@ def inner_product(crd: Any, shape: IntTuple, stride: IntTuple) -> Any:
     return total + crd * strides[-1]
 
 
+def array_product(crd: Any, shape: IntTuple, stride: IntTuple, most: Any) -> Any:
+    """`inner_product` of arrays whose largest indices are `most` and in which no index is negative.
+
+    The same in fewer passes: ints are added to ints, and digits that no index reaches are not computed.
+
+    >>> import numpy
+    >>> array_product((numpy.arange(3), 5), ((2, 4), 8), ((1, 2), 8), (2, 5))
+    array([40, 41, 42])
+    """
+    total: Any = None
+    if isinstance(crd, tuple):
+        if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(crd) != len(shape):
+            raise _misfit(crd, shape)
+        constant = 0
+        for c, s, d, m in zip(crd, shape, stride, most, strict=True):
+            simple = type(c) is int and type(d) is int and c >= 0
+            part = c * d if simple else array_product(c, s, d, m)
+            if type(part) is int:
+                constant += part
+            else:
+                total = part if total is None else total + part
+        return constant if total is None else total + constant if constant else total
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
+    if type(crd).__module__ != "numpy" or not strides:
+        return inner_product(crd, shape, stride)
+    left = crd
+    for s, d in zip(extents[:-1], strides, strict=False):
+        if type(s) is not int or type(d) is not int:
+            return inner_product(crd, shape, stride)
+        if most < s:
+            return left * d if total is None else total + left * d
+        if s != 1:
+            total = left % s * d if total is None else total + left % s * d
+            left, most = left // s, most // s
+    if type(strides[-1]) is not int:
+        return inner_product(crd, shape, stride)
+    return left * strides[-1] if total is None else total + left * strides[-1]
+
+
 def _misfit(crd: Any, shape: IntTuple) -> ShapeError:
     try:
         return ShapeError(f"coordinate {crd!r} does not fit shape {to_text(shape)}")
@@ -542,9 +520,9 @@ def coordinate_at(index: Any, shape: IntTuple) -> Any:
     """
     check_index(index)
     leaves = flatten_tree(shape)
-    if has_arrays(index):
+    if has_arrays(index) and index.dtype.kind in "iu":
         most = max((int(index.max()) if index.size else 0, *(s for s in leaves if type(s) is int)))
-        index = _with_dtype(index, "int64" if most < 1 << 63 else "object")
+        index = index.astype("int64" if most < INT64 else "object", copy=False)
     digits: list[Any] = []
     for s in leaves[:-1]:
         digits.append(index % s)

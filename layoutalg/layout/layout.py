@@ -39,16 +39,19 @@ from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
     IntTuple,
+    array_product,
     check_index,
     congruent_trees,
     flatten_tree,
+    has_arrays,
     index_at,
     inner_product,
-    most_offset,
     normalize,
+    on_arrays,
     prefix_product,
     product,
     to_text,
+    weight,
 )
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
 from layoutalg.layout.value import Coded, Value
@@ -66,12 +69,13 @@ class Layout(Coded, Value):
     (1, 2)
     """
 
-    __slots__ = ("_digits", "shape", "stride")
+    __slots__ = ("_digits", "_weight", "shape", "stride")
     __match_args__ = ("shape", "stride")
 
     shape: IntTuple
     stride: IntTuple
     _digits: tuple[list[tuple[int, Any]], Any]
+    _weight: int
 
     def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
         shape = normalize(shape, "shape", leaf_of_shape)
@@ -156,8 +160,10 @@ class Layout(Coded, Value):
             if type(part) is not int:
                 try:
                     offset = _at_expression(self, one)
-                    if offset is None:
-                        offset = index_at(one, self.shape, self.stride)
+                    if offset is None and has_arrays(one):
+                        offset = on_arrays(self.of_arrays, one, self.most_offset)
+                    elif offset is None:
+                        offset = inner_product(one, self.shape, self.stride)
                 except ArgumentTypeError as error:
                     return _at_open(self, one, error)
                 break
@@ -182,9 +188,17 @@ class Layout(Coded, Value):
             index = index // extent
         return total + index * last
 
-    def most_offset(self, crd: Any) -> int:
-        """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
-        return most_offset(crd, self.shape, self.stride)
+    def most_offset(self, most: int) -> int:
+        """A bound on every number on the way to the offset of a coordinate of integers up to `most`."""
+        try:
+            return (most + 1) * self._weight
+        except AttributeError:
+            _set_weight(self, weight(self.shape, self.stride))
+            return (most + 1) * self._weight
+
+    def of_arrays(self, crd: Any, most: Any) -> Any:
+        """The offset of a coordinate of arrays, as `array_product`."""
+        return array_product(crd, self.shape, self.stride, most)
 
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
@@ -317,6 +331,7 @@ _new = object.__new__
 _set_shape = Layout.__dict__["shape"].__set__
 _set_stride = Layout.__dict__["stride"].__set__
 _set_digits = Layout.__dict__["_digits"].__set__
+_set_weight = Layout.__dict__["_weight"].__set__
 
 
 def layout_of(shape: IntTuple, stride: IntTuple) -> Layout:

@@ -28,6 +28,7 @@ from layoutalg.layout.int_tuple import (
     unflatten_tree,
 )
 from layoutalg.layout.layout import Layout, layout_of, layout_size
+from layoutalg.layout.public import operation
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
 from layoutalg.layout.symbols import canonical, is_symbolic, require
 
@@ -246,11 +247,8 @@ def _coalesce_by(layout: Layout, profile: IntTuple, trace: Trace | None) -> Layo
     return whole
 
 
-@overload
-def coalesce_x(layout: Layout) -> Layout: ...
-@overload
-def coalesce_x(layout: ComposedLayout) -> ComposedLayout: ...
-def coalesce_x(layout: AnyLayout) -> AnyLayout:
+@operation
+def coalesce_x(layout: Layout) -> Layout:
     """The same function on EVERY index >= 0, those past the size too, with the fewest modes.
 
     `coalesce` drops a last mode of extent 1 and with it the stride that indices past the size would take;
@@ -259,9 +257,6 @@ def coalesce_x(layout: AnyLayout) -> AnyLayout:
     >>> print(coalesce_x(Layout((4, 1), (1, 7))), coalesce((Layout((4, 1), (1, 7)))))
     (4,1):(1,7) 4:1
     """
-    check_layouts("coalesce_x", layout)
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, coalesce_x(layout.inner))
     extents, strides = merge_open(layout)
     taken = math.prod(extents)
     if not isinstance(layout.shape, tuple):
@@ -282,38 +277,26 @@ def _require_moving(operation: str, layout: Layout) -> None:
             raise UnsupportedError(f"{operation} of {layout}: stride {d} is 0 for all values; write 0")
 
 
-@overload
-def filter_zeros(layout: Layout) -> Layout: ...
-@overload
-def filter_zeros(layout: ComposedLayout) -> ComposedLayout: ...
-def filter_zeros(layout: AnyLayout) -> AnyLayout:
+@operation
+def filter_zeros(layout: Layout) -> Layout:
     """Every mode of stride 0 becomes one of extent 1.
 
     >>> print(filter_zeros(Layout((4, (2, 8)), (1, (0, 4)))))
     (4,(1,8)):(1,(0,4))
     """
-    check_layouts("filter_zeros", layout)
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, filter_zeros(layout.inner))
     _require_moving("filter_zeros", layout)
     extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
     flat = [1 if d == 0 else s for s, d in zip(extents, strides, strict=True)]
     return layout_of(unflatten_tree(tuple(flat), layout.shape), layout.stride)
 
 
-@overload
-def filter(layout: Layout) -> Layout: ...
-@overload
-def filter(layout: ComposedLayout) -> ComposedLayout: ...
-def filter(layout: AnyLayout) -> AnyLayout:
+@operation
+def filter(layout: Layout) -> Layout:
     """Modes of stride 0 and of extent 1 taken out, and the rest coalesced: the same offsets.
 
     >>> print(filter(Layout((4, (2, 8)), (1, (0, 4)))))
     32:1
     """
-    check_layouts("filter", layout)
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.outer, layout.offset, filter(layout.inner))
     _require_moving("filter", layout)
     pairs = zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True)
     moving = [(s, d) for s, d in pairs if d]

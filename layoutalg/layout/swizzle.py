@@ -28,17 +28,14 @@ from typing import Any, TypeAlias, overload
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.layout.int_tuple import (
-    INT64,
     IntTuple,
     as_int64,
     check_index,
     check_integers_of,
-    flatten_tree,
     has_arrays,
     inner_product,
     normalize,
     on_arrays,
-    within_int64,
 )
 from layoutalg.layout.layout import Layout, has_bases, integer_leaves
 from layoutalg.layout.symbols import is_symbolic
@@ -227,11 +224,14 @@ class Swizzles(Value):
     def __call__(self, offset: Any) -> Any:
         """The offset after every swizzle, of what one swizzle takes."""
         if type(offset) is int:
-            for swizzle in reversed(self.factors):
-                offset = swizzle._moved(offset)
-            return offset
+            return self._moved(offset)
         for swizzle in reversed(self.factors or _NO_EFFECT):
             offset = swizzle(offset)
+        return offset
+
+    def _moved(self, offset: Any) -> Any:
+        for swizzle in reversed(self.factors):
+            offset = swizzle._moved(offset)
         return offset
 
     @property
@@ -469,59 +469,36 @@ class ComposedLayout(Coded, Value):
         one = crd[0] if len(crd) == 1 else crd
         try:
             if type(one) is not int and has_arrays(one):
-                if found := self.within_int64(one):
-                    return as_int64(found[0])
-                return on_arrays(self._offset, one, self.most_offset(one))
+                return on_arrays(self._offset, one, self.most_offset)
             return self._offset(one)
         except ArgumentTypeError as error:
             from layoutalg.layout import at_open_coordinate  # slices are built of composed layouts
 
             return at_open_coordinate(self, one, error)
 
-    def most_offset(self, crd: Any) -> int:
-        """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
-        inside = self.inner.most_offset(crd)
-        most = inside + abs(self.offset)
+    def most_offset(self, most: int) -> int:
+        """A bound on every number on the way to the offset of a coordinate of integers up to `most`."""
+        most = self.inner.most_offset(most) + self.offset
         if isinstance(self.outer, Layout):
             return max(most, self.outer.most_offset(most))
-        return self.outer.most_offset(most, signed=_may_be_negative(self.inner))
+        return (1 << max(most, self.outer.period - 1).bit_length()) - 1
 
-    def within_int64(self, crd: Any) -> tuple[Any, int, int] | None:
-        """(offset, least, most) where int64 holds every number on the way, as `int_tuple.within_int64`."""
+    def _offset(self, crd: Any, most: Any = None) -> Any:
+        """The offset of a coordinate; `most` is the tree of its largest integers where it has arrays."""
         inner = self.inner
-        if isinstance(inner, Layout):
-            found = within_int64(crd, inner.shape, inner.stride)
-        else:
-            found = inner.within_int64(crd)
-        if found is None:
-            return None
-        value, low, high = found
-        if self.offset:
-            low, high = low + self.offset, high + self.offset
-            if min(low, self.offset) < -INT64 or max(high, self.offset) >= INT64:
-                return None
-            value = value + self.offset
-        if isinstance(self.outer, Layout):
-            return within_int64(value, self.outer.shape, self.outer.stride)
-        for swizzle in reversed(self.swizzles):
-            bits = max(-low, high, swizzle.zzz_mask).bit_length()
-            if not swizzle.bits or (low >= 0 and high < swizzle.yyy_mask & -swizzle.yyy_mask):
-                continue  # no bit that is read is ever set
-            if bits > 63 or swizzle.yyy_mask >= INT64:
-                return None
-            value = swizzle._moved(value)
-            low, high = (-(1 << bits) if low < 0 else 0), (1 << bits) - 1
-        return value, low, high
-
-    def _offset(self, crd: Any) -> Any:
-        inner = self.inner
-        if isinstance(inner, Layout):
+        if not isinstance(inner, Layout):
+            value = inner._offset(crd, most)
+        elif most is None:
             value = inner_product(crd, inner.shape, inner.stride)
         else:
-            value = inner._offset(crd)
+            value = inner.of_arrays(crd, most)
         if self.offset:
             value = value + self.offset
-        return self.outer(value)
+        outer = self.outer
+        if isinstance(outer, Layout):
+            return outer(value)
+        bounded = type(value) is int or (type(value).__module__ == "numpy" and value.dtype.kind == "i")
+        return outer._moved(value) if bounded else outer(value)
 
     def __str__(self) -> str:
         return f"{self.outer} o {self.offset} o {self.inner}"
@@ -540,11 +517,3 @@ def check_layouts(operation: str, *layouts: object) -> None:
             raise ArgumentTypeError(
                 f"{operation} of {shown(layout)}: this is a {type(layout).__name__}; a layout is needed"
             )
-
-
-def _may_be_negative(layout: AnyLayout) -> bool:
-    """Whether an offset of a layout may be below 0: a stride or an offset that is added is."""
-    if isinstance(layout, Layout):
-        return any(type(d) is int and d < 0 for d in flatten_tree(layout.stride))
-    outer = isinstance(layout.outer, Layout) and _may_be_negative(layout.outer)
-    return outer or _may_be_negative(layout.inner)

@@ -24,7 +24,8 @@ from typing import overload
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
 from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts, map_innermost
+from layoutalg.layout.public import operation
+from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, map_innermost
 
 ONE = layout_of(1, 0)
 
@@ -65,11 +66,8 @@ def _fill(name: str, layout: Layout, mode: Layout, rank: int | None) -> tuple[tu
     return parts, wanted - len(parts)
 
 
-@overload
-def append(layout: Layout, mode: Layout = ONE, *, rank: int | None = None) -> Layout: ...
-@overload
-def append(layout: ComposedLayout, mode: Layout = ONE, *, rank: int | None = None) -> ComposedLayout: ...
-def append(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -> AnyLayout:
+@operation
+def append(layout: Layout, mode: Layout = ONE, *, rank: int | None = None) -> Layout:
     """`layout` with `mode` behind its modes: once, or as often as it takes to reach `rank`.
 
     Raises ShapeError when the layout has more than `rank` modes.
@@ -77,20 +75,12 @@ def append(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) ->
     >>> print(append(Layout((2, 3)), Layout(4, 8)), append(Layout(8), rank=3))
     (2,3,4):(1,2,8) (8,1,1):(1,0,0)
     """
-    check_layouts("append", layout)
-
-    def change(inner: Layout) -> Layout:
-        parts, count = _fill("append", inner, mode, rank)
-        return concat(*parts, *(mode,) * count) if count else inner
-
-    return map_innermost(layout, change)
+    parts, count = _fill("append", layout, mode, rank)
+    return concat(*parts, *(mode,) * count) if count else layout
 
 
-@overload
-def prepend(layout: Layout, mode: Layout = ONE, *, rank: int | None = None) -> Layout: ...
-@overload
-def prepend(layout: ComposedLayout, mode: Layout = ONE, *, rank: int | None = None) -> ComposedLayout: ...
-def prepend(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -> AnyLayout:
+@operation
+def prepend(layout: Layout, mode: Layout = ONE, *, rank: int | None = None) -> Layout:
     """`layout` with `mode` before its modes: once, or as often as it takes to reach `rank`.
 
     Raises ShapeError when the layout has more than `rank` modes.
@@ -98,13 +88,8 @@ def prepend(layout: AnyLayout, mode: Layout = ONE, *, rank: int | None = None) -
     >>> print(prepend(Layout((2, 3)), Layout(4, 8)))
     (4,2,3):(8,1,2)
     """
-    check_layouts("prepend", layout)
-
-    def change(inner: Layout) -> Layout:
-        parts, count = _fill("prepend", inner, mode, rank)
-        return concat(*(mode,) * count, *parts) if count else inner
-
-    return map_innermost(layout, change)
+    parts, count = _fill("prepend", layout, mode, rank)
+    return concat(*(mode,) * count, *parts) if count else layout
 
 
 def _place(name: str, layout: Layout, mode: int, count: int) -> int:
@@ -115,11 +100,8 @@ def _place(name: str, layout: Layout, mode: int, count: int) -> int:
     return value % count
 
 
-@overload
-def replace(layout: Layout, mode: int, by: Layout) -> Layout: ...
-@overload
-def replace(layout: ComposedLayout, mode: int, by: Layout) -> ComposedLayout: ...
-def replace(layout: AnyLayout, mode: int, by: Layout) -> AnyLayout:
+@operation
+def replace(layout: Layout, mode: int, by: Layout) -> Layout:
     """`layout` with mode number `mode` replaced by the layout `by`.
 
     Raises ShapeError when there is no such mode.
@@ -127,25 +109,17 @@ def replace(layout: AnyLayout, mode: int, by: Layout) -> AnyLayout:
     >>> print(replace(Layout((2, 3, 5)), 1, Layout((4, 4))))
     (2,(4,4),5):(1,(1,4),6)
     """
-    check_layouts("replace", layout)
     if not isinstance(by, Layout):
         raise ArgumentTypeError(
             f"replace by {shown(by)}: this is a {type(by).__name__}; a plain layout is needed"
         )
-
-    def change(inner: Layout) -> Layout:
-        parts = list(modes(inner))
-        parts[_place("replace", inner, mode, len(parts))] = by
-        return concat(*parts) if isinstance(inner.shape, tuple) else by
-
-    return map_innermost(layout, change)
+    parts = list(modes(layout))
+    parts[_place("replace", layout, mode, len(parts))] = by
+    return concat(*parts) if isinstance(layout.shape, tuple) else by
 
 
-@overload
-def group(layout: Layout, begin: int, end: int) -> Layout: ...
-@overload
-def group(layout: ComposedLayout, begin: int, end: int) -> ComposedLayout: ...
-def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
+@operation
+def group(layout: Layout, begin: int, end: int) -> Layout:
     """Modes begin .. end - 1 bound into one mode; the same function on flat indices.
 
     Raises ShapeError when the range is empty or reaches past the modes.
@@ -153,28 +127,19 @@ def group(layout: AnyLayout, begin: int, end: int) -> AnyLayout:
     >>> print(group(Layout((2, 3, 5, 7)), 1, 3))
     (2,(3,5),7):(1,(2,6),30)
     """
-    check_layouts("group", layout)
     wanted = normalize(end, "group: the end")
     if isinstance(wanted, tuple):
         raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
-    stop = wanted
-
-    def change(inner: Layout) -> Layout:
-        parts = modes(inner)
-        first = _place("group", inner, begin, len(parts))
-        last = _place("group", inner, stop - 1, len(parts))
-        if last < first:
-            raise ShapeError(f"group of {inner}: modes {begin} .. {end} are none")
-        return concat(*parts[:first], concat(*parts[first : last + 1]), *parts[last + 1 :])
-
-    return map_innermost(layout, change)
+    parts = modes(layout)
+    first = _place("group", layout, begin, len(parts))
+    last = _place("group", layout, wanted - 1, len(parts))
+    if last < first:
+        raise ShapeError(f"group of {layout}: modes {begin} .. {end} are none")
+    return concat(*parts[:first], concat(*parts[first : last + 1]), *parts[last + 1 :])
 
 
-@overload
-def select(layout: Layout, *which: int) -> Layout: ...
-@overload
-def select(layout: ComposedLayout, *which: int) -> ComposedLayout: ...
-def select(layout: AnyLayout, *which: int) -> AnyLayout:
+@operation
+def select(layout: Layout, *which: int) -> Layout:
     """The layout of the modes `which`, in that order.
 
     Raises ShapeError when there is no such mode.
@@ -182,13 +147,8 @@ def select(layout: AnyLayout, *which: int) -> AnyLayout:
     >>> print(select(Layout((2, 3, 5)), 2, 0))
     (5,2):(6,1)
     """
-    check_layouts("select", layout)
-
-    def change(inner: Layout) -> Layout:
-        parts = modes(inner)
-        return concat(*(parts[_place("select", inner, mode, len(parts))] for mode in which))
-
-    return map_innermost(layout, change)
+    parts = modes(layout)
+    return concat(*(parts[_place("select", layout, mode, len(parts))] for mode in which))
 
 
 @overload
@@ -259,11 +219,8 @@ def unflatten(value: AnyLayout | tuple[int, ...], profile: IntTuple) -> AnyLayou
     return build(profile)
 
 
-@overload
-def sort(layout: Layout) -> Layout: ...
-@overload
-def sort(layout: ComposedLayout) -> ComposedLayout: ...
-def sort(layout: AnyLayout) -> AnyLayout:
+@operation
+def sort(layout: Layout) -> Layout:
     """The leaves of `layout` as modes in the order of their strides, equal strides by extent.
 
     The offsets are the same; which coordinate has which changes.
@@ -271,13 +228,8 @@ def sort(layout: AnyLayout) -> AnyLayout:
     >>> print(sort(Layout((4, (2, 8)), (16, (8, 1)))))
     (8,2,4):(1,8,16)
     """
-    check_layouts("sort", layout)
-
-    def change(inner: Layout) -> Layout:
-        if not isinstance(inner.shape, tuple):
-            return inner
-        extents, strides = integer_leaves("sort", inner)
-        pairs = sorted(zip(strides, extents, strict=True))
-        return layout_of(tuple(s for _, s in pairs), tuple(d for d, _ in pairs))
-
-    return map_innermost(layout, change)
+    if not isinstance(layout.shape, tuple):
+        return layout
+    extents, strides = integer_leaves("sort", layout)
+    pairs = sorted(zip(strides, extents, strict=True))
+    return layout_of(tuple(s for _, s in pairs), tuple(d for d, _ in pairs))

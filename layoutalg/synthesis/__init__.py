@@ -22,7 +22,6 @@ Sw<3,3,3> o 0 o (64,64):(64,1)
 
 from __future__ import annotations
 
-from layoutalg.moved import moved
 from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.forms import refusal, ruled_out
 from layoutalg.synthesis.result import (
@@ -71,14 +70,3 @@ __all__ = [
     "synthesize",
     "synthesize_tile",
 ]
-
-_PLACES = {
-    "layoutalg.registers": (
-        "Conversion",
-        "Cost",
-        "Plan",
-        "convert_layout",
-        "converted",
-    ),
-}
-__getattr__ = moved("layoutalg.synthesis", {name: room for room, names in _PLACES.items() for name in names})

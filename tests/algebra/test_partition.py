@@ -8,59 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.algebra import dice, domain_offset, local_partition, local_tile, slice_
+from layoutalg.algebra import domain_offset, local_partition, local_tile, slice_
 from layoutalg.errors import LayoutAlgError, ShapeError
 from layoutalg.layout import (
-    AnyLayout,
     ComposedLayout,
-    IntTuple,
     Layout,
     Swizzle,
     layout_size,
-    product,
-    size,
     slice_and_offset,
 )
-from layoutalg.testing import composed_layouts, layouts
+from layoutalg.testing import layouts
 from tests.judges.brute import table
 from tests.sweeps import each
-
-anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))
-
-
-def draw_crd(data: st.DataObject, shape: IntTuple) -> Any:
-    """A coordinate of `shape` with None in some places."""
-    kind = data.draw(st.sampled_from(("free", "fixed", "deeper")))
-    if kind == "free":
-        return None
-    if kind == "deeper" and isinstance(shape, tuple):
-        return tuple(draw_crd(data, s) for s in shape)
-    return data.draw(st.integers(0, product(shape) - 1))
-
-
-def fill(crd: Any, shape: IntTuple, index: int) -> tuple[Any, int]:
-    """`crd` with every None replaced by its digit of `index`, and what is left of `index`."""
-    if crd is None:
-        return index % product(shape), index // product(shape)
-    if isinstance(crd, tuple) and isinstance(shape, tuple):
-        out = []
-        for c, s in zip(crd, shape, strict=True):
-            digit, index = fill(c, s, index)
-            out.append(digit)
-        return tuple(out), index
-    return crd, index
-
-
-@given(anything, st.data())
-def test_a_slice_is_the_layout_with_modes_fixed(layout: AnyLayout, data: st.DataObject) -> None:
-    crd = draw_crd(data, layout.shape)
-    part, offset = slice_and_offset(crd, layout)
-    assert slice_(crd, layout) == part
-    for i, value in enumerate(table(part)):
-        whole, rest = fill(crd, layout.shape, i)
-        assert rest == 0
-        assert offset + value == layout(whole)
-    assert size(part) * size(dice(crd, layout)) == size(layout)
 
 
 @given(layouts(max_size=64), st.data())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,16 +16,10 @@ from hypothesis import strategies as st
 from layoutalg import __version__
 from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
 from layoutalg.cli.output import count, size_bytes, write_whole
+from layoutalg.cli.table import COMMANDS
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from tests.command import answer, process, refusal, run
 from tests.sweeps import each
-
-COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
-    "kernel", "generate", "verify", "bench", "tune", "chart", "sass", "occupancy", "roofline", "l2",
-    "registers", "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
-)  # fmt: skip
-
 
 # --- help, version, errors -----------------------------------------------------------------------------
 
@@ -35,7 +31,7 @@ def test_without_words_the_command_introduces_itself() -> None:
     assert all(name in result.stdout for name in COMMANDS)
 
 
-@each("name", COMMANDS)
+@each("name", [*COMMANDS])
 def test_every_command_has_help_and_json(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
@@ -282,3 +278,20 @@ def test_no_text_brings_a_traceback(command: str, layout: str, op: str, dtype: s
     result = run(*words)  # an exception that is not ours would come through
     assert result.exit_code in (0, 1, 2)
     assert (result.exit_code == 2) == bool(result.stderr)
+
+
+def test_a_command_is_imported_when_it_is_asked_for() -> None:
+    code = (
+        "import sys; sys.argv = ['layoutalg', {word!r}]\n"
+        "from layoutalg.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*{{'typer', 'layoutalg.codegen'}} & {{*sys.modules}})"
+    )
+    for word, loaded in (("--version", ""), ("glossary", "typer")):
+        words = [sys.executable, "-c", code.format(word=word)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == loaded
+
+
+def test_a_misspelt_command_is_corrected() -> None:
+    assert "Did you mean 'analyze'?" in run("analyse").stderr

@@ -16,7 +16,7 @@ import pytest
 
 from layoutalg.cli import app as app_module
 from layoutalg.cli import entry
-from layoutalg.cli.refusals import COMMANDS, EXIT_CODES, UNANSWERED
+from layoutalg.cli.refusals import EXIT_CODES, UNANSWERED
 from layoutalg.cli.signals import Signals
 from layoutalg.cli.streams import Output
 from layoutalg.errors import printable
@@ -131,7 +131,6 @@ def test_exit_codes_are_told() -> None:
     help_text = " ".join(run("--help").stdout.split())
     assert EXIT_CODES in help_text
     assert all(f" {code} " in EXIT_CODES for code in (0, 1, 2, 3, 130))
-    assert [command.name for command in app_module.app.registered_commands] == list(COMMANDS)
 
 
 def test_an_interrupt_while_importing_is_quiet(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_an_interrupt_while_importing_is_quiet(tmp_path: Path) -> None:
     )
     (tmp_path / "typer.py").write_text("\n".join(interrupting))
     done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
+        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -165,7 +164,7 @@ def test_a_signal_while_a_class_is_made_is_one(number: signal.Signals, tmp_path:
     )
     (tmp_path / "typer.py").write_text("\n".join(interrupting))
     done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
+        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -189,7 +188,7 @@ def test_a_signal_ends_a_command_that_hears_none(tmp_path: Path) -> None:
     )
     (tmp_path / "typer.py").write_text("\n".join(deaf))
     done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
+        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         check=False,
         timeout=30,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -96,14 +94,13 @@ def test_out_dimensions_are_packed_first_lowest() -> None:
     assert linear(warp=1) == {"row": 0, "col": 2}
 
 
-def test_it_is_a_value() -> None:
+def test_bases_may_be_numbers_pairs_and_numpy_integers() -> None:
     linear = LinearLayout({"lane": [1, 2]}, {"offset": 4})
-    assert linear == LinearLayout([("lane", [(1,), (2,)])], [("offset", 4)]) == copy.deepcopy(linear)
-    assert pickle.loads(pickle.dumps(linear)) == linear and hash(linear) == hash(copy.copy(linear))
-    assert repr(linear) == "LinearLayout({'lane': [1, 2]}, {'offset': 4})"
-    assert linear != LinearLayout({"lane": [2, 1]}, {"offset": 4}) and linear != 3
-    with pytest.raises(AttributeError, match="immutable"):
-        linear.ins = ()
+    bases: Any = {"lane": [numpy.int64(1), numpy.uint8(2)]}
+    sizes: Any = {"offset": numpy.int32(4)}
+    lane: Any = numpy.int64(3)
+    assert linear == LinearLayout([("lane", [(1,), (2,)])], [("offset", 4)]) == LinearLayout(bases, sizes)
+    assert linear != LinearLayout({"lane": [2, 1]}, {"offset": 4}) and linear(lane=lane) == {"offset": 3}
     assert str(LinearLayout({"block": []}, {"offset": 1})) == "block: size 1\nouts: offset (size 1)"
 
 
@@ -137,15 +134,6 @@ def test_it_is_a_value() -> None:
 def test_what_does_not_fit(make: object, words: str) -> None:
     with pytest.raises(ShapeError, match=words):
         make()  # type: ignore[operator]
-
-
-def test_numpy_integers_are_integers() -> None:
-    bases: Any = {"lane": [numpy.int64(1), numpy.uint8(2)]}
-    sizes: Any = {"offset": numpy.int32(4)}
-    lane: Any = numpy.int64(3)
-    linear = LinearLayout(bases, sizes)
-    assert repr(linear) == "LinearLayout({'lane': [1, 2]}, {'offset': 4})"
-    assert linear(lane=lane) == {"offset": 3}
 
 
 @pytest.mark.parametrize("bad", [True, 1.0, "1", (1.0,), None])
@@ -305,21 +293,13 @@ def test_concatenating_takes_apart_again(layout: LinearLayout) -> None:
     assert layout.transpose_outs(outs[::-1]).transpose_outs(outs) == layout
 
 
-def test_refusals_name_what_is_wrong() -> None:
+def test_a_factor_that_is_none_is_refused_with_a_bit() -> None:
     tile = LinearLayout({"lane": [1, 2]}, {"offset": 4})
     with pytest.raises(DivisibilityError, match="in bit 0 differs") as info:
         tile.divide_left(LinearLayout({"lane": [0]}, {"offset": 2}))
     assert info.value.witness == 1
     with pytest.raises(DivisibilityError, match="none of that name"):
         tile.divide_left(LinearLayout({"warp": [1]}, {"offset": 2}))
-    with pytest.raises(ShapeError, match="there is no out dimension 'lane'"):
-        tile.sublayout(["lane"], ["lane"])
-    with pytest.raises(ShapeError, match="is not an order of the in dimensions"):
-        tile.transpose_ins(["warp"])
-    with pytest.raises(ShapeError, match="differ"):
-        tile.concat_ins(LinearLayout({"warp": [1]}, {"offset": 2}))
-    with pytest.raises(ShapeError, match="differ"):
-        tile.concat_outs(LinearLayout({"warp": [1]}, {"row": 2}))
 
 
 @given(linears(max_bits=2))
@@ -366,6 +346,10 @@ def test_an_identity_is_the_neutral_factor() -> None:
 @each(
     ("make", "words"),
     [
+        (lambda tile: tile.sublayout(["lane"], ["lane"]), "no out dimension 'lane'"),
+        (lambda tile: tile.transpose_ins(["warp"]), "is not an order"),
+        (lambda tile: tile.concat_ins(LinearLayout({"warp": [1]}, {"offset": 2})), "differ"),
+        (lambda tile: tile.concat_outs(LinearLayout({"warp": [1]}, {"row": 2})), "differ"),
         (lambda tile: tile.columns_of("warp"), "there is no in dimension 'warp'; there are lane"),
         (lambda tile: tile.reshape_ins({"lane": 1}), "more than the bits"),
         (lambda tile: tile.reshape_outs({"row": 2}), "are not as large as"),

@@ -180,10 +180,23 @@ def scope() -> dict[str, Any]:
     import sympy
 
     import layoutalg as la
-    from layoutalg import analysis, arch, atoms, draw, kernels, synthesis, testing
+    from layoutalg import (
+        analysis,
+        arch,
+        atoms,
+        draw,
+        kernels,
+        legality,
+        model,
+        registers,
+        symbolic,
+        synthesis,
+        testing,
+    )
     from tests.frozen import kernel_adapter
 
-    parts = (analysis, arch, atoms, draw, kernels, synthesis, testing, numpy)
+    rooms = (analysis, arch, atoms, draw, kernels, legality, model, registers, symbolic, synthesis, testing)
+    parts = (*rooms, numpy)
     return {
         **{part.__name__.rpartition(".")[2]: part for part in parts},
         "la": la,

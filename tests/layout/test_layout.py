@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,18 +53,9 @@ def test_a_mode_that_is_not_there(mode: object) -> None:
         Layout((2, 4))[mode]  # type: ignore[index]
 
 
-def test_it_is_a_value() -> None:
-    a, b = Layout((2, 4), (4, 1)), Layout((2, 4), (4, 1))
-    assert a == b and hash(a) == hash(b) and a != Layout((2, 4)) and a != "(2,4):(4,1)"
-    assert copy.deepcopy(a) == pickle.loads(pickle.dumps(a)) == a
-    assert repr(a) == "Layout((2, 4), (4, 1))"
-    with pytest.raises(AttributeError, match="immutable"):
-        a.shape = 3
-    with pytest.raises(AttributeError, match="immutable"):
-        del a.stride
-    match a:
-        case Layout(shape, stride):
-            assert (shape, stride) == ((2, 4), (4, 1))
+def test_other_values_are_not_equal() -> None:
+    a = Layout((2, 4), (4, 1))
+    assert a == Layout((2, 4), (4, 1)) and a != Layout((2, 4)) and a != "(2,4):(4,1)"
 
 
 def test_strides_given_are_kept_and_defaults_are_compact() -> None:

@@ -23,7 +23,7 @@ from layoutalg.f2 import LinearLayout, to_f2
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.move.matrix_plan import copy_configs
 from layoutalg.kernels.move.programs.matrix import copy_problem
-from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle
+from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle, Swizzles
 from layoutalg.notation import parse_index
 from layoutalg.synthesis import synthesize
 from tests.sweeps import each
@@ -71,7 +71,7 @@ FOUND = synthesize((8, 8), [ACCESS], element="f32")
 VALUES: list[object] = [
     TILE, TILE.outer, TILE.inner, Layout((4, 8), (ScaledBasis(1, 0), ScaledBasis(1, 1))), ScaledBasis(3, 1),
     ArithTuple((1, (2, 3))), LinearLayout({"lane": [1, 2]}, {"offset": 4}),
-    LinearLayout.from_layout(TILE), to_f2(TILE),
+    LinearLayout.from_layout(TILE), Swizzles(TILE.outer, Swizzle(1, 0, 2)), to_f2(TILE),
     layoutalg.Tensor(numpy.arange(64), TILE), ACCESS, Guard((7, 8)), dtype("f16"),
     analyze(TILE, ACCESS), analyze(TILE, Access.default("ld.global.b32", TILE.inner, "f32")),
     FOUND, FOUND.certificate, ARCHS["sm_90"].instructions["ldmatrix.x4"], ARCHS["sm_90"],
@@ -115,13 +115,13 @@ def test_copies_are_equal(value: object) -> None:
 
 
 def test_values_of_the_core_are_built_printed_and_matched_by_the_same_arguments() -> None:
-    names = {kind.__name__: kind for kind in map(type, VALUES[:8])} | {"Layout": Layout, "Swizzle": Swizzle}
-    for value in VALUES[:8]:
+    names = {kind.__name__: kind for kind in map(type, VALUES[:9])} | {"Layout": Layout, "Swizzle": Swizzle}
+    for value in VALUES[:9]:
         printed = repr(value)
         again = eval(printed, names)  # noqa: S307
         assert again == value and hash(again) == hash(value) and repr(again) == printed, printed
         assert type(again) is type(value) and value != printed and value is not None
-    for value in VALUES[:8] + VALUES[9:10]:
+    for value in VALUES[:9] + VALUES[10:11]:
         parts = [getattr(value, name) for name in getattr(type(value), "__match_args__", ())]
         assert parts or isinstance(value, ArithTuple), value
         for name in attributes(value):

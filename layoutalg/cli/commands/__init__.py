@@ -7,7 +7,7 @@
     times       times, measured and searched for: bench, tune, chart, roofline
     help        doctor, cache, glossary, demo, which shows commands of other rooms
 
-`layoutalg.cli.app` imports each of them; nothing else does.
+`layoutalg.cli.table` lists them; each is imported when it is asked for.
 """
 
 from __future__ import annotations

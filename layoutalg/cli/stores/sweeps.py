@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from layoutalg.answers import Count, Positive
-from layoutalg.cli.kernel_words import CheckedProperty, Verified
 from layoutalg.cli.output import count, progress, table
+from layoutalg.cli.reports import CheckedProperty, Verified
 from layoutalg.cli.stores.actions import unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 

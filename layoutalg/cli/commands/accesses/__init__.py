@@ -7,17 +7,3 @@ explicit    accesses given lane by lane: counted, and as layouts
 kernel      the accesses of a CUDA source, with wavefronts and sectors by line
 profile_kernel  profile: a report of Nsight Compute, explained by line
 """
-
-from __future__ import annotations
-
-from layoutalg.cli.commands.accesses.analyze import analyze_command
-from layoutalg.cli.commands.accesses.kernel import kernel_command
-from layoutalg.cli.commands.accesses.profile_kernel import profile_command
-from layoutalg.cli.commands.accesses.report import report_command
-
-__all__ = [
-    "analyze_command",
-    "kernel_command",
-    "profile_command",
-    "report_command",
-]

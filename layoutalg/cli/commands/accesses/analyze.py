@@ -125,7 +125,7 @@ def analyze_command(
         if reuse is not None and reuse.again:
             say(f"Together: {reuse}")
         say(*report_notes(r for _, r in named))
-        if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
+        if hint:
             say_verbatim(f"To look for one without conflicts: {hint}")
         for text in failed:
             say(f"Fails: {text}.")
@@ -140,8 +140,6 @@ def _of_layout(
 ) -> tuple[Subject, Named, str, Reuse | None]:
     """The reports of accesses on a layout, the command that looks for a better one, and what those of global
     memory ask for together."""
-    from layoutalg.synthesis import storage_order
-
     layout, element = read_layout(text), element_type(dtype)
     loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
     named: Named = []
@@ -152,10 +150,14 @@ def _of_layout(
         named.append((spec, report))
         moved += [chosen] if isinstance(report, GlobalReport) else []
     reuse = _reuse(layout, moved, machine)
-    words = ["layoutalg", "synthesize", text, "--dtype", element.name]
-    for spec, found in named:
-        words += ["--access", spec] if isinstance(found, SharedReport) else []
     subject = Subject(str(layout), None, None, element.name)
+    shared = [spec for spec, report in named if isinstance(report, SharedReport)]
+    if all(report.conflict_free for _, report in named if isinstance(report, SharedReport)):
+        return subject, named, "", reuse
+    from layoutalg.synthesis import storage_order
+
+    words = ["layoutalg", "synthesize", text, "--dtype", element.name]
+    words += [word for spec in shared for word in ("--access", spec)]
     return subject, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
 
 

@@ -13,10 +13,8 @@ from rich.text import Text
 from layoutalg import __version__
 from layoutalg.analysis import sentence
 from layoutalg.answers import Amount, Answer, Positive
-from layoutalg.cli.commands.layouts import certificate_sentence, wants_color
-from layoutalg.cli.kernel_words import (
+from layoutalg.cli.commands.kernels.words import (
     Compiled,
-    Verified,
     contract_lines,
     cubin_answer,
     cubin_sentence,
@@ -24,9 +22,11 @@ from layoutalg.cli.kernel_words import (
     verify_answer,
     verify_tables,
 )
+from layoutalg.cli.commands.layouts.draw import wants_color
+from layoutalg.cli.commands.layouts.synthesize import certificate_sentence
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import PAGE, progress, say, say_answer
-from layoutalg.cli.reports import AccessAnswer, access_answer, report_tables
+from layoutalg.cli.reports import AccessAnswer, Verified, access_answer, report_tables
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 

@@ -8,17 +8,3 @@ chart       rates of a bench over size, as a picture
 roofline    the bounds of a tiled product at each level of memory
 measured    what bench --json has printed, for charts and rooflines
 """
-
-from __future__ import annotations
-
-from layoutalg.cli.commands.times.bench import bench_command
-from layoutalg.cli.commands.times.chart import chart_command
-from layoutalg.cli.commands.times.roofline import roofline_command
-from layoutalg.cli.commands.times.tune import tune_command
-
-__all__ = [
-    "bench_command",
-    "chart_command",
-    "roofline_command",
-    "tune_command",
-]

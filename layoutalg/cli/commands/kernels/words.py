@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from layoutalg.answers import Count, Positive, taken
 from layoutalg.cli.output import size_bytes, table
+from layoutalg.cli.reports import Verified
 
 if TYPE_CHECKING:
     from layoutalg.codegen.gpu import Cubin
@@ -23,25 +24,6 @@ class Compiled:
     spill_bytes: Count
     shared_bytes: Count
     image_bytes: Positive
-
-
-@dataclass(frozen=True)
-class CheckedProperty:
-    """One property that was checked."""
-
-    name: str
-    passed: bool
-    detail: str
-
-
-@dataclass(frozen=True)
-class Verified:
-    """One configuration on one target."""
-
-    problem: str
-    target: Literal["simulator", "gpu", "host"]
-    passed: bool
-    checks: tuple[CheckedProperty, ...]
 
 
 def kernel_sentence(kernel: Kernel) -> str:
