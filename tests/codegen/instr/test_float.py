@@ -96,8 +96,8 @@ def test_adding_a_scaled_vector_or_one_number(element: str) -> None:
             exact = np.isfinite(rough) and np.isfinite([x, y]).all()
             wanted = rounded(Fraction(x) + Fraction(3, 4) * Fraction(y)) if exact else rough
             np.testing.assert_array_equal(z, wanted)
-        wanted = (values + decode(one, element)[:, :1]).astype(np.float32)
-    np.testing.assert_array_equal(decode(add_same(4, element).effect(None, None, v, one), "f32"), wanted)
+        added = (values + decode(one, element)[:, :1]).astype(np.float32)
+    np.testing.assert_array_equal(decode(add_same(4, element).effect(None, None, v, one), "f32"), added)
 
 
 @each("element", ["f16", "bf16"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -106,7 +105,8 @@ def test_integers(op: str) -> None:
     count = {"neg": 1, "fma": 3}.get(op, 2)
     args = [words(4, "s32") for _ in range(count)]
     found = run(Apply(op, tuple(Input(i, "s32") for i in range(count))), 4, *args)
-    a, b, c = [*(x.view("i4").astype("i8") for x in args), *[np.zeros((LANES, 4), "i8")] * (3 - count)]
+    signed = [x.view("i4").astype("i8") for x in args] + [np.zeros((LANES, 4), "i8")] * (3 - count)
+    a, b, c = signed
     exact = {
         "add": a + b, "sub": a - b, "mul": a * b, "neg": -a, "fma": a * b + c, "max": np.maximum(a, b),
         "min": np.minimum(a, b),
@@ -147,7 +147,10 @@ def test_refused(formula: Formula, n: int, kind: type[Exception], message: str) 
 
 def many(count: int) -> Formula:
     """The sum of many operands."""
-    return functools.reduce(lambda a, b: Apply("add", (a, b)), [Input(i, "f32") for i in range(count)])
+    total: Formula = Input(0, "f32")
+    for i in range(1, count):
+        total = Apply("add", (total, Input(i, "f32")))
+    return total
 
 
 def test_many_operands_have_names_of_their_own() -> None:

@@ -159,7 +159,7 @@ def test_a_turn_is_a_transpose(instr: isa.Instr, carrier: type[Any]) -> None:
 @pytest.mark.parametrize("way", ["simulator", "text"])
 @pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
 def test_a_load_and_a_store_move_their_bytes(nbytes: int, way: str) -> None:
-    """Narrow values are zero-extended when loaded; a store touches no byte past its width; clearing is zero."""
+    """Narrow values are zero-extended when loaded; a store ends with its width; clearing is zero."""
     k, words = KernelBuilder("widths", 32), max(1, nbytes // 4)
     x, y = k.pointer("x", nbytes), k.pointer("y", nbytes, writable=True)
     z, w = k.pointer("z", 4, (2 * words, 1), writable=True), k.reg("w", words, 1)

@@ -112,10 +112,10 @@ def test_the_texts_of_windows_and_of_what_is_inside_are_their_effects() -> None:
 def test_what_is_not_offered_is_refused() -> None:
     for make, kind in ((fold, "product"), (butterfly, "xor")):
         with pytest.raises(UnknownNameError):
-            make(kind, *([4] if make is fold else []), 1)  # type: ignore[operator]
+            make(kind, *([4] if make is fold else []), 1)
     for make, *sizes in ((fold, "sum", 4, 2), (window, 1, 2), (window, 6, 2), (window, 4, 1)):
         with pytest.raises(UnsupportedError):
-            make(*sizes)  # type: ignore[operator]
+            make(*sizes)
 
 
 # --- whole warps ---------------------------------------------------------------------------------------

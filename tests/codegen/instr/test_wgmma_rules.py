@@ -106,6 +106,6 @@ def test_operands_in_the_wrong_place_are_refused() -> None:
         (sm80, left, left, {"accumulate": 0}, "tensors and sums from zero need wgmma"),
     ):
         with pytest.raises(UnsupportedError, match=said):
-            k.mma(mma, acc, a, b, **options)  # type: ignore[arg-type]
+            k.mma(mma, acc, a, b, **options)
     with pytest.raises(UnknownNameError):
         make_tiled_mma("SM90_64x12x16_F32F16F16_SS")

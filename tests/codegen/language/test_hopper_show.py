@@ -44,12 +44,11 @@ def given_for(name: str, sizes: dict[str, int] | None = None) -> tuple[dict[str,
     """Arguments of a documented program, by name, and the array that it should write last."""
     m, n = (sizes := sizes or SIZES[name]).values()
     x = np.random.default_rng(11).integers(-9, 10, (m, n)).astype("f2" if name == "tma_copy" else "f4")
-    first, last, wanted = {
-        "tma_copy": ("src", "dst", lambda: x), "tma_transpose": ("src", "dst", lambda: x.T),
-        "sum_of_tiles": ("x", "y", lambda: x.reshape(m, -1, 32).sum(1)),
-        "cluster_sum": ("x", "y", lambda: x.sum(0)),
-    }[name]  # fmt: skip
-    return {**sizes, first: x, last: np.zeros(wanted().shape, x.dtype)}, wanted()
+    wanted = {"tma_copy": x, "tma_transpose": x.T, "cluster_sum": x.sum(0)}.get(name)
+    if wanted is None:
+        wanted = x.reshape(m, -1, 32).sum(1)
+    first, last = ("src", "dst") if name.startswith("tma") else ("x", "y")
+    return {**sizes, first: x, last: np.zeros(wanted.shape, x.dtype)}, wanted
 
 
 @pytest.mark.deep(only=("tma_copy",))

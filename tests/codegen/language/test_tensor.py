@@ -69,7 +69,7 @@ def test_tiles_slices_turned_views_and_stages_are_where_their_coordinates_say() 
 @each("shape", [(64, 32), (16, 64), (32, 96)])
 def test_a_partition_is_tidfrg_of_the_coordinates(shape: tuple[int, int]) -> None:
     layout = Layout(shape, (shape[1], 1))
-    part = partition(KernelBuilder("k", 128).tensor("g", "f32", shape, layout.stride), LOAD, "src", TID)
+    part = partition(KernelBuilder("k", 128).tensor("g", "f32", shape, (shape[1], 1)), LOAD, "src", TID)
     wanted = LOAD.tidfrg("src", layout)
     for t, v in itertools.product((0, 1, 37, 127), range(product(wanted[1].shape))):
         row, column = numbers(part.coordinate(v), {TID: t})

@@ -184,7 +184,7 @@ def drawn_integers(record: printing.LaunchRecord, rng: random.Random) -> dict[st
     """Values of the parameters that are right: in their ranges, and between them."""
     ints = [p for p in record.parameters if p.kind == "int"]
     while True:
-        values = {p.name: rng.choice((rng.choice, max))(range(*ends(p))) for p in ints}  # type: ignore[operator]
+        values = {p.name: rng.choice((rng.choice, max))(range(*ends(p))) for p in ints}
         if all(evaluated(c, values) for step in record.steps for c in step.terms.conditions):
             return values
 

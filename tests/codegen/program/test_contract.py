@@ -50,7 +50,8 @@ def test_a_contract_is_what_the_record_declares() -> None:
     terms = contract(many().build())
     assert terms.parameters == (
         Parameter("m", "int", 8, 1 << 33, 8), Parameter("n", "int", 1, 100, 1),
-        Parameter("src", "pointer", align_bytes=16), Parameter("dst", "pointer", align_bytes=32, written=True),
+        Parameter("src", "pointer", align_bytes=16),
+        Parameter("dst", "pointer", align_bytes=32, written=True),
         Parameter("alpha", "scalar", 0, (1 << 32) - 1, 1, holds="the 32 bits of the f32 alpha"),
         Parameter("ld", "int", 96, 96, 1, built_in=True),
     )  # fmt: skip

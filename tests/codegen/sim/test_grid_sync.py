@@ -94,7 +94,12 @@ def test_a_launch_is_refused_where_its_blocks_do_not_fit(monkeypatch: pytest.Mon
 
     def launcher(*given: Any, cooperative: bool) -> Any:
         assert cooperative
-        return lambda stream: started.append((*given[:4], stream)) or 0
+
+        def start(stream: int) -> int:
+            started.append((*given[:4], stream))
+            return 0
+
+        return start
 
     def start() -> Any:
         return runtime.Start(program(), SimpleNamespace(ptr=7), (BLOCKS, 1, 1), THREADS, 0, ())

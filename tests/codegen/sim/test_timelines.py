@@ -143,7 +143,7 @@ def test_what_is_not_followed_is_refused_by_name() -> None:
         (role_timeline, roles, {}, ShapeError, "needs m"),
     ):
         with pytest.raises(kind, match=said):
-            follow(kernel, values)  # type: ignore[operator]
+            follow(kernel, values)
 
 
 def test_the_command_draws_it(tmp_path: Path) -> None:

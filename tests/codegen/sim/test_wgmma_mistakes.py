@@ -68,7 +68,7 @@ def overwrite(v: Any) -> If:
     return If(v["tid"].eq(0), (Do(STS[4], (v["tile_a[0]"], v["a_v[i]"].reg.slice(0, 0, count=1))),))
 
 
-def narrow(s: Do, v: Any) -> tuple[Do]:
+def narrow(s: Any, v: Any) -> tuple[Do]:
     """The product of N = 32 on half of the same registers."""
     return (
         Do(cg.find_wgmma("SM90_64x32x16_F32F16F16_SS"), (s.args[0].reg.slice(0, 0, count=16), *s.args[1:])),
