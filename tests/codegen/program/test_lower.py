@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Expr, Minus, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import LDG, LDS, STG, STS
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Do, For, If, Let, lower, walk
+from layoutalg.codegen.program import Do, For, If, Let, Roles, lower, walk
 from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from tests.tiles.boxes import ring_program
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")
 
@@ -140,6 +141,14 @@ def test_one_base_serves_every_access_with_the_same_values() -> None:
         k.do(STS[4], k.at(tile, x, j), v[j])
     names = [s.var.name for s in lower(k.build()).body if isinstance(s, Let)]
     assert sorted(names) == ["lane0", "lane1", "lane2"]
+
+
+def test_roles_stay_and_what_is_in_them_is_lowered() -> None:
+    kernel = ring_program()
+    (roles,), (lowered,) = ([s for s in k.body if isinstance(s, Roles)] for k in (kernel, lower(kernel)))
+    assert [part.name for part in lowered.parts] == [part.name for part in roles.parts]
+    (loop,) = [s for s in walk(lowered.parts[0].body) if isinstance(s, For)]
+    assert [c.var.name for c in loop.carry] == ["dst_at0"]
 
 
 # --- what branches decide ------------------------------------------------------------------------------
