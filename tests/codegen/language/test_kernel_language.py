@@ -94,27 +94,31 @@ def elementwise(
     return k.build()
 
 
-COMPUTED: dict[str, tuple[Callable[[Any, Any, Any], Any], Callable[..., Any], str, str, float]] = {
-    "operators": (lambda v, w, a: (v - w) * a + 1 - v * 2, lambda x, z, alpha: (x - z) * alpha + 1 - x * 2,
-                  "f32", "f32", 0),
-    "reversed": (lambda v, w, a: 2 - (1 + v) * -w, lambda x, z: 2 - (1 + x) * -z, "f32", "f32", 0),
-    "division": (lambda v, w, a: v / 4 + 1 / (w * w + 1), lambda x, z: x / 4 + 1 / (z * z + 1),
-                 "f32", "f32", 1e-6),
-    "extremes": (lambda v, w, a: cg.maximum(cg.minimum(v, w), 0),
-                 lambda x, z: np.maximum(np.minimum(x, z), 0), "f32", "f32", 0),
-    "functions": (lambda v, w, a: cg.exp(-cg.sqrt(v * v)) + cg.tanh(w),
-                  lambda x, z: np.exp(-np.abs(x)) + np.tanh(z), "f32", "f32", 1e-6),
-    "halves": (lambda v, w, a: v * a + w, lambda x, z, alpha: x.astype("f4") * alpha + z, "f16", "f32", 0),
-    "a cast": (lambda v, w, a: (v + w).to("f16"), lambda x, z: x + z, "f32", "f16", 0),
-    "integers": (lambda v, w, a: cg.maximum(v * a + w, 3) - 1,
-                 lambda x, z, alpha: np.maximum(x * alpha + z, 3) - 1, "s32", "s32", 0),
-}  # fmt: skip
+COMPUTED: list[tuple[Callable[[Any, Any, Any, Any], Any], str, str, float]] = [
+    (lambda f, v, w, a: (v - w) * a + 1 - v * 2, "f32", "f32", 0),
+    (lambda f, v, w, a: 2 - (1 + v) * -w, "f32", "f32", 0),
+    (lambda f, v, w, a: v / 4 + 1 / (w * w + 1), "f32", "f32", 1e-6),
+    (lambda f, v, w, a: f.maximum(f.minimum(v, w), 0), "f32", "f32", 0),
+    (lambda f, v, w, a: f.exp(-f.sqrt(v * v)) + f.tanh(w), "f32", "f32", 1e-6),
+    (lambda f, v, w, a: v * a + w, "f16", "f32", 0),
+    (lambda f, v, w, a: v + w, "f32", "f16", 0),
+    (lambda f, v, w, a: f.maximum(v * a + w, 3) - 1, "s32", "s32", 0),
+]
+"""Functions of fragments by the language, and of arrays by NumPy."""
 
 
-@each("name", list(COMPUTED))
-def test_arithmetic_on_registers(name: str) -> None:
-    compute, reference, element, result, tolerance = COMPUTED[name]
-    cg.verify(elementwise(compute, element, result), reference, cases=1, tolerance=tolerance)
+@each(("compute", "element", "result", "tolerance"), COMPUTED)
+def test_arithmetic_on_registers(
+    compute: Callable[[Any, Any, Any, Any], Any], element: str, result: str, tolerance: float
+) -> None:
+    def registers(v: Any, w: Any, a: Any) -> Any:
+        found = compute(cg, v, w, a)
+        return found.to(result) if result == "f16" else found
+
+    def reference(x: Any, z: Any, alpha: Any) -> Any:
+        return compute(np, *(y.astype("f4") if element == "f16" else y for y in (x, z)), alpha)
+
+    cg.verify(elementwise(registers, element, result), reference, cases=1, tolerance=tolerance)
 
 
 def two(machine: Any, group: Any) -> Any:
