@@ -28,16 +28,20 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def programs() -> dict[str, Any]:
-    """The programs of the document, by name."""
-    found: dict[str, Any] = {}
+def documented() -> dict[str, tuple[Any, str]]:
+    """The programs of the document by name, with their text."""
+    found: dict[str, tuple[Any, str]] = {}
     for language, text in blocks(ROOT / "docs" / "hopper.md"):
         if language == "python":
             names: dict[str, Any] = {"__name__": "document"}
             exec(compile(text, "document", "exec"), names)
-            found |= {x.name: x for x in names.values() if isinstance(x, cg.Program)}
+            found |= {x.name: (x, text) for x in names.values() if isinstance(x, cg.Program)}
     return found
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Any]:
+    return {name: program for name, (program, _) in documented().items()}
 
 
 def given_for(name: str, sizes: dict[str, int] | None = None) -> tuple[dict[str, Any], Any]:

@@ -116,7 +116,8 @@ def test_arithmetic_on_registers(
         return found.to(result) if result == "f16" else found
 
     def reference(x: Any, z: Any, alpha: Any) -> Any:
-        return compute(np, *(y.astype("f4") if element == "f16" else y for y in (x, z)), alpha)
+        x, z = (y.astype("f4") if element == "f16" else y for y in (x, z))
+        return compute(np, x, z, alpha)
 
     cg.verify(elementwise(registers, element, result), reference, cases=1, tolerance=tolerance)
 
