@@ -187,7 +187,7 @@ def copies(arch: str = "", words: int = 0, threads: int = 128) -> KernelBuilder:
         (copies(threads=2048), "sm_90", ResourceError, "1024"),
         (copies(words=60 << 10), "sm_90", ResourceError, "of k on sm_90: 245760 asked, the limit is 232448"),
         (copies(words=20 << 10), "sm_75", ResourceError, "sm_75"),
-        (copies(), "sm_75", UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it"),
+        (copies(), "sm_75", UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it$"),
     ],
 )
 def test_an_architecture_has_limits(
