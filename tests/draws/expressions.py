@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Select, Var, children, evaluate, variables
-from layoutalg.codegen.expr.rewrite import Rule
 
 Environment = Mapping[Var, NDArray[np.int64]]
 
@@ -87,24 +86,3 @@ def expressions(leaves: tuple[Var, ...] = SMALL_VARIABLES, max_leaves: int = 12)
         )
 
     return st.recursive(st.sampled_from(leaves), grow, max_leaves=max_leaves)
-
-
-def prove(rule: Rule, family: Iterable[Expr]) -> None:
-    """The rule fires on every member of a family, and what it returns is equal on the whole domain."""
-    count = 0
-    for node in family:
-        out = rule.apply(node)
-        assert out is not None, f"'{rule.name}' does not fire on {node}"
-        assert not rule.roots or type(node) in rule.roots, f"'{rule.name}' is not tried on {node}"
-        point = differ_at(node, out)
-        assert point is None, f"'{rule.name}': {node}  ->  {out}  differs at {point}"
-        assert out != node, f"'{rule.name}' leaves {node} as it is, for ever"
-        count += 1
-    assert count >= 4, f"only {count} cases for '{rule.name}'"
-
-
-def refuse(rule: Rule, family: Iterable[Expr]) -> None:
-    """The rule does not fire where its condition just fails."""
-    for node in family:
-        out = rule.apply(node)
-        assert out is None, f"'{rule.name}' turned {node} into {out}"

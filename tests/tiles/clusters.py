@@ -177,12 +177,8 @@ def reduction(size: int = 4, peers: int = 4, *, away: bool = False) -> Program:
 RIGHT["a cluster sums"] = reduction
 
 
-def shared_tile(*, own: bool = False, stays: bool = True) -> Program:
-    """y of every block = the sum of the tiles of x; each block loads its rows of a tile for the cluster.
-
-    Wrong on purpose: with `own` a stage is empty when a block's own consumers say so; without `stays` blocks
-    leave on their own.
-    """
+def shared_tile() -> Program:
+    """y of every block = the sum of the tiles of x; each block loads its rows of a tile for the cluster."""
     blocks, stages, tiles, rows = 2, 2, 5, 8
     k = cg.Kernel("shared_tile", threads=64)
     x = k.tensor("x", "f32", (16, 32 * tiles), (32 * tiles, 1))
@@ -191,7 +187,7 @@ def shared_tile(*, own: bool = False, stays: bool = True) -> Program:
     k.cluster(blocks)
     load = k.tensor_map("load", x, (rows, 32))
     tile = k.shared("tiles", "f32", Layout(BOX, (32, 1)), stages=stages, align_bytes=128)
-    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 1 if own else blocks, stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", blocks, stages)
     k.init(full, empty)
     total, v = k.fragment("total", "f32", (4, 4)), k.fragment("v", "f32", (4, 4))
     with k.roles() as roles:
@@ -213,12 +209,11 @@ def shared_tile(*, own: bool = False, stays: bool = True) -> Program:
                 k.map(total + v, into=total)
                 k.do(cg.WARP_SYNC)
                 with k.If(k.thread.eq(0)):
-                    for peer in [k.rank] if own else range(blocks):
+                    for peer in range(blocks):
                         k.arrive(empty[s], rank=peer)
             with k.Unroll("j", 4) as j:
                 k.do(cg.STG[16], y.at(block, k.thread // 8 + j * 4, k.thread % 8 * 4), total[None, j])
-    if stays:
-        k.cluster_sync()
+    k.cluster_sync()
     given = integers(16, 32 * tiles)
     wanted = np.broadcast_to(given.reshape(16, -1, 32).sum(1), (2 * blocks, 16, 32))
     return Program(k.build(), {"x": given}, wanted)

@@ -11,7 +11,7 @@ from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import Const, substitute
 from layoutalg.codegen.program import Do, If
 from layoutalg.codegen.program.lowering import map_arg
-from tests.tiles.clusters import RIGHT, reduction, shared_tile
+from tests.tiles.clusters import RIGHT, reduction
 from tests.tiles.edits import (
     Edit,
     before,
@@ -182,11 +182,6 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             "with no wait for it in between|uninitialised shared memory|is in flight",
             moved("mbarrier_wait(full", TMA),
         ),
-        "waits for every other tile": (FLIGHT, when("mbarrier_wait(full", lambda v: (v["t"] % 2).eq(0))),
-        "one lane waits": (
-            "with no wait for it in between",
-            when("mbarrier_wait(full", lambda v: (v["consumer_tid"] % 32).eq(0)),
-        ),
         "consumer's parity": (
             r"the copy for full\[0\] is in flight|deadlock .* phase 1 of empty\[0\]|read it, with",
             operand("mbarrier_wait(full", 1, turned),
@@ -300,8 +295,6 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
     },
     "three blocks share boxes of any number": {
         "one parity": ("stores a box of byte 0 of tile: the copy for full is in flight", operand(WAIT, 1, 0)),
-        "no read wait": (f"loads a box into byte 0 of tile: {STORE} for it", drop("bulk_wait")),
-        "one in flight": (f"loads a box into byte 0 of tile: {STORE} for it", operand("bulk_wait", 0, 1)),
     },
     "three blocks share three boxes": {
         "two blocks store one box": (
@@ -353,18 +346,12 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             f"of box: thread .* of the block of rank .* wrote it, {RACE}",
             other("mbarrier_wait_cluster", isa.TRY_WAIT),
         ),
-        "neither": (
-            f"wrote it, {RACE}",
-            other("mbarrier_arrive_remote_release", isa.ARRIVE_REMOTE),
-            other("mbarrier_wait_cluster", isa.TRY_WAIT),
-        ),
     },
     "a cluster sends": {
         "no fence behind init": (
             "uses came, which thread 0 .* has initialised|may not see",
             drop("fence_barrier_init"),
         ),
-        "few bytes": ("to 128 bytes, 64 were announced|to 96 bytes, 64 were", operand(EXPECT, 1, 64)),
         "no wait for the cluster": (
             "touches the shared memory .* which may not have started",
             moved("cluster_wait", "stg32"),
@@ -425,10 +412,13 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             change("mbarrier_arrive_remote", lambda s, v: (Do(s.instr, (s.args[0], v["block_x"] % 2)),), 0),
             drop("mbarrier_arrive_remote", 1),
         ),
-        "leaves early": ("which has left|may leave while", built(lambda: shared_tile(stays=False))),
+        "leaves early": (
+            "which has left|may leave while", drop("cluster_arrive()"), drop("cluster_wait", 1)
+        ),
         "empty of own consumers": (
             r"full\[0\] of the block of rank .* (wrote it, with no wait for it|is in flight)",
-            built(lambda: shared_tile(own=True)),
+            change("mbarrier_arrive_remote", lambda s, v: (Do(s.instr, (s.args[0], v["block_x"] % 2)),), 0),
+            drop("mbarrier_arrive_remote", 1), count("empty", 1),
         ),
         "no such block": ("reaches for the block of rank 2 in a cluster of 2", operand(TMA, 3, 4)),
     },

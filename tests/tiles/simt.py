@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
@@ -10,7 +9,6 @@ import numpy
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
-from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.layout import AnyLayout, Layout
 
 WAYS: tuple[dict[str, Any], ...] = (
@@ -22,12 +20,7 @@ WAYS: tuple[dict[str, Any], ...] = (
 """All warps together, and one at a time in three orders."""
 
 
-def every_way(kernel: Kernel, make_args: Callable[[], Mapping[str, Any]]) -> list[Simulation]:
-    """Run a kernel in every way, on fresh arguments each."""
-    return [simulate(kernel, make_args(), **way) for way in WAYS]
-
-
-def copy_through_shared(threads: int, *, barrier: bool = True, mirror: int = 0) -> Kernel:
+def copy_through_shared(threads: int, *, mirror: int = 0) -> Kernel:
     """y[tid] = x[tid ^ mirror] by way of shared memory."""
     k = KernelBuilder("through_shared", threads)
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
@@ -35,8 +28,7 @@ def copy_through_shared(threads: int, *, barrier: bool = True, mirror: int = 0) 
     v, w = k.reg("v", 1), k.reg("w", 1)
     k.do(isa.LDG[4], v, k.at(x, k.tid))
     k.do(isa.STS[4], k.at(tile, k.tid), v)
-    if barrier:
-        k.do(isa.BAR)
+    k.do(isa.BAR)
     k.do(isa.LDS[4], w, k.at(tile, k.tid ^ mirror))
     k.do(isa.STG[4], k.at(y, k.tid), w)
     return k.build()

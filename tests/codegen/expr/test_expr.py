@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from layoutalg.codegen import expr
 from layoutalg.errors import IRError, ResourceError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coordinate_at, flatten_tree, product
+from layoutalg.layout import AnyLayout, ComposedLayout, coordinate_at, flatten_tree, product
 from layoutalg.testing import composed_layouts, layouts
 from tests.draws.expressions import domain, expressions, values
 
@@ -29,19 +30,9 @@ def domain_shape(layout: AnyLayout) -> Any:
     return layout.shape
 
 
-@given(layouts())
-def test_a_layout_is_one_function_on_ints_arrays_and_variables(layout: Layout) -> None:
-    agree(layout)
-
-
-@given(composed_layouts())
-def test_a_swizzled_layout_is_one_function_on_ints_arrays_and_variables(layout: ComposedLayout) -> None:
-    agree(layout)
-
-
-def agree(layout: AnyLayout) -> None:
-    shape = domain_shape(layout)
-    size = product(shape)
+@given(st.one_of(layouts(), composed_layouts()))
+def test_a_layout_is_one_function_on_ints_arrays_and_variables(layout: AnyLayout) -> None:
+    size = product(domain_shape(layout))
     i = expr.Var("i", size)
     expected = [layout(k) for k in range(size)]
     assert np.broadcast_to(layout(np.arange(size)), size).tolist() == expected
@@ -72,17 +63,12 @@ def test_a_tree_of_variables_is_a_coordinate(layout: ComposedLayout) -> None:
 
 
 @given(expressions())
-def test_facts_hold_everywhere(node: expr.Expr) -> None:
-    f, found = node.facts, values(node, domain(node))
-    assert f.lo <= found.min() and found.max() <= f.hi
-    assert (found % f.stride == f.offset).all() if f.stride else (found == f.offset).all()
-    assert (found & f.must == f.must).all() and (found & ~f.may == 0).all()
-
-
-@given(expressions())
-def test_ints_and_arrays_agree(node: expr.Expr) -> None:
-    env = domain(node)
+def test_facts_hold_everywhere_and_ints_and_arrays_agree(node: expr.Expr) -> None:
+    env, f = domain(node), node.facts
     table = values(node, env)
+    assert f.lo <= table.min() and table.max() <= f.hi
+    assert (table % f.stride == f.offset).all() if f.stride else (table == f.offset).all()
+    assert (table & f.must == f.must).all() and (table & ~f.may == 0).all()
     for index in ((0,) * table.ndim, tuple(n - 1 for n in table.shape), tuple(n // 2 for n in table.shape)):
         point = {v: int(np.broadcast_to(x, table.shape)[index]) for v, x in env.items()}
         assert expr.evaluate(node, point) == table[index]
@@ -92,12 +78,8 @@ def test_ints_and_arrays_agree(node: expr.Expr) -> None:
 
 
 @given(expressions())
-def test_children_rebuild_their_node(node: expr.Expr) -> None:
+def test_children_rebuild_their_node_and_substituting_is_evaluating_later(node: expr.Expr) -> None:
     assert expr.rebuild(node, expr.children(node)) == node
-
-
-@given(expressions())
-def test_substituting_is_evaluating_later(node: expr.Expr) -> None:
     first = max(expr.variables(node), key=lambda v: v.name)
     fixed = expr.substitute(node, {first: expr.Const(first.facts.hi)})
     assert first not in expr.variables(fixed)
@@ -134,37 +116,19 @@ def test_predicates() -> None:
 # --- evaluation ----------------------------------------------------------------------------------------
 
 
-def test_narrow_arrays_are_widened() -> None:
-    tid = expr.Var("tid", 256)
-    node = tid * 4096 * 4096
-    assert expr.evaluate(node, {tid: np.arange(256, dtype=np.uint8)})[255] == 255 << 24
-
-
-def test_an_array_that_could_wrap_is_refused_and_an_int_is_exact() -> None:
-    big = expr.Var("big", 1 << 40)
+def test_an_array_is_widened_or_refused_and_an_int_is_exact() -> None:
+    tid, big = expr.Var("tid", 256), expr.Var("big", 1 << 40)
+    assert expr.evaluate(tid * 4096 * 4096, {tid: np.arange(256, dtype=np.uint8)})[255] == 255 << 24
     assert expr.evaluate(big * big, {big: 1 << 39}) == 1 << 78
-    with pytest.raises(
-        ResourceError, match=r"bits of 'big \* big' in an int64 array: 80 asked, the limit is 63"
-    ):
+    with pytest.raises(ResourceError, match=r"bits of 'big \* big' .* 80 asked, the limit is 63"):
         expr.evaluate(big * big % 7, {big: np.arange(4)})
-
-
-def test_a_variable_without_a_given_value_is_named() -> None:
     with pytest.raises(IRError, match="no value is given for j"):
         expr.evaluate(I + J, {I: 3})
 
 
 def test_a_difference_of_ints_arrays_and_expressions_is_one_function() -> None:
-    x, y = np.arange(12)[:, None], np.arange(12)[None, :]
-    a, b = expr.Var("a", 12), expr.Var("b", 12)
-    table = [[max(i - j, 0) for j in range(12)] for i in range(12)]
-    assert [[expr.minus(i, j) for j in range(12)] for i in range(12)] == table
-    assert expr.minus(x, y).tolist() == expr.evaluate(expr.minus(a, b), {a: x, b: y}).tolist() == table
-    assert expr.minus(a, 0) == expr.Minus(a, expr.Const(0)) and expr.minus(7, a) == expr.Minus(
-        expr.Const(7), a
-    )
-
-
-def test_a_choice_is_made_point_by_point() -> None:
-    node = expr.Select(I < 4, I * 2, J + 100)
-    assert expr.evaluate(node, {I: np.arange(8), J: 1}).tolist() == [0, 2, 4, 6, 101, 101, 101, 101]
+    table = [[max(i - j, 0) for j in range(12)] for i in range(8)]
+    assert [[expr.minus(i, j) for j in range(12)] for i in range(8)] == table
+    x, y = np.arange(8)[:, None], np.arange(12)[None, :]
+    assert expr.minus(x, y).tolist() == expr.evaluate(expr.minus(I, J), {I: x, J: y}).tolist() == table
+    assert expr.minus(I, 0) == expr.Minus(I, expr.Const(0)) and expr.minus(7, I).exact

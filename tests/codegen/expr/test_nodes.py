@@ -17,7 +17,7 @@ from hypothesis import given
 from layoutalg.codegen import expr
 from layoutalg.codegen.expr.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
-from tests.draws.expressions import differ_at, domain, expressions, values
+from tests.draws.expressions import domain, expressions, values
 from tests.sweeps import each
 
 I, J, N = expr.Var("i", 8), expr.Var("j", 12, "unroll"), expr.Var("n", 100, "param", 1)  # noqa: E741
@@ -34,17 +34,11 @@ OPERATORS: list[tuple[type, Callable[[Any, Any], Any]]] = [
 @each(("kind", "apply"), OPERATORS)
 def test_an_operator_builds_its_node(kind: type, apply: Callable[[Any, Any], Any]) -> None:
     assert apply(I, N) == kind(I, N)
-    assert apply(I, 3) == kind(I, expr.Const(3))
-    assert apply(I, np.int64(3)) == kind(I, expr.Const(3))
+    assert apply(I, 3) == apply(I, np.int64(3)) == kind(I, expr.Const(3))
+    if apply(5, 3) == apply(3, 5):
+        assert apply(5, I) == kind(expr.Const(5), I)
     with pytest.raises(ArgumentTypeError, match=r"1\.5 is a float"):
         apply(I, 1.5)
-
-
-@pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.xor, operator.and_, operator.or_])
-def test_an_int_may_stand_on_the_left(apply: Callable[[Any, Any], Any]) -> None:
-    node = apply(5, I)
-    assert expr.children(node) == (expr.Const(5), I)
-    assert [expr.evaluate(node, {I: k}) for k in range(8)] == [apply(5, k) for k in range(8)]
 
 
 def test_comparisons_turn_around_and_equality_is_a_method() -> None:
@@ -70,13 +64,9 @@ def refused() -> list[tuple[Callable[[], object], type[Exception], str]]:
         (partial(kind, I, d), IRError, "division by zero")
         for d in (J, expr.Const(0), J % 2) for kind in (expr.FloorDiv, expr.Mod)
     ]  # fmt: skip
-    for (extent, lo, multiple), what in {
-        (0, 0, 1): "no value", (8, 8, 1): "no value", (8, -1, 1): "no value", (8, 0, 0): "no multiple of 0",
-        (8, 5, 16): "no multiple of 16",  # once taken for the constant 16
-        (16, 1, 16): "no multiple of 16",
-    }.items():  # fmt: skip
-        said = rf"v in \[{lo}, {extent}\) has {what}"
-        calls.append((partial(expr.Var, "v", extent, "let", lo, multiple), IRError, said))
+    for extent, lo, multiple in ((0, 0, 1), (8, 8, 1), (8, -1, 1), (8, 0, 0), (8, 5, 16), (16, 1, 16)):
+        what = "no value" if multiple == 1 else f"no multiple of {multiple}"
+        calls.append((partial(expr.Var, "v", extent, "let", lo, multiple), IRError, what))
     return calls
 
 
@@ -86,49 +76,26 @@ def test_what_makes_no_node_is_refused(make: Callable[[], object], kind: type[Ex
         make()
 
 
-def test_shifts_and_quotients_take_what_they_can() -> None:
-    assert (expr.Shl(I, 2), expr.Shr(I, 1)) == (I << 2, I >> 1)
-    assert (I // N).facts.hi == 7
-
-
 def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
     assert expr.Minus(expr.Const(11), I) == 11 - I and expr.Minus(J + 7, I) == J + 7 - I
-    assert expr.Minus(expr.Const(11), I).exact
+    assert expr.Minus(expr.Const(11), I).exact and not expr.Minus(I, J).exact
     assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
     assert (expr.Const(20) - I - 13) == expr.Minus(expr.Minus(expr.Const(20), I), expr.Const(13))
 
 
-def test_a_difference_by_its_name_stops_at_zero() -> None:
-    node = expr.Minus(I, J)
-    assert not node.exact
-    assert [[expr.evaluate(node, {I: i, J: j}) for j in range(3)] for i in range(3)] == [
-        [0, 0, 0],
-        [1, 0, 0],
-        [2, 1, 0],
-    ]
-    assert expr.evaluate(node, {I: np.arange(4), J: np.array([2])}).tolist() == [0, 0, 0, 1]
-
-
-def test_a_range_starts_and_ends_on_its_multiple() -> None:
+def test_a_range_starts_and_ends_on_its_multiple_or_at_an_offset_from_one() -> None:
     assert expr.Var("v", 100, "let", 5, 16).facts == Facts(16, 96, 16, 0, 112, 0)
-    assert expr.Var("v", 17, "let", 1, 16).facts.is_constant
-
-
-def test_a_range_may_stand_at_an_offset_from_its_multiples() -> None:
     assert expr.Var("v", 100, "let", 5, 16, 3).facts == Facts(19, 99, 16, 3, 115, 3)
+    assert expr.Var("v", 17, "let", 1, 16).facts.is_constant
     assert expr.Var("v", 20, "let", 5, 16, 3).facts.is_constant
 
 
 def test_an_extent_may_be_an_expression() -> None:
-    block = expr.Var("b", (N + 31) // 32 * N, "block")
+    block, tiles = expr.Var("b", (N + 31) // 32 * N, "block"), expr.Var("t", N * 4, "block", 0, 4)
     assert block.facts.hi == 4 * 99 - 1
     assert (block // N).facts.hi == 3  # a block index over rows of n blocks: v // n < (n + 31) // 32
     assert (block // ((N + 31) // 32)).facts.hi == 98
     assert (block // (N + 1)).facts.hi == (4 * 99 - 1) // 2
-
-
-def test_an_alignment_survives_a_quotient_of_tiles() -> None:
-    tiles = expr.Var("t", N * 4, "block", 0, 4)
     assert (tiles // expr.as_expr(4)).facts.hi == 98 and (tiles // 2).facts.divisible_by(2)
 
 
@@ -158,20 +125,28 @@ PYTHON: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def meaning(tree: ast.expr, env: dict[str, Any]) -> Any:
-    """What Python's grammar makes of a text, without running it."""
+    """What Python's grammar makes of a text on arrays or on nodes, without running it."""
+
+    def inner(part: ast.expr) -> Any:
+        return meaning(part, env)
+
     match tree:
         case ast.Constant(int(value)):
             return value
         case ast.Name(name):
             return env[name]
         case ast.BinOp(left, op, right):
-            return PYTHON[type(op)](meaning(left, env), meaning(right, env))
+            return PYTHON[type(op)](inner(left), inner(right))
+        case ast.Compare(left, [ast.Eq()], [right]) if isinstance(left := inner(left), expr.Expr):
+            return left.eq(inner(right))
         case ast.Compare(left, [op], [right]):
-            return PYTHON[type(op)](meaning(left, env), meaning(right, env)) * 1
-        case ast.Call(ast.Name("max"), [x, y], []):
-            return np.maximum(meaning(x, env), meaning(y, env))
+            found = PYTHON[type(op)](inner(left), inner(right))
+            return found if isinstance(found, expr.Expr) else found * 1
+        case ast.Call(ast.Name("max"), [ast.BinOp(x, ast.Sub(), y), _], []):
+            return expr.minus(inner(x), inner(y))
         case ast.IfExp(test, body, orelse):
-            return np.where(meaning(test, env), meaning(body, env), meaning(orelse, env))
+            parts = inner(test), inner(body), inner(orelse)
+            return expr.Select(*parts) if isinstance(parts[0], expr.Expr) else np.where(*parts)
     raise AssertionError(f"not the text of an index expression: {ast.unparse(tree)}")
 
 
@@ -184,40 +159,27 @@ def test_the_text_means_the_expression(node: expr.Expr) -> None:
 
 
 @each(
-    ("node", "text"),
+    "text",
     [
-        ((I + 1) * 2 ^ (I >> 1), "(i + 1) * 2 ^ i >> 1"),
-        (I // (J + 1) % 3, "i // (j + 1) % 3"),
-        (I * (J * 3), "i * (j * 3)"),
-        ((I ^ J) + 1, "(i ^ j) + 1"),
-        ((I < 4) & (J + 1 <= 7), "(i < 4) & (j + 1 <= 7)"),
-        ((I & 1).eq(0), "(i & 1) == 0"),
-        (expr.Select(I < 4, I, J) + 1, "(i if i < 4 else j) + 1"),
-        ((I << 3) + J, "(i << 3) + j"),
-        (20 - (I - 0), "20 - (i - 0)"),
-        ((20 - I - 1) * 2 + (30 - J), "(20 - i - 1) * 2 + (30 - j)"),
-        (expr.Minus(I, J + 1) * 2, "max(i - (j + 1), 0) * 2"),
-        (expr.Minus(I ^ 1, I << 2), "max((i ^ 1) - (i << 2), 0)"),
+        "(i + 1) * 2 ^ i >> 1", "i // (j + 1) % 3", "i * (j * 3)", "(i < 4) & (j + 1 <= 7)",
+        "(i & 1) == 0", "(i if i < 4 else j) + 1", "(i << 3) + j", "20 - (i - 0)",
+        "(20 - i - 1) * 2 + (30 - j)", "max(i - (j + 1), 0) * 2", "max((i ^ 1) - (i << 2), 0)",
     ],
-)
-def test_text_has_the_parentheses_it_needs(node: expr.Expr, text: str) -> None:
-    assert str(node) == expr.render(node) == text
+)  # fmt: skip
+def test_text_has_the_parentheses_it_needs_and_no_more(text: str) -> None:
+    built = meaning(ast.parse(text, mode="eval").body, {"i": I, "j": J})
+    assert str(built) == expr.render(built) == text
 
 
 def test_repr_is_a_constructor() -> None:
     for node in (I, expr.Const(3), I + 1, 9 - I, expr.Select(I < 3, I, J), I << 2):
-        names = {
-            c.__name__: c
-            for c in (expr.Var, expr.Const, expr.Add, expr.Minus, expr.Select, expr.Lt, expr.Shl)
-        }
-        assert construct(ast.parse(repr(node), mode="eval").body, names) == node
-    assert differ_at(I + 1, I + 1) is None
+        assert construct(ast.parse(repr(node), mode="eval").body) == node
 
 
-def construct(tree: ast.expr, names: dict[str, Any]) -> Any:
+def construct(tree: ast.expr) -> Any:
     match tree:
         case ast.Call(ast.Name(kind), [], keywords):
-            return names[kind](**{k.arg: construct(k.value, names) for k in keywords if k.arg})
+            return getattr(expr, kind)(**{k.arg: construct(k.value) for k in keywords if k.arg})
         case ast.Constant(value):
             return value
     raise AssertionError(ast.unparse(tree))

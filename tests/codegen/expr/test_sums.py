@@ -13,15 +13,23 @@ X, Y = Var("x", 300), Var("y", 9)
 
 
 @given(expressions())
-def test_terms_add_up(node: Expr) -> None:
+def test_views_give_back_what_they_were_taken_from(node: Expr) -> None:
+    env = domain(node)
+    table = values(node, env)
+    parts, signed, d, c = (
+        trees.weights(node),
+        trees.signed_terms(node),
+        trees.digit(node),
+        trees.content(node),
+    )
     assert differ_at(node, total(terms(node))) is None
-
-
-@given(expressions())
-def test_weights_combine(node: Expr) -> None:
-    parts = trees.weights(node)
     assert differ_at(node, trees.combination(parts)) is None
     assert all(weight >= 0 for weight in parts.values())
+    assert signed[0][1] == 1 and np.array_equal(sum(values(t, env) * sign for t, sign in signed), table)
+    assert (table == 0).all() if c == 0 else (table % c == 0).all()
+    assert c == 0 or differ_at(node, trees.times(trees.divided(node, c), c)) is None
+    assert differ_at(node, trees.times(d.unit, d.weight)) is None
+    assert trees.scaled(node) == (node, 1) or differ_at(node, trees.times(*trees.scaled(node))) is None
 
 
 def test_weights_collect_what_is_equal() -> None:
@@ -30,32 +38,11 @@ def test_weights_collect_what_is_equal() -> None:
     assert trees.combination({}) == Const(0)
 
 
-@given(expressions())
-def test_the_content_divides(node: Expr) -> None:
-    c = trees.content(node)
-    found = np.unique(values(node, domain(node)))
-    assert found.tolist() == [0] if c == 0 else (found % c == 0).all()
-    if c:
-        assert differ_at(node, trees.times(trees.divided(node, c), c)) is None
-
-
 def test_contents() -> None:
-    assert [trees.content(e) for e in (X, X * 12, X * 12 + Y * 8, X * 12 + 8, Const(6), Const(0))] == [
-        1,
-        12,
-        4,
-        4,
-        6,
-        0,
-    ]
+    nodes = X, X * 12, X * 12 + Y * 8, X * 12 + 8, Const(6), Const(0)
+    assert [trees.content(e) for e in nodes] == [1, 12, 4, 4, 6, 0]
     assert str(trees.divided(X * 12 + Y * 8 + 4, 2)) == "x * 6 + y * 4 + 2"
-
-
-@given(expressions())
-def test_a_digit_is_its_node(node: Expr) -> None:
-    d = trees.digit(node)
-    assert differ_at(node, trees.times(d.unit, d.weight)) is None
-    assert trees.scaled(node) == (node, 1) or differ_at(node, trees.times(*trees.scaled(node))) is None
+    assert [n for n in range(20) if trees.is_power_of_two(n)] == [1, 2, 4, 8, 16]
 
 
 def test_a_field_of_bits_is_a_digit() -> None:
@@ -75,15 +62,3 @@ def test_digits_merge_exactly_where_one_continues_the_other(c: int, d: int, e: i
         assert differ_at(trees.times(merged.unit, merged.weight), whole) is None
     assert not high.continues(trees.Digit(Y, c, d, k))
     assert not high.continues(trees.Digit(X, c, d, k + 1))
-
-
-def test_powers_of_two() -> None:
-    assert [n for n in range(20) if trees.is_power_of_two(n)] == [1, 2, 4, 8, 16]
-
-
-@given(expressions())
-def test_signed_terms_add_up(node: Expr) -> None:
-    env, parts = domain(node), trees.signed_terms(node)
-    assert parts[0][1] == 1
-    added = sum(values(t, env) * sign for t, sign in parts)
-    assert np.array_equal(added, values(node, env))

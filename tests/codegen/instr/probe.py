@@ -15,8 +15,8 @@ from tests.hostshim import run_cuda_text
 
 LANES = 32
 
-Case = tuple[Instr, list[np.ndarray], list[float]]
-"""An instruction, the words of its register operands, and its value operands."""
+Case = tuple[Instr, list[np.ndarray], Sequence[float]]
+"""An instruction, the words of its register operands, and its value operands: floats, or ints as they are."""
 
 
 def probe(cases: Sequence[Case]) -> Kernel:
@@ -28,11 +28,18 @@ def probe(cases: Sequence[Case]) -> Kernel:
         for reg, place in zip(regs, places, strict=True):
             for w in range(reg.shape[0]):
                 k.do(LDG[4], reg[w], k.at(place, k.tid, w))
-        k.do(instr, *regs, *(k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))))
+        params = [k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))]
+        k.do(instr, *in_order(instr, regs, params))
         for reg, place in zip(regs, places, strict=True):
             for w in range(reg.shape[0]):
                 k.do(STG[4], k.at(place, k.tid, w), reg[w])
     return k.build()
+
+
+def in_order(instr: Instr, registers: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Operands of both kinds as the instruction takes them."""
+    of_both = iter(registers), iter(values)
+    return [next(of_both[o.role == "value"]) for o in instr.operands]
 
 
 def floats(words: np.ndarray) -> np.ndarray:
@@ -42,7 +49,7 @@ def floats(words: np.ndarray) -> np.ndarray:
 
 def word(x: float) -> np.ndarray:
     """The same number in each lane."""
-    return np.full((LANES, 1), x, dtype=np.float32).view(np.uint32)
+    return np.full((LANES, 1), x, dtype=np.uint32 if isinstance(x, int) else np.float32).view(np.uint32)
 
 
 def ran(cases: Sequence[Case]) -> Iterator[tuple[Instr, list[np.ndarray], tuple[Any, ...]]]:
@@ -53,6 +60,6 @@ def ran(cases: Sequence[Case]) -> Iterator[tuple[Instr, list[np.ndarray], tuple[
         args += [*given, *(int(word(v)[0, 0]) for v in values)]
     run_cuda_text(to_cuda(probe(cases)), "probe", (1,), (LANES,), args)
     for got, (instr, registers, values) in zip(data, cases, strict=True):
-        read = registers[1:] if instr.operands[0].role == "out" else registers
-        result = instr.effect(None, None, *(x.copy() for x in read), *map(word, values))
+        read = in_order(instr, [x.copy() for x in registers], [word(v) for v in values])
+        result = instr.effect(None, None, *read[instr.operands[0].role == "out" :])
         yield instr, got, result if isinstance(result, tuple) else (result,)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen import instr as face
+from layoutalg.codegen.gpu import compile_cubin, version
 from layoutalg.codegen.instr.arithmetic.formula import (
     NARROW,
     OPERATIONS,
@@ -23,9 +23,9 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     fused,
 )
 from layoutalg.codegen.instr.words import decode, encode
-from layoutalg.codegen.printing.cuda import print_helpers
-from layoutalg.codegen.printing.value_types import WORD
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import print_kernel
+from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError
 from tests.sweeps import each
 
 LANES = 64
@@ -60,27 +60,23 @@ EXACT: dict[str, Callable[..., Any]] = {
 
 @each("op", list(EXACT))
 def test_two_operands_are_rounded_once(op: str) -> None:
-    a, b = words(4, "f32"), words(4, "f32")
+    a, b, m = words(4, "f32"), words(4, "f32"), words(1, "f32")
     assert np.array_equal(floats(run(Apply(op, (X, Y)), 4, a, b)), EXACT[op](floats(a), floats(b)))
+    assert np.array_equal(floats(run(Apply(op, (X, M)), 4, a, m)), EXACT[op](floats(a), floats(m)))
 
 
-ONE_OPERAND = [
-    ("neg", 0), ("abs", 0), ("sqrt", 0), ("reciprocal", 0), ("rsqrt", 1), ("exp2", 1), ("exp", 24),
-    ("tanh", 1),
+ONE_OPERAND: list[tuple[str, int, Callable[[Any], Any]]] = [
+    ("neg", 0, lambda x: -x), ("abs", 0, np.abs), ("sqrt", 0, np.sqrt), ("reciprocal", 0, lambda x: 1 / x),
+    ("rsqrt", 1, lambda x: 1 / np.sqrt(x)), ("exp2", 1, np.exp2), ("exp", 24, np.exp), ("tanh", 1, np.tanh),
 ]  # fmt: skip
-"""Operations and the units of the last place by which they may differ from the exact result."""
+"""Operations, the units of the last place by which they may differ from the exact result, and that."""
 
 
-@each("op, bound", ONE_OPERAND)
-def test_one_operand(op: str, bound: int) -> None:
+@each("op, bound, function", ONE_OPERAND)
+def test_one_operand(op: str, bound: int, function: Callable[[Any], Any]) -> None:
     a = encode(np.abs(decode(words(4, "f32"), "f32")), "f32")
-    functions: dict[str, Any] = {
-        "neg": lambda x: -x, "abs": np.abs, "sqrt": np.sqrt, "reciprocal": lambda x: 1 / x,
-        "rsqrt": lambda x: 1 / np.sqrt(x), "exp2": np.exp2, "exp": np.exp, "tanh": np.tanh,
-    }  # fmt: skip
-    exact = functions[op](floats(a).astype("f8"))
-    found = run(Apply(op, (X,)), 4, a)
-    assert np.abs(found.astype("i8") - exact.astype("f4").view("u4").astype("i8")).max() <= bound
+    exact = function(floats(a).astype("f8")).astype("f4").view("u4").astype("i8")
+    assert np.abs(run(Apply(op, (X,)), 4, a).astype("i8") - exact).max() <= bound
 
 
 def test_a_product_that_is_added_to_is_rounded_once() -> None:
@@ -89,11 +85,6 @@ def test_a_product_that_is_added_to_is_rounded_once() -> None:
     a, b, s = words(4, "f32"), words(4, "f32"), words(1, "f32")
     exact = floats(a).astype("f8") * floats(s).astype("f8") + floats(b).astype("f8")
     assert np.array_equal(floats(run(formula, 4, a, b, s)), exact.astype("f4"))
-
-
-def test_one_value_for_all_elements() -> None:
-    a, m = words(8, "f32"), words(1, "f32")
-    assert np.array_equal(floats(run(Apply("sub", (X, M)), 8, a, m)), floats(a) - floats(m))
 
 
 @each("element", list(NARROW))
@@ -114,12 +105,11 @@ def test_integers(op: str) -> None:
     count = {"neg": 1, "fma": 3}.get(op, 2)
     args = [words(4, "s32") for _ in range(count)]
     found = run(Apply(op, tuple(Input(i, "s32") for i in range(count))), 4, *args)
-    a, b, c = [x.astype("i8") for x in args] + [np.zeros((1, 1), "i8")] * (3 - count)
-    signed = [x.view("i4").astype("i8") for x in args]
+    signed = [x.view("i4").astype("i8") for x in args] + [np.zeros((LANES, 4), "i8")] * (3 - count)
+    a, b, c = signed
     exact = {
-        "add": a + b, "sub": a - b, "mul": a * b, "neg": -a, "fma": a * b + c,
-        "max": np.maximum(*signed[:2]) if count > 1 else a,
-        "min": np.minimum(*signed[:2]) if count > 1 else a,
+        "add": a + b, "sub": a - b, "mul": a * b, "neg": -a, "fma": a * b + c, "max": np.maximum(a, b),
+        "min": np.minimum(a, b),
     }[op]  # fmt: skip
     assert np.array_equal(found, (exact % (1 << 32)).astype("u4"))
 
@@ -136,22 +126,21 @@ def test_names_differ_where_texts_do() -> None:
 
 INT = Input(0, "s32")
 
-REFUSED: dict[str, tuple[Formula, int, type[Exception], str]] = {
-    "types": (Apply("add", (X, Input(1, "s32"))), 4, UnsupportedError, "add of f32 and s32: one type"),
-    "no integers": (Apply("exp", (INT,)), 4, UnsupportedError, "exp of s32: f32"),
-    "other types": (Apply("add", (Input(0, "f64"),) * 2), 2, UnsupportedError, "arithmetic on f64"),
-    "an operation": (Apply("gelu", (X,)), 4, UnknownNameError, "gelu"),
-    "a cast inside": (Apply("neg", (Cast(X, "f16"),)), 4, UnsupportedError, "is the last step"),
-    "a cast to f64": (Cast(X, "f64"), 4, UnsupportedError, "from f32 to f16 or bf16"),
-    "a cast of integers": (Cast(INT, "f16"), 4, UnsupportedError, "from s32 to f16"),
-    "half a word": (Cast(X, "f16"), 3, UnsupportedError, "3 elements of f16"),
-    "a gap": (Y, 4, UnsupportedError, "they count from 0"),
-}  # fmt: skip
+REFUSED: list[tuple[Formula, int, type[Exception], str]] = [
+    (Apply("add", (X, Input(1, "s32"))), 4, UnsupportedError, "add of f32 and s32: one type"),
+    (Apply("exp", (INT,)), 4, UnsupportedError, "exp of s32: f32"),
+    (Apply("add", (Input(0, "f64"),) * 2), 2, UnsupportedError, "arithmetic on f64"),
+    (Apply("gelu", (X,)), 4, UnknownNameError, "gelu"),
+    (Apply("neg", (Cast(X, "f16"),)), 4, UnsupportedError, "is the last step"),
+    (Cast(X, "f64"), 4, UnsupportedError, "from f32 to f16 or bf16"),
+    (Cast(INT, "f16"), 4, UnsupportedError, "from s32 to f16"),
+    (Cast(X, "f16"), 3, UnsupportedError, "3 elements of f16"),
+    (Y, 4, UnsupportedError, "they count from 0"),
+]
 
 
-@each("name", list(REFUSED))
-def test_refused(name: str) -> None:
-    formula, n, kind, message = REFUSED[name]
+@each(("formula", "n", "kind", "message"), REFUSED)
+def test_refused(formula: Formula, n: int, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         elementwise(formula, n)
 
@@ -169,43 +158,25 @@ def test_many_operands_have_names_of_their_own() -> None:
     assert (floats(run(many(12), 2, *args)) == sum((floats(a) for a in args[1:]), floats(args[0]))).all()
     names = [o.name for o in elementwise(many(12), 2).operands]
     assert len(set(names)) == 13 and "i" not in names
-
-
-def test_widened_values_are_those_of_the_narrow_type() -> None:
     x = words(4, "f16")
     assert (floats(run(Apply("widen", (Input(0, "f16"),)), 4, x)) == decode(x, "f16")[:, :4]).all()
 
 
 def test_the_operations_compile() -> None:
     """Every operation, type and way of packing, through NVRTC, where it is there."""
-    from layoutalg.codegen.gpu import compile_cubin, version
-    from layoutalg.errors import LayoutAlgError
-
     try:
         version()
     except LayoutAlgError:
         pytest.skip("NVRTC is not installed")
-    kinds: list[tuple[Formula, int]] = []
+    kinds: list[tuple[Formula, int]] = [(many(12), 4), (many(5), 1)]
     for op, known in OPERATIONS.items():
         arity = max(i + 1 for i, x in enumerate("abc") if f"{{{x}}}" in known.text)
         for element in ("f32", "f16", "bf16", *(["s32"] if known.integers else [])):
             kinds.append((Apply(op, tuple(Input(i, element, single=i == 1) for i in range(arity))), 4))
     kinds += [(Cast(Input(0, a), b), n) for a in ("f32", *NARROW) for b in NARROW for n in (1, 2, 8)]
     kinds += [(Apply("add", (X, Number(v, "f32"))), 1) for v in (0.1, -1e30, float("inf"), float("nan"))]
-    kinds += [(many(12), 4), (many(5), 1)]
-    instrs, calls = [], []
-    for i, (formula, n) in enumerate(kinds):
-        instr = elementwise(formula, n)
-        instrs.append(instr)
-        refs = [f"x{i}_{j}" for j in range(len(instr.operands))]
-        for ref, operand in zip(refs, instr.operands, strict=True):
-            kind = WORD[operand.element]
-            extent = f"[{operand.words}]" if operand.words > 1 else ""
-            calls.append(f"{kind} {ref}{extent} = {{static_cast<{kind}>(p[0])}};")
-        first = refs[0] + ("[0]" if instr.operands[0].words > 1 else "")
-        calls.append(f"{instr.name}({', '.join(refs)}); p[{i}] = static_cast<u32>({first});")
-    body = "\n".join(calls)
-    source = "using u32 = unsigned int;\n" + print_helpers(instrs)
-    source += f'\nextern "C" __global__ void probe(u32* p) {{\n{body}\n}}\n'
-    assert compile_cubin(source, "probe", "sm_90a").image
-    assert face.OPERATIONS is OPERATIONS
+    instrs = [elementwise(*kind) for kind in kinds]
+    k = KernelBuilder("probe", 32)
+    for i, instr in enumerate(instrs):
+        k.do(instr, *(k.reg(f"x{i}_{j}", o.words) for j, o in enumerate(instr.operands)))
+    assert compile_cubin(print_kernel(k.build()), "probe", "sm_90a").image

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,11 +13,16 @@ from numpy.typing import NDArray
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen import instr as isa
+from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import memory, mma
 from layoutalg.codegen.instr.arithmetic.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
-from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
-from layoutalg.testing import compile_shared
+from layoutalg.codegen.instr.record import moves
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.sim import simulate
+from layoutalg.layout import Layout
+from tests.codegen.instr.probe import Case, ran
+from tests.hostshim import run_cuda_text
 from tests.sweeps import each
 
 MODULES = (memory, mma)
@@ -124,32 +128,13 @@ def test_an_instruction_says_from_which_architecture_on(instr: isa.Instr) -> Non
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
 
 
-def test_operands_by_role() -> None:
-    assert out("d", 4) == isa.Operand("d", "out", 4)
-    assert into("v", 2) == isa.Operand("v", "in", 2)
-    assert read("p", "global", 16, "ld.global.b128") == isa.Operand(
-        "p", "read", 4, "global", 16, "ld.global.b128"
-    )
-    assert write("s", "shared", 2, "st.shared.b16") == isa.Operand(
-        "s", "write", 1, "shared", 2, "st.shared.b16"
-    )
-    assert imm("n") == isa.Operand("n", "imm")
-
-
 # --- what they do --------------------------------------------------------------------------------------
 
 
 def test_plain_loads_and_stores_move_what_they_are_given() -> None:
     data = random_words(4)
     for table in (isa.LDG, isa.STG, isa.LDS, isa.STS, isa.CP_ASYNC):
-        for instr in table.values():
-            assert instr.effect is moves and instr.effect(None, GROUP, data) is data
-
-
-def test_clearing_is_zero() -> None:
-    for nbytes, instr in isa.CLEAR.items():
-        zero = instr.effect(None, GROUP)
-        assert zero.shape == (32, max(1, nbytes // 4)) and zero.dtype == np.uint32 and not zero.any()
+        assert all(i.effect is moves and i.effect(None, GROUP, data) is data for i in table.values())
 
 
 def turned(rows: list[Words], carrier: type[Any]) -> Words:
@@ -170,76 +155,49 @@ def test_a_turn_is_a_transpose(instr: isa.Instr, carrier: type[Any]) -> None:
 
 # --- what they say -------------------------------------------------------------------------------------
 
-C_PRELUDE = """
-typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32;
-struct alignas(8) uint2 { u32 x, y; };
-struct alignas(16) uint4 { u32 x, y, z, w; };
-inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
-inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
-inline u32 __byte_perm(u32 a, u32 b, u32 selector) {  /* PTX ISA, prmt: byte i is the one nibble i selects */
-    u32 out = 0;
-    for (int i = 0; i < 4; ++i) {
-        const u32 n = selector >> 4 * i & 7;
-        out |= ((n < 4 ? a >> 8 * n : b >> 8 * (n - 4)) & 0xff) << 8 * i;
-    }
-    return out;
-}
-"""
 
-
-@pytest.fixture(scope="module")
-def helper() -> Callable[[str], Any]:
-    """The helpers that are plain C++, compiled for the host."""
-    plain = (*isa.LDG.values(), *isa.STG.values(), *isa.LDS.values(), *isa.STS.values(), *isa.CLEAR.values())
-    texts = [i.text for i in (*plain, isa.TRANSPOSE_8, isa.TRANSPOSE_16)]
-    library = compile_shared(C_PRELUDE + "".join(f'extern "C" {text}\n' for text in texts))
-    return lambda name: getattr(library, name)
-
-
+@pytest.mark.parametrize("way", ["simulator", "text"])
 @pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
-@pytest.mark.parametrize(("loads", "stores"), [(isa.LDG, isa.STG), (isa.LDS, isa.STS)])
-def test_the_text_of_a_load_and_a_store_moves_the_same_bytes(
-    nbytes: int, loads: Any, stores: Any, helper: Callable[[str], Any]
-) -> None:
-    """Narrow values are zero-extended when loaded; a store touches no byte past its width."""
-    memory = RANDOM.integers(0, 256, 32, dtype=np.uint8)
-    memory = memory[-memory.ctypes.data % 16 :][:16]
-    words = np.full(max(1, nbytes // 4), 0xDEADBEEF, dtype=np.uint32)
-    helper(str(loads[nbytes]))(words.ctypes, memory.ctypes)
-    assert words.tobytes()[:nbytes] == memory.tobytes()[:nbytes]
-    assert not any(words.tobytes()[nbytes:])
-    target = np.full(32, 0xEE, dtype=np.uint8)
-    start = -target.ctypes.data % 16
-    helper(str(stores[nbytes]))(ctypes.c_void_p(target.ctypes.data + start), words.ctypes)
-    assert target[start : start + nbytes].tobytes() == memory.tobytes()[:nbytes]
-    assert (np.delete(target, range(start, start + nbytes)) == 0xEE).all()
+def test_a_load_and_a_store_move_their_bytes(nbytes: int, way: str) -> None:
+    """Narrow values are zero-extended when loaded; a store ends with its width; clearing is zero."""
+    k, words = KernelBuilder("widths", 32), max(1, nbytes // 4)
+    x, y = k.pointer("x", nbytes), k.pointer("y", nbytes, writable=True)
+    z, w = k.pointer("z", 4, (2 * words, 1), writable=True), k.reg("w", words, 1)
+    tile = k.shared_buffer("tile", nbytes, Layout(64), 64, 16)
+    k.do(isa.LDG[nbytes], w, k.at(x, k.tid * 2))
+    k.do(isa.STS[nbytes], k.at(tile, k.tid * 2), w)
+    k.do(isa.LDS[nbytes], w, k.at(tile, k.tid * 2))
+    k.do(isa.STG[nbytes], k.at(y, k.tid * 2), w)
+    for first, instr in ((0, None), (words, isa.CLEAR[nbytes])):
+        if instr:
+            k.do(instr, w)
+        for i in range(words):
+            k.do(isa.STG[4], k.at(z, k.tid, first + i), w[i])
+    data = RANDOM.integers(0, 256, (64, nbytes), dtype=np.uint8)
+    seen, held = np.full((64, nbytes), 0xEE, np.uint8), np.full((32, 2 * words), 7, np.uint32)
+    if way == "text":
+        run_cuda_text(to_cuda(k.build()), "widths", (1,), (32,), [data, seen, held])
+    else:
+        simulate(k.build(), {"x": data, "y": seen, "z": held})
+    assert (seen[::2] == data[::2]).all() and (seen[1::2] == 0xEE).all()
+    assert (held[:, :words].view(np.uint8)[:, :nbytes] == data[::2]).all()
+    assert not held[:, :words].view(np.uint8)[:, nbytes:].any() and not held[:, words:].any()
 
 
-@pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
-def test_the_text_of_clearing_is_zero(nbytes: int, helper: Callable[[str], Any]) -> None:
-    words = np.full(5, 7, dtype=np.uint32)
-    helper(str(isa.CLEAR[nbytes]))(words.ctypes)
-    count = max(1, nbytes // 4)
-    assert not words[:count].any() and (words[count:] == 7).all()
-
-
-@pytest.mark.parametrize("instr", [isa.TRANSPOSE_16, isa.TRANSPOSE_8])
-def test_the_text_of_a_turn_is_its_effect(instr: isa.Instr, helper: Callable[[str], Any]) -> None:
-    rows = [random_words(1) for o in instr.operands if o.role == "in"]
-    wanted = instr.effect(None, GROUP, *rows)
-    for lane in range(GROUP.lanes):
-        t = np.zeros(len(rows), dtype=np.uint32)
-        helper(str(instr))(t.ctypes, *(ctypes.c_uint32(int(row[lane, 0])) for row in rows))
-        assert (t == wanted[lane]).all()
+def test_the_text_of_a_turn_is_its_effect() -> None:
+    turns = ((isa.TRANSPOSE_16, 2), (isa.TRANSPOSE_8, 4))
+    cases: list[Case] = [
+        (turn, [random_words(n), *(random_words(1) for _ in range(n))], []) for turn, n in turns
+    ]
+    for _, got, (wanted, *_) in ran(cases):
+        assert (got[0] == wanted).all()
 
 
 @pytest.mark.parametrize("nbytes", isa.CP_ASYNC)
 def test_asynchronous_copies_name_their_width(nbytes: int) -> None:
     """PTX ISA, cp.async: .cg copies 16 bytes, .ca 4, 8 or 16."""
-    cache, size = re.findall(
-        r"cp\.async\.(\w+)\.shared\.global \[%0\], \[%1\], (\d+);", isa.CP_ASYNC[nbytes].text
-    )[0]
-    assert int(size) == nbytes and cache == ("cg" if nbytes == 16 else "ca")
+    cache = "cg" if nbytes == 16 else "ca"
+    assert f"cp.async.{cache}.shared.global [%0], [%1], {nbytes};" in isa.CP_ASYNC[nbytes].text
     shared, source = isa.CP_ASYNC[nbytes].operands
     assert (shared.role, shared.space, source.role, source.space) == ("write", "shared", "read", "global")
 

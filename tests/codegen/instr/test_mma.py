@@ -52,29 +52,25 @@ def words(row: isa.Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.
 
 
 @ROWS
-def test_a_row_is_an_atom_that_covers_its_tiles(row: isa.Mma) -> None:
-    assert row.atom in MMA_ATOMS.values()
-    assert row.atom.shape_mnk[:2] in ((16, 8), (8, 8)) and row.atom.threads == 32
+def test_a_row_is_an_atom_whose_fragments_are_those_of_ptx(row: isa.Mma) -> None:
+    """Element i of a lane by the formulas of the PTX manual, not by a layout."""
+    atom, rows = row.atom, row.rows
+    assert atom in MMA_ATOMS.values() and atom.threads == 32
     assert row.words == tuple(o.words for i in (1, 2, 0) for o in [isa.MMA_SYNC[row].operands[i]])
     assert row.cores * row.core_words == row.words[1]
-    assert isa.find_mma(row.operand, row.accumulator, row.k, row.rows, row.arithmetic) is row
-    assert isa.mma_instruction(row.atom) is isa.MMA_SYNC[row]
-
-
-@ROWS
-def test_its_fragments_are_those_of_ptx(row: isa.Mma) -> None:
-    """Element i of a lane by the formulas of the PTX manual, not by a layout."""
-    formulas, rows = FRAGMENTS[f"m{row.rows}n8k{row.k}", row.atom.dtype("A").bits], row.rows
+    assert isa.find_mma(row.operand, row.accumulator, row.k, rows, row.arithmetic) is row
+    assert isa.mma_instruction(atom) is isa.MMA_SYNC[row]
+    of_a, of_b, of_c = FRAGMENTS[f"m{rows}n8k{row.k}", atom.dtype("A").bits]
     for lane in range(32):
-        for i in range(row.atom.values("A")):
-            m, k = formulas[0](lane // 4, lane % 4, i)
-            assert row.atom.a_tv(lane, i) == m + rows * k
-        for i in range(row.atom.values("B")):
-            k, n = formulas[1](lane // 4, lane % 4, i)
-            assert row.atom.b_tv(lane, i) == n + 8 * k
+        for i in range(atom.values("A")):
+            m, k = of_a(lane // 4, lane % 4, i)
+            assert atom.a_tv(lane, i) == m + rows * k
+        for i in range(atom.values("B")):
+            k, n = of_b(lane // 4, lane % 4, i)
+            assert atom.b_tv(lane, i) == n + 8 * k
         for i in range(rows // 4):
-            m, n = formulas[2](lane // 4, lane % 4, i)
-            assert row.atom.c_tv(lane, i) == m + rows * n
+            m, n = of_c(lane // 4, lane % 4, i)
+            assert atom.c_tv(lane, i) == m + rows * n
 
 
 @ROWS
@@ -99,7 +95,7 @@ def test_each_warp_multiplies_its_own() -> None:
         np.testing.assert_array_equal(collect(row.atom.c_tv, (16, 8), isa.decode(got, "f32")), a @ b.T + c)
 
 
-def test_what_is_no_number_reaches_the_elements_it_should() -> None:
+def test_ends_of_numbers_reach_the_elements_they_should() -> None:
     row = isa.find_mma("bf16", "f32", 16)
     a, b, c = matrices(row)
     a[3, 5], c[7, 1] = np.nan, np.inf
@@ -107,12 +103,8 @@ def test_what_is_no_number_reaches_the_elements_it_should() -> None:
     got = collect(row.atom.c_tv, (16, 8), isa.decode(d, "f32"))
     assert np.isnan(got[3]).all() and np.isnan(got).sum() == 8
     assert np.isinf(got[7, 1]) and np.isinf(got).sum() == 1
-
-
-def test_integer_sums_wrap() -> None:
     row = isa.find_mma("s8", "s32", 32)
-    a, b = np.full((16, 32), 127), np.full((8, 32), 127)
-    c = np.full((16, 8), (1 << 31) - 1)
+    a, b, c = (np.full(shape, x) for shape, x in (((16, 32), 127), ((8, 32), 127), ((16, 8), (1 << 31) - 1)))
     d = isa.MMA_SYNC[row].effect(None, None, *words(row, a, b, c))
     assert (isa.decode(d, "s32") == (1 << 31) - 1 + 32 * 127 * 127 - (1 << 32)).all()
 
@@ -134,10 +126,12 @@ def test_a_row_is_found_by_its_types_or_refused() -> None:
         isa.find_mma("f16", "f32", 4)
     alias = find_mma_atom("SM80_16x8x8_F32F16F16F32_TN")  # sm_75 has it under another name
     assert isa.mma_instruction(alias) is isa.MMA_SYNC[isa.find_mma("f16", "f32", 8)]
-    with pytest.raises(UnsupportedError, match="no instruction of generated kernels is SM80_8x8x4_C64C64"):
-        isa.mma_instruction(find_mma_atom("SM80_8x8x4_C64C64C64C64_TN"))
-    with pytest.raises(UnsupportedError, match=r"_SATURATE; of s8 there are SM75_8x8x16_S32S8S8S32_TN, "):
-        isa.mma_instruction(find_mma_atom("SM80_16x8x32_S32S8S8S32_TN_SATURATE"))
+    for name, said in (
+        ("SM80_8x8x4_C64C64C64C64_TN", "of generated kernels is SM80_8x8x4_C64C64"),
+        ("SM80_16x8x32_S32S8S8S32_TN_SATURATE", "_SATURATE; of s8 there are SM75_8x8x16_S32S8S8S32_TN, "),
+    ):
+        with pytest.raises(UnsupportedError, match=said):
+            isa.mma_instruction(find_mma_atom(name))
 
 
 def test_each_architecture_has_what_ptx_says() -> None:
@@ -145,13 +139,9 @@ def test_each_architecture_has_what_ptx_says() -> None:
     first = {(m.operand, m.rows, m.k, m.arithmetic): m.sm for m in isa.MMAS}
     assert first["f64", 8, 4, ""] == 80 and {first["f64", 16, k, ""] for k in (4, 8, 16)} == {90}
     for operand, k in (("s8", 16), ("u8", 16), ("s4", 32), ("u4", 32)):
-        assert (
-            first[operand, 8, k, ""] == 75
-            and first[operand, 16, k, ""] == first[operand, 16, 2 * k, ""] == 80
-        )
-    assert (
-        first["b1", 8, 128, "xor"] == 75 and first["b1", 8, 128, "and"] == first["b1", 16, 256, "xor"] == 80
-    )
+        assert [first[operand, rows, n, ""] for rows, n in ((8, k), (16, k), (16, 2 * k))] == [75, 80, 80]
+    of_bits = (8, 128, "xor"), (8, 128, "and"), (16, 256, "xor")
+    assert [first["b1", *key] for key in of_bits] == [75, 80, 80]
 
 
 # --- the text ------------------------------------------------------------------------------------------
@@ -246,25 +236,7 @@ def test_ldmatrix_deals_rows_or_columns(turned: bool, count: int, warps: int) ->
 def test_movmatrix_transposes() -> None:
     tiles = RANDOM.integers(0, 1 << 16, (3, 8, 8), dtype=np.uint16)
     held = np.ascontiguousarray(tiles.reshape(96, 2)).view(np.uint32)
-    got = isa.MOVMATRIX.effect(None, None, held)
     turned = np.ascontiguousarray(tiles.transpose(0, 2, 1)).reshape(96, 2)
-    np.testing.assert_array_equal(got.view(np.uint16), turned)
-    atom = find_copy_atom("SM75_U32x1_MOVM_T")
-    np.testing.assert_array_equal(run_copy(atom, tiles[0].reshape(32, 2)), turned[:32])
-
-
-def test_ldmatrix_feeds_mma() -> None:
-    """A row-major A and B by ldmatrix, B k-major by .trans, as fragments of mma.m16n8k16."""
-    row = isa.find_mma("f16", "f32", 16)
-    a, b, c = matrices(row)
-    half = np.float16
-    quarters = np.stack([a[:8, :8], a[8:, :8], a[:8, 8:], a[8:, 8:]]).astype(half)
-    ra = isa.LDMATRIX[4].effect(None, None, rows_of(quarters))
-    of_b = np.stack([b[:, :8], b[:, 8:], b[:, :8], b[:, 8:]]).astype(half)
-    rb = isa.LDMATRIX[4].effect(None, None, rows_of(of_b))[:, :2]
-    turned = isa.LDMATRIX_TRANS[4].effect(None, None, rows_of(np.ascontiguousarray(of_b.transpose(0, 2, 1))))[
-        :, :2
-    ]
-    np.testing.assert_array_equal(rb, turned)
-    d = isa.MMA_SYNC[row].effect(None, None, words(row, a, b, c)[0], ra, rb)
-    np.testing.assert_array_equal(collect(row.atom.c_tv, (16, 8), isa.decode(d, "f32")), a @ b.T + c)
+    np.testing.assert_array_equal(isa.MOVMATRIX.effect(None, None, held).view(np.uint16), turned)
+    moved = run_copy(find_copy_atom("SM75_U32x1_MOVM_T"), tiles[0].reshape(32, 2))
+    np.testing.assert_array_equal(moved, turned[:32])

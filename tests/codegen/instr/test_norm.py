@@ -7,7 +7,6 @@ import pytest
 
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr.norm import LOG2_E
 from layoutalg.errors import UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, floats, probe, ran, word
 
@@ -22,55 +21,37 @@ def close(got: np.ndarray, wanted: np.ndarray, ulps: float) -> None:
     np.testing.assert_allclose(floats(got).astype(float), wanted, rtol=ulps * 2.0**-23, atol=1e-37)
 
 
-def test_the_constant_is_the_nearest_float() -> None:
-    assert np.array(LOG2_E, np.uint32).view(np.float32) == np.float32(np.log2(np.e))
-
-
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 1), (8, 1), (4, 4)])
-def test_exponentials_are_added(n: int, k: int) -> None:
-    s, v, m = drawn(k) & 0x7FFFFFFF, drawn(n), word(9.0).repeat(k, 1)
-    got = isa.add_exp(n, k).effect(None, None, s, v, m)
-    e = np.exp(floats(v).astype(float) - 9)
-    close(got, floats(s) + (e.sum(1, keepdims=True) if k == 1 else e), 32)
-    applied = isa.apply_softmax(n, k).effect(None, None, v, m, word(0.25).repeat(k, 1))
-    close(applied, e / 4, 64)
+def test_exponentials_and_squares_of_differences_are_added(n: int, k: int) -> None:
+    s, v, m, t = drawn(k) & 0x7FFFFFFF, drawn(n), word(0.5).repeat(k, 1), word(0.25).repeat(k, 1)
+    less = floats(v).astype(float) - 0.5
+
+    def summed(x: np.ndarray) -> np.ndarray:
+        return np.asarray(floats(s) + (x.sum(1, keepdims=True) if k == 1 else x))
+
+    close(isa.add_exp(n, k).effect(None, None, s, v, m), summed(np.exp(less)), 32)
+    close(isa.apply_softmax(n, k).effect(None, None, v, m, t), np.exp(less) / 4, 64)
+    close(isa.add_square(n, k).effect(None, None, s, v, m), summed(less**2), 8)
+    close(isa.apply_norm(n, k).effect(None, None, v, m, t), less / 4, 4)
 
 
-def test_a_row_of_minus_infinities_adds_nothing_and_becomes_nan() -> None:
-    low = word(-np.inf)
-    assert (floats(isa.add_exp(4, 1).effect(None, None, word(0.0), low.repeat(4, 1), low)) == 0).all()
-    assert np.isnan(
-        floats(isa.apply_softmax(4, 1).effect(None, None, low.repeat(4, 1), low, word(np.inf)))
-    ).all()
-    assert (floats(isa.rescale(1).effect(None, None, word(0.0), low, low)) == 0).all()
-    assert (floats(isa.rescale(1).effect(None, None, word(0.0), low, word(3.0))) == 0).all()
-
-
-def test_infinity_and_nan_reach_the_sum() -> None:
-    for special in (np.inf, np.nan):
-        v = np.concatenate([word(1.0), word(special)], axis=1)
-        assert np.isnan(floats(isa.add_exp(2, 1).effect(None, None, word(0.0), v, word(special)))).all()
-
-
-def test_near_the_largest_float_nothing_overflows() -> None:
-    v = np.concatenate([word(3e38), word(-3e38)], axis=1)
-    assert (floats(isa.add_exp(2, 1).effect(None, None, word(0.0), v, word(3e38))) == 1).all()
+def test_ends_of_the_floats() -> None:
+    """A row of minus infinities adds nothing and becomes NaN; infinity and NaN reach the sum."""
+    low, zero = word(-np.inf), word(0.0)
+    assert (floats(isa.add_exp(4, 1).effect(None, None, zero, low.repeat(4, 1), low)) == 0).all()
+    applied = isa.apply_softmax(4, 1).effect(None, None, low.repeat(4, 1), low, word(np.inf))
+    assert np.isnan(floats(applied)).all()
+    for most in (low, word(3.0)):
+        assert (floats(isa.rescale(1).effect(None, None, zero, low, most)) == 0).all()
+    for special, other, wanted in ((np.inf, 1.0, np.nan), (np.nan, 1.0, np.nan), (3e38, -3e38, 1.0)):
+        v = np.concatenate([word(other), word(special)], axis=1)
+        got = floats(isa.add_exp(2, 1).effect(None, None, zero, v, word(special)))
+        np.testing.assert_array_equal(got, np.full_like(got, wanted))
 
 
 def test_a_sum_is_rescaled_to_a_larger_maximum() -> None:
     s, old, m = drawn(2), drawn(2), word(5.0).repeat(2, 1)
     close(isa.rescale(2).effect(None, None, s, old, m), floats(s) * np.exp(floats(old).astype(float) - 5), 64)
-
-
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (8, 1), (4, 4)])
-def test_squares_of_differences_are_added(n: int, k: int) -> None:
-    q, v, mean = drawn(k) & 0x7FFFFFFF, drawn(n), word(0.5).repeat(k, 1)
-    square = (floats(v).astype(float) - 0.5) ** 2
-    got = isa.add_square(n, k).effect(None, None, q, v, mean)
-    close(got, floats(q) + (square.sum(1, keepdims=True) if k == 1 else square), 8)
-    close(
-        isa.apply_norm(n, k).effect(None, None, v, mean, word(3.0).repeat(k, 1)), (floats(v) - 0.5) * 3.0, 4
-    )
 
 
 def test_merged_moments_are_those_of_all_values() -> None:
@@ -96,20 +77,16 @@ def test_merged_moments_are_those_of_all_values() -> None:
 
 
 def test_factors_and_summands() -> None:
-    v, w = drawn(4), drawn(4)
-    np.testing.assert_array_equal(floats(isa.multiply(4, 4).effect(None, None, v, w)), floats(v) * floats(w))
-    np.testing.assert_array_equal(
-        floats(isa.multiply(4, 1).effect(None, None, v, word(3.0))), floats(v) * np.float32(3)
-    )
-    np.testing.assert_array_equal(
-        floats(isa.add_one(4).effect(None, None, v, word(3.0))), floats(v) + np.float32(3)
-    )
-    close(isa.reciprocal(1).effect(None, None, word(3.0)), np.full((LANES, 1), 1 / 3), 1)
-    close(
-        isa.deviation(1).effect(None, None, word(8.0), word(0.5), word(1e-5)),
-        np.full((LANES, 1), 0.4999994),
-        2,
-    )
+    v, w, three = drawn(4), drawn(4), word(3.0)
+    for got, wanted in (
+        (isa.multiply(4, 4).effect(None, None, v, w), floats(v) * floats(w)),
+        (isa.multiply(4, 1).effect(None, None, v, three), floats(v) * np.float32(3)),
+        (isa.add_one(4).effect(None, None, v, three), floats(v) + np.float32(3)),
+    ):
+        np.testing.assert_array_equal(floats(got), wanted)
+    close(isa.reciprocal(1).effect(None, None, three), np.full((LANES, 1), 1 / 3), 1)
+    got = isa.deviation(1).effect(None, None, word(8.0), word(0.5), word(1e-5))
+    close(got, np.full((LANES, 1), 0.4999994), 2)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +122,8 @@ CASES: list[Case] = [
 ]
 
 
-def test_the_texts_compute_the_effects() -> None:
+def test_the_texts_compute_the_effects_and_compile() -> None:
     for instr, got, outputs in ran(CASES):
         for mine, wanted in zip(got, outputs, strict=False):
             np.testing.assert_allclose(floats(mine), floats(wanted), rtol=1e-6, err_msg=instr.name)
-
-
-def test_the_texts_compile() -> None:
     assert compile_cubin(to_cuda(probe(CASES)), "probe", "sm_90a").spill_bytes == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,9 +23,7 @@ from tests.tiles.warpgroups import numbers, stored
 
 READS = [
     json.loads(line)
-    for line in (Path(__file__).parents[2] / "data" / "h200_wgmma_reads.jsonl")
-    .read_text("utf-8")
-    .splitlines()
+    for line in (Path(__file__).parents[2] / "data" / "h200_wgmma_reads.jsonl").open(encoding="utf-8")
 ]
 
 DENSE = [
@@ -58,27 +57,6 @@ def test_the_chunks_are_those_of_the_canonical_layouts() -> None:
             assert addresses[crd].tolist() == list(range(first, first + nbytes)), (mode, major, element)
 
 
-class Engine:
-    """What an effect calls: it notes the product."""
-
-    def __init__(self) -> None:
-        self.product: Any = None
-        self.matrix = self
-
-    def start(self, group: Any, product: Any) -> None:
-        self.product = product
-
-
-PLAIN = 0
-"""The form of a descriptor with no swizzle and no offsets."""
-
-
-def chunks_of(matrix: np.ndarray, element: str) -> np.ndarray:
-    """The 16-byte chunks of a K-major operand, as they are read."""
-    stored = encode_any(matrix, element)
-    return stored.view(np.uint8).reshape(len(matrix), -1, 16)
-
-
 def encode_any(matrix: np.ndarray, element: str) -> np.ndarray:
     """Words of numbers that the element has."""
     narrow = element in ("e4m3", "e5m2")
@@ -97,17 +75,16 @@ def test_what_it_computes(atom: MMAAtom, adds: bool) -> None:
     left, right, before = (numbers(*one, seed).values for seed, one in enumerate(shapes, 1))
     if d == "s32":
         before = before.astype(np.int64) + ((1 << 31) - 5 if atom.arithmetic == "saturate" else 0)
-    words = encode(hold(atom.c_tv, before), d)
-    engine, instr = Engine(), find_wgmma(atom)
-    names = [o.name for o in instr.operands]
-    forms = [PLAIN] * sum(name.endswith("_form") for name in names)
-    scales = [{"a_scale": -1}.get(name, 1) for name in names if name.endswith("_scale")]
-    majors = [0 for name in names if name.endswith("_mn")]
-    instr.effect(engine, None, "d", "a", "b", np.full((128, 1), adds), *forms, *scales, *majors)
+    words, instr, started = encode(hold(atom.c_tv, before), d), find_wgmma(atom), []
+    given = {"form": 0, "scale": 1, "mn": 0, "a_scale": -1}  # no swizzle and no offsets, but -A B
+    imms = [o.name for o in instr.operands if o.name.endswith(("_form", "_scale", "_mn"))]
+    engine = SimpleNamespace(matrix=SimpleNamespace(start=lambda group, product: started.append(product)))
+    values = [given.get(name, given[name.rpartition("_")[2]]) for name in imms]
+    instr.effect(engine, None, "d", "a", "b", np.full((128, 1), adds), *values)
     held = None if atom.a_in == "shared" else encode_any(hold(atom.a_tv, left), a)
-    tiles = [chunks_of(x, e) for x, e in ((left, a), (right, b))][0 if held is None else 1 :]
-    got = engine.product.multiply(words if adds else None, held, tiles)
-    wanted = (-1 if scales else 1) * (left @ right.T) + (before if adds else 0)
+    tiles = [encode_any(x, e).view(np.uint8).reshape(len(x), -1, 16) for x, e in ((left, a), (right, b))]
+    got = started[0].multiply(words if adds else None, held, tiles[held is not None :])
+    wanted = (-1 if "a_scale" in imms else 1) * (left @ right.T) + (before if adds else 0)
     if atom.arithmetic == "saturate":
         wanted = np.minimum(wanted, (1 << 31) - 1)
     assert got.shape == (128, atom.registers("C"))
@@ -161,17 +138,10 @@ def compile_all(atoms: list[MMAAtom]) -> None:
     assert all("0 bytes spill stores, 0 bytes spill loads" in line for line in spills)
 
 
-def test_every_type_is_ptx() -> None:
+def test_every_type_is_ptx_and_the_largest_fits_the_registers() -> None:
     compile_all([atom for atom in DENSE if atom.shape_mnk[1] == 16])
-
-
-def test_the_largest_is_ptx_and_fits_the_registers() -> None:
-    compile_all(
-        [
-            find_mma_atom(f"SM90_64x256x{k}_{types}")
-            for k, types in ((16, "F32F16F16_SS"), (32, "S32S8S8_RS_TN"))
-        ]
-    )
+    largest = "SM90_64x256x16_F32F16F16_SS", "SM90_64x256x32_S32S8S8_RS_TN"
+    compile_all([find_mma_atom(name) for name in largest])
 
 
 @pytest.mark.deep
@@ -181,10 +151,9 @@ def test_every_size_is_ptx(n: int) -> None:
 
 
 def test_others_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="without SPARSE are accepted"):
-        find_wgmma("SM80_16x8x16_F32F16F16F32_TN")
-    with pytest.raises(UnsupportedError, match="without SPARSE are accepted"):
-        find_wgmma("SM90_SPARSE_64x8x32_F32F16F16_SS")
+    for name in ("SM80_16x8x16_F32F16F16F32_TN", "SM90_SPARSE_64x8x32_F32F16F16_SS"):
+        with pytest.raises(UnsupportedError, match="without SPARSE are accepted"):
+            find_wgmma(name)
     with pytest.raises(UnknownNameError):
         find_wgmma("SM90_64x12x16_F32F16F16_SS")
     assert find_wgmma("SM90_64x8x16_F32F16F16_SS") is find_wgmma(find_mma_atom("SM90_64x8x16_F32F16F16_SS"))

@@ -20,9 +20,6 @@ from layoutalg.dtype import dtype
 from tests.documents import ROOT, blocks
 from tests.tiles.clusters import shared_tile
 
-LINES = 60
-"""Lines of a program that shows something, at most."""
-
 SIZES: dict[str, dict[str, int]] = {
     "tma_copy": {"m": 100, "n": 72},
     "tma_transpose": {"m": 100, "n": 36},
@@ -43,48 +40,53 @@ def documented() -> dict[str, tuple[Any, str]]:
 
 
 @pytest.fixture(scope="module")
-def programs() -> dict[str, tuple[Any, str]]:
-    return documented()
+def programs() -> dict[str, Any]:
+    return {name: program for name, (program, _) in documented().items()}
 
 
 def given_for(name: str, sizes: dict[str, int] | None = None) -> tuple[dict[str, Any], Any]:
     """Arguments of a documented program, by name, and the array that it should write last."""
-    sizes, rng = sizes or SIZES[name], np.random.default_rng(11)
-    m, n = sizes["m"], sizes["n"]
-    x = rng.integers(-9, 10, (m, n)).astype("f2" if name == "tma_copy" else "f4")
-    match name:
-        case "tma_copy":
-            return {**sizes, "src": x, "dst": np.zeros_like(x)}, x
-        case "tma_transpose":
-            return {**sizes, "src": x, "dst": np.zeros((n, m), "f4")}, x.T
-        case "sum_of_tiles":
-            return {**sizes, "x": x, "y": np.zeros((m, 32), "f4")}, x.reshape(m, -1, 32).sum(1)
-        case _:
-            return {**sizes, "x": x, "y": np.zeros(n, "f4")}, x.sum(0)
+    m, n = (sizes := sizes or SIZES[name]).values()
+    x = np.random.default_rng(11).integers(-9, 10, (m, n)).astype("f2" if name == "tma_copy" else "f4")
+    wanted = {"tma_copy": x, "tma_transpose": x.T, "cluster_sum": x.sum(0)}.get(name)
+    if wanted is None:
+        wanted = x.reshape(m, -1, 32).sum(1)
+    first, last = ("src", "dst") if name.startswith("tma") else ("x", "y")
+    return {**sizes, first: x, last: np.zeros(wanted.shape, x.dtype)}, wanted
 
 
 @pytest.mark.deep(only=("tma_copy",))
 @pytest.mark.parametrize("name", SIZES)
-def test_program_is_right_in_every_schedule(programs: dict[str, tuple[Any, str]], name: str) -> None:
-    kernel, text = programs[name]
-    assert len(text.splitlines()) <= LINES
+def test_program_is_right_in_every_schedule_and_compiles(programs: dict[str, Any], name: str) -> None:
     for way, seed in (("block", 0), ("warp", 1), ("warp", 2)):
         args, wanted = given_for(name)
-        cg.simulate(printed(kernel), args, group=way, seed=seed)
+        cg.simulate(printed(programs[name]), args, group=way, seed=seed)
         assert np.array_equal(list(args.values())[-1], wanted), (way, seed)
+    assert cg.compile(programs[name]).spill_bytes == 0
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_program_compiles(programs: dict[str, tuple[Any, str]], name: str) -> None:
-    assert cg.compile(programs[name][0]).spill_bytes == 0
+COUNTED = {
+    (65, 304): (81920, 39520), (161, 40): (29728, 15456), (199, 184): (111008, 82752),
+    (257, 8): (49184, 8224), (4, 32): (8192, 256), (29, 136): (26400, 9248),
+}  # fmt: skip
+"""By the sizes of the copy by TMA, the bytes that Nsight Compute counted as read and written by it.
+
+MEASURED on an H200, 2026-11-23, by `python -m tests.gpu.async_counters`, which counts 20 such copies."""
 
 
-def test_bytes_are_those_of_whole_boxes(programs: dict[str, tuple[Any, str]]) -> None:
-    args, _ = given_for("tma_copy")
-    run = cg.simulate(programs["tma_copy"][0], args)
-    assert run.moved == {"load": 4 * 64 * 64 * 2, "store": 4 * 64 * 64 * 2}
-    moved = shared_tile().simulated().moved["load"]
-    assert moved == 2 * 5 * 16 * 32 * 4, "each of two clusters loads every tile once"
+@pytest.mark.parametrize("size", COUNTED, ids=str)
+def test_bytes_are_those_of_whole_boxes_and_of_the_sectors_counted(
+    programs: dict[str, Any], size: tuple[int, int]
+) -> None:
+    m, n = size
+    args, _ = given_for("tma_copy", {"m": m, "n": n})
+    run, boxes = cg.simulate(programs["tma_copy"], args, trace=False), -(-m // 64) * -(-n // 64)
+    assert run.moved == dict.fromkeys(("load", "store"), boxes * 64 * 64 * 2)
+    assert (run.counted["load"], run.counted["store"]) == COUNTED[size]
+
+
+def test_each_of_two_clusters_loads_every_tile_once() -> None:
+    assert shared_tile().simulated().moved["load"] == 2 * 5 * 16 * 32 * 4
 
 
 def test_boxes_are_written_where_a_gpu_writes_them() -> None:
@@ -109,20 +111,3 @@ def test_boxes_are_written_where_a_gpu_writes_them() -> None:
             if (chunk != 0xEEEE).any()
         ]
         assert written == row["chunks"], row
-
-
-COUNTED = {
-    (65, 304): (81920, 39520), (161, 40): (29728, 15456), (199, 184): (111008, 82752),
-    (257, 8): (49184, 8224), (4, 32): (8192, 256), (29, 136): (26400, 9248),
-}  # fmt: skip
-"""By the sizes of the copy by TMA, the bytes that Nsight Compute counted as read and written by it.
-
-MEASURED on an H200, 2026-11-23, by `python -m tests.gpu.async_counters`, which counts 20 such copies."""
-
-
-@pytest.mark.parametrize("size", COUNTED, ids=str)
-def test_bytes_of_sectors_are_as_counted(programs: dict[str, tuple[Any, str]], size: tuple[int, int]) -> None:
-    m, n = size
-    args, _ = given_for("tma_copy", {"m": m, "n": n})
-    run = cg.simulate(programs["tma_copy"][0], args, trace=False)
-    assert (run.counted["load"], run.counted["store"]) == COUNTED[size]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,14 @@ from layoutalg.atoms import (
     make_tiled_mma,
 )
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, minus, simplify
-from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT, LDG, STG
-from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, partition, pipeline
+from layoutalg.codegen.instr import BAR, LDG, STG
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, partition
 from layoutalg.codegen.language.tensor import whole
 from layoutalg.codegen.language.verification import verify
 from layoutalg.codegen.program import Do, Global, Kernel, Let, MemRef, walk
 from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype
-from layoutalg.errors import IRError, NotInjectiveError, ShapeError, SimulationError, UnsupportedError
+from layoutalg.errors import IRError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
 from tests.sweeps import each
 
@@ -42,11 +43,11 @@ def matrix(k: KernelBuilder, **options: Any) -> tuple[Tensor, Var, Var, Var]:
     return k.tensor("g", "f32", (m, n), (ld, 1), **options), m, n, ld
 
 
-def test_a_tile_is_its_origin_and_the_identity() -> None:
+def test_tiles_slices_turned_views_and_stages_are_where_their_coordinates_say() -> None:
     k = KernelBuilder("k", 128)
     g, m, n, ld = matrix(k)
-    x, y = k.block(0, 4), k.block(1, 8)
-    tile = local_tile(g, (64, 32), (x, y))
+    x, y, kt = k.block(0, 4), k.block(1, 8), Var("kt", 8, "loop")
+    tile, tiles = local_tile(g, (64, 32), (x, y)), local_tile(g, (64, 32), (1, None))
     env = {x: 3, y: 5, m: 256, n: 256, ld: 300, k.tid: 0}
     for i, j in itertools.product((0, 17, 63), (0, 31)):
         assert numbers(tile.coordinate(i, j), env) == (3 * 64 + i, 5 * 32 + j)
@@ -54,48 +55,25 @@ def test_a_tile_is_its_origin_and_the_identity() -> None:
     assert tile.at(1, 2).tensor == tile and tile.at(1, 2).coordinate == tile.coordinate(1, 2)
     for extent in (192, 200, 256):
         assert evaluate(tile.inside(10, 0), {**env, m: extent}) == (extent > 192 + 10)
-
-
-def test_a_mode_of_the_grid_is_kept_and_sliced() -> None:
-    k = KernelBuilder("k", 128)
-    g, _, _, _ = matrix(k)
-    kt = Var("kt", 8, "loop")
-    tiles = local_tile(g, (64, 32), (1, None))
-    assert tiles.shape == (64, 32, 8)
+    assert tiles.shape == (64, 32, 8) and tiles[2, None, 3].coordinate(5) == (Const(66), Const(101))
     assert tiles[None, None, kt] == local_tile(g, (64, 32), (1, kt))
-    assert tiles[2, None, 3].coordinate(5) == (Const(66), Const(101))
-
-
-def test_a_transposed_view() -> None:
-    k = KernelBuilder("k", 128)
-    tile = k.shared("t", "f32", SWIZZLED)
-    turned = tile.transposed
-    assert turned.shape == (32, 64)
-    assert turned.at(3, 9).index == tile.at(9, 3).index == Const(4 * SWIZZLED(9, 3))
-    assert turned.transposed == tile
-
-
-def test_stages_are_added_outside_of_the_swizzle() -> None:
-    k = KernelBuilder("k", 128)
-    ring = k.shared("t", "f32", SWIZZLED, stages=3)
-    stage = Var("s", 3, "loop")
-    assert ring.shape == (64, 32, 3) and k.build().shared_bytes == 3 * 64 * 32 * 4
-    for s in range(3):
-        found = evaluate(ring[None, None, stage].at(13, 7).index, {stage: s})
+    ring, turned = k.shared("t", "f32", SWIZZLED, stages=3), k.shared("u", "f32", SWIZZLED).transposed
+    assert turned.shape == (32, 64) and turned.at(3, 9).index == Const(4 * SWIZZLED(9, 3))
+    assert turned.transposed.at(9, 3).index == turned.at(3, 9).index
+    assert ring.shape == (64, 32, 3) and k.build().shared_bytes == 4 * 64 * 32 * 4
+    for s in range(3):  # a stage is added outside of the swizzle
+        found = evaluate(ring[None, None, kt].at(13, 7).index, {kt: s})
         assert found == 4 * SWIZZLED(13, 7) + s * 64 * 32 * 4
 
 
 @each("shape", [(64, 32), (16, 64), (32, 96)])
 def test_a_partition_is_tidfrg_of_the_coordinates(shape: tuple[int, int]) -> None:
-    k = KernelBuilder("k", 128)
-    g = k.tensor("g", "f32", shape, (shape[1], 1))
-    part = partition(g, LOAD, "src", TID)
-    wanted = LOAD.tidfrg("src", Layout(shape, (shape[1], 1)))
-    values = product(wanted[1].shape)
-    for t in (0, 1, 37, 127):
-        for v in range(values):
-            row, column = numbers(part.coordinate(v), {TID: t})
-            assert row * shape[1] + column == wanted(t, v)
+    layout = Layout(shape, (shape[1], 1))
+    part = partition(KernelBuilder("k", 128).tensor("g", "f32", shape, (shape[1], 1)), LOAD, "src", TID)
+    wanted = LOAD.tidfrg("src", layout)
+    for t, v in itertools.product((0, 1, 37, 127), range(product(wanted[1].shape))):
+        row, column = numbers(part.coordinate(v), {TID: t})
+        assert row * shape[1] + column == wanted(t, v)
 
 
 @each("operand", ["A", "B", "C"])
@@ -118,24 +96,19 @@ def test_the_thread_part_is_named_once_where_it_is_known() -> None:
     g, _, n, _ = matrix(k)
     me, x = k.get_slice(LOAD), k.block(0, 4)
     with k.For("kt", n // 32) as kt:
-        first = me.partition_S(local_tile(g, (64, 32), (x, 0)))
-        second = me.partition_S(local_tile(g, (64, 32), (x, 0)))
-        moving = me.partition_S(local_tile(g, (64, 32), (x, kt)))
-    body = k.build().body
-    outside = [s for s in body if isinstance(s, Let)]
-    assert [s.var.name for s in outside] == ["g_0", "g_1"]
-    assert first == second and first.origin == tuple(s.var for s in outside)
-    assert moving.origin[0] == first.origin[0] and sum(isinstance(s, Let) for s in walk(body)) == 3
-
-
-def test_what_is_named_in_the_other_branch_stands_before_both() -> None:
+        first, second, moving = (me.partition_S(local_tile(g, (64, 32), (x, y))) for y in (0, 0, kt))
+    outside = [s.var for s in k.build().body if isinstance(s, Let)]
+    assert [var.name for var in outside] == ["g_0", "g_1"]
+    assert first == second and first.origin == tuple(outside)
+    assert moving.origin[0] == first.origin[0]
+    assert sum(isinstance(s, Let) for s in walk(k.build().body)) == 3
     k = KernelBuilder("k", 128)
     g, m, _, _ = matrix(k)
     with k.If(m < 8):
         pass
     with k.Else():
         k.get_slice(LOAD).partition_S(local_tile(g, (64, 32), (0, 0)))
-    assert [str(s).split(" ")[0] for s in k.build().body] == ["g_0", "g_1", "if"]
+    assert [str(s).split(" ")[0] for s in k.build().body] == ["g_0", "g_1", "if"]  # before both branches
 
 
 def transposing_copy(T: int = 64) -> Kernel:
@@ -187,61 +160,6 @@ def test_a_program_says_what_its_layouts_are() -> None:
         assert ref.index == simplify(ref.tensor.buffer.index(ref.coordinate))
         assert product(ref.tensor.part.layout[0].shape) == 512
         assert product(ref.tensor.part.layout[1].shape) == ref.tensor.size == 8
-
-
-def gemm(tile: tuple[int, int, int] = (64, 64, 32), stages: int = 3) -> Kernel:
-    rows, columns, step = tile
-    mma = make_tiled_mma(
-        "SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1),
-        (Layout((16, 2, 2), (1, 32, 16)), Layout((8, 2, 4), (1, 32, 8)), 16),
-    )  # fmt: skip
-    fill = make_tiled_copy(
-        "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>", "f16", Layout((32, 4), (4, 1)), Layout((1, 8))
-    )
-    k = KernelBuilder("gemm", mma.threads)
-    m, n, depth = k.extent("m", 1024, rows), k.extent("n", 1024, columns), k.extent("k", 1024, step)
-    bm, bn = k.block(0, m // rows), k.block(1, n // columns)
-    me, thread = k.get_slice(fill), k.get_slice(mma)
-    acc = thread.fragment_C("acc", (rows, columns))
-    k.clear(acc)
-    sides = []
-    for name, extent, block, side, make, held in (
-        ("a", m, bm, rows, make_tiled_copy_A, thread.fragment_A("fa", (rows, step))),
-        ("b", n, bn, columns, make_tiled_copy_B, thread.fragment_B("fb", (columns, step))),
-    ):
-        g = local_tile(k.tensor(name, "f16", (extent, depth), (depth, 1)), (side, step), (block, None))
-        swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((side, step), (step, 1)))
-        s = k.shared(f"tile_{name}", "f16", swizzled, stages=stages)
-        lds = k.get_slice(make("SM75_U32x4_LDSM_N", mma))
-        sides.append((me.partition_S(g), me.partition_D(s), lds.partition_S(s), lds.retile(held), held))
-
-    def produce(t: Expr, stage: Expr) -> None:
-        for g, s, _, _, _ in sides:
-            k.copy(g[None, None, None, t], s[None, None, None, stage])
-
-    def consume(t: Expr, stage: Expr) -> None:
-        for i in range(step // 16):
-            for _, _, s, held, _ in sides:
-                k.load(s[None, None, i, stage], into=held[None, None, i])
-            (*_, fa), (*_, fb) = sides
-            k.mma(mma, acc, fa[None, None, i], fb[None, None, i])
-
-    pipeline(k, depth // step, stages, produce, consume)
-    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
-    k.store(acc, thread.partition_C(local_tile(d, (rows, columns), (bm, bn))))
-    return k.build()
-
-
-def test_a_gemm_of_partitions() -> None:
-    m, n, depth = 128, 64, 96
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, shape).astype("f2") for shape in ((m, depth), (n, depth)))
-    d = np.zeros((m, n), "f4")
-    run = simulate(gemm(), {"m": m, "n": n, "k": depth, "a": a, "b": b, "d": d})
-    assert (d == a.astype("f4") @ b.T.astype("f4")).all()
-    for op in ("cp.async.16", "ldmatrix.x4"):
-        _, total, ideal = run.trace.total(op)
-        assert total == ideal
 
 
 def product_of_one(columns: int, loads: tuple[str, str], store: str = "") -> Kernel:
@@ -318,87 +236,35 @@ def test_fragments() -> None:
         held.view(Layout((4, 4, 2), (8, 1, 4))).at(0, values=2)
 
 
-REFUSED: dict[str, tuple[type[Exception], str]] = {
-    "rank": (ShapeError, "has 2 extents and 1 strides"),
-    "tile": (ShapeError, "mode 0 of .* has 24 elements and the tile 16"),
-    "threads": (IRError, "has 128 threads, and tid counts up to 255"),
-    "overlap": (NotInjectiveError, "two coordinates of .* are one element"),
-    "modes": (ShapeError, "it has 2 modes"),
-    "order": (ShapeError, "each of its 2 modes once"),
-    "elements": (ShapeError, "4 elements are needed|16 elements are needed"),
-    "mma": (UnsupportedError, "a tiled MMA is needed"),
-}
+def refused(k: KernelBuilder, g: Tensor) -> dict[str, tuple[Callable[[], object], type[Exception], str]]:
+    me, small = k.get_slice(LOAD), k.fragment("f", "f32", (4, 1))
+    return {
+        "rank": (lambda: k.tensor("x", "f32", (4, 4), (1,)), ShapeError, "has 2 extents and 1 strides"),
+        "tile": (
+            lambda: me.partition_S(local_tile(g, (24, 32), (0, 0))), ShapeError,
+            "24 elements and the tile 16"
+        ),
+        "overlap": (
+            lambda: k.shared("x", "f32", Layout((8, 8), (0, 1))), NotInjectiveError, "are one element"
+        ),
+        "modes": (lambda: local_tile(g, (4, 4, 4), (0, 0, 0)), ShapeError, "it has 2 modes"),
+        "order": (lambda: g.select(0, 0), ShapeError, "each of its 2 modes once"),
+        "elements": (
+            lambda: k.load(me.partition_S(local_tile(g, (64, 32), (0, 0))), into=small),
+            ShapeError, "4 elements are needed|16 elements are needed",
+        ),
+        "mma": (lambda: me.fragment_C("f", (16, 8)), UnsupportedError, "a tiled MMA is needed"),
+    }  # fmt: skip
 
 
-@each("what", list(REFUSED))
-def test_refused(what: str) -> None:
-    kind, message = REFUSED[what]
-    k = KernelBuilder("k", 256 if what == "threads" else 128)
-    g, _, _, _ = matrix(k)
-    me = k.get_slice(LOAD)
-    with pytest.raises(kind, match=message):
-        match what:
-            case "rank":
-                k.tensor("x", "f32", (4, 4), (1,))
-            case "tile" | "threads":
-                me.partition_S(local_tile(g, (24 if what == "tile" else 16, 32), (0, 0)))
-            case "overlap":
-                k.shared("x", "f32", Layout((8, 8), (0, 1)))
-            case "modes":
-                local_tile(g, (4, 4, 4), (0, 0, 0))
-            case "order":
-                g.select(0, 0)
-            case "elements":
-                k.load(me.partition_S(local_tile(g, (64, 32), (0, 0))), into=k.fragment("f", "f32", (4, 1)))
-            case "mma":
-                me.fragment_C("f", (16, 8))
-
-
-FILL = make_tiled_copy("SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>", "f32", Layout((4, 8), (8, 1)), Layout((1, 4)))
-
-
-def ring(*, barrier: bool = True, wait: bool = True, stages: int = 3) -> Kernel:
-    """y = the rows of x of the other half of a tile: what a thread copied, another one reads."""
-    k = KernelBuilder("ring", 32)
-    n = k.extent("n", 256, 32)
-    x = k.tensor("x", "f32", (4, n), (n, 1))
-    y = k.tensor("y", "f32", (4, n), (n, 1), writable=True)
-    tiles = k.shared("tile", "f32", Layout((4, 32), (32, 1)), stages=stages)
-    me, back = k.get_slice(FILL), k.get_slice(FILL, k.tid ^ 8)
-    src, dst = me.partition_S(local_tile(x, (4, 32), (0, None))), me.partition_D(tiles)
-    seen, out = back.partition_S(tiles), back.partition_D(local_tile(y, (4, 32), (0, None)))
-    count = k.let("count", n // 32)
-    for s in range(stages - 1):
-        with k.If(Const(s) < count):
-            k.copy(src[None, None, None, s], dst[None, None, None, s], instr=CP_ASYNC_LINE)
-        k.do(CP_COMMIT)
-    with k.For("t", count) as t:
-        if wait:
-            k.do(CP_WAIT, stages - 2)
-        if barrier:
-            k.do(BAR)
-        v = k.load(seen[None, None, None, t % stages], name="v")
-        k.store(v, out[None, None, None, t])
-        with k.If(t + (stages - 1) < count):
-            k.copy(
-                src[None, None, None, t + (stages - 1)], dst[None, None, None, (t + (stages - 1)) % stages]
-            )
-        k.do(CP_COMMIT)
-    return k.build()
-
-
-def test_a_ring_is_copied_through() -> None:
-    x = np.random.default_rng(0).standard_normal((4, 192)).astype("f4")
-    y = np.zeros_like(x)
-    simulate(ring(), {"n": 192, "x": x, "y": y})
-    assert (x == y).all()
-
-
-@each("wrong", [{"wait": False}, {"barrier": False}])
-def test_a_stage_that_is_read_or_filled_too_early_is_named(wrong: dict[str, bool]) -> None:
-    x = np.zeros((4, 192), "f4")
-    with pytest.raises(SimulationError, match=r"tile"):
-        simulate(ring(**wrong), {"n": 192, "x": x, "y": np.zeros_like(x)})
+def test_refused() -> None:
+    k = KernelBuilder("k", 128)
+    for build, kind, said in refused(k, matrix(k)[0]).values():
+        with pytest.raises(kind, match=said):
+            build()
+    k = KernelBuilder("k", 256)
+    with pytest.raises(IRError, match="has 128 threads, and tid counts up to 255"):
+        k.get_slice(LOAD).partition_S(local_tile(matrix(k)[0], (16, 32), (0, 0)))
 
 
 def shifted(by: int, how: str) -> Kernel:

@@ -31,7 +31,7 @@ BOXES = Boxes((72, 9, 3), (64, 4, 1), "bf16", "128B")
 
 
 def record(kernel: Kernel) -> printing.LaunchRecord:
-    """Of one kernel that copies src to dst."""
+    """The launch of one kernel that copies src to dst."""
     integers = [p for p in kernel.params if isinstance(p, Var)]
     size = as_expr(integers[0] * 256) if integers else Const(2 * 72 * 9 * 3)
     return printing.launch_record("a copy", launch_sequence([kernel]), {"src": size, "dst": size})
@@ -41,12 +41,23 @@ def text(kernel: Kernel) -> str:
     return printing.cpp_launcher(record(kernel), to_cuda(kernel))
 
 
+def with_registers_given_back() -> Kernel:
+    ring = ring_program()
+    *before, roles = ring.body
+    assert isinstance(roles, Roles)
+    first, *others = roles.parts
+    first = replace(first, body=(Do(SETMAXNREG_DEC, (40,)), *first.body))
+    return replace(ring, body=(*before, Roles((first, *others))))
+
+
 KERNELS = {"hopper_ring.cu": ring_program(), "hopper_copy.cu": copy_program(BOXES, 2)}
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_the_text_and_its_launcher(name: str, golden: Callable[[str, str], None]) -> None:
     golden(name, text(KERNELS[name]))
+    made = prepare(KERNELS[name], "sm_90").cubin
+    assert (made.arch, made.spill_bytes, made.stack_bytes) == ("sm_90", 0, 0)
 
 
 @pytest.mark.deep
@@ -54,20 +65,6 @@ def test_the_text_and_its_launcher(name: str, golden: Callable[[str, str], None]
 @pytest.mark.parametrize(("name", "target"), [("hopper_ring.cu", "sm_90a"), ("hopper_copy.cu", "sm_90")])
 def test_nvcc_has_nothing_to_say(name: str, target: str) -> None:
     compiled(GOLDEN / name, target)
-
-
-def test_nvrtc_compiles_them_without_spills() -> None:
-    for kernel in KERNELS.values():
-        made = prepare(kernel, "sm_90").cubin
-        assert (made.arch, made.spill_bytes, made.stack_bytes) == ("sm_90", 0, 0)
-
-
-def with_registers_given_back() -> Kernel:
-    ring = ring_program()
-    *before, roles = ring.body
-    assert isinstance(roles, Roles)
-    parts = tuple(replace(part, body=(Do(SETMAXNREG_DEC, (40,)), *part.body)) for part in roles.parts[:1])
-    return replace(ring, body=(*before, Roles((*parts, *roles.parts[1:]))))
 
 
 def test_a_kernel_whose_warps_give_back_registers_states_its_blocks() -> None:
@@ -97,25 +94,17 @@ CHOICES: list[tuple[list[tuple[int, int]], list[str]]] = [
 @pytest.mark.parametrize(("warps", "printed"), CHOICES, ids=str)
 def test_roles_are_a_choice_by_the_warp(warps: list[tuple[int, int]], printed: list[str]) -> None:
     parts = tuple(Role(f"part{n}", first, count, ()) for n, (first, count) in enumerate(warps))
-    kernel = replace(ring_program(), threads=384, body=(Roles(parts),))
-    lines = print_kernel(kernel).splitlines()
-    found = [line for line in lines if "// role" in line]
-    assert [line.partition("  // role ")[0].strip() for line in found] == printed
-    assert [re.findall("part[0-9]", line) for line in found] == [
-        [f"part{warps.index(one)}"] for one in sorted(warps)
-    ]
-    chosen = {
-        w: [n for n, (first, count) in enumerate(warps) if first <= w < first + count] for w in range(12)
-    }
-    for w, mine in chosen.items():
-        taken = next((line for line in found if holds(line.strip(), w)), "")
-        assert re.findall(r"role part(\d)", taken) == [str(n) for n in mine]
-
-
-def holds(line: str, warp: int) -> bool:
-    """Whether a branch is taken by a warp, if none before it was."""
-    asked = {"==": operator.eq, "<": operator.lt, ">=": operator.ge}
-    return all(asked[sign](warp, int(n)) for sign, n in re.findall(r"warp (==|<|>=) (\d+)", line))
+    lines = print_kernel(replace(ring_program(), threads=384, body=(Roles(parts),))).splitlines()
+    found = [line.partition("  // role part") for line in lines if "// role" in line]
+    assert [choice.strip() for choice, _, _ in found] == printed
+    assert [int(n[0]) for _, _, n in found] == [warps.index(one) for one in sorted(warps)]
+    signs = {"==": operator.eq, "<": operator.lt, ">=": operator.ge}
+    for w in range(12):  # the first branch that is taken by a warp, if any, is that of its role
+        taken = [
+            int(n[0]) for choice, _, n in found
+            if all(signs[sign](w, int(m)) for sign, m in re.findall(r"warp (==|<|>=) (\d+)", choice))
+        ]  # fmt: skip
+        assert taken[:1] == [n for n, (first, count) in enumerate(warps) if first <= w < first + count]
 
 
 @pytest.mark.deep
@@ -127,19 +116,14 @@ def test_the_launch_record_says_how_maps_are_encoded() -> None:
     assert launch["cluster"] == [2, 1, 1] and launch["target"] is None
     first, second = launch["maps"]
     assert (first["name"], first["buffer"], second["buffer"]) == ("map_src", "src", "dst")
-    assert (first["globalDim"], first["globalStrides"], first["boxDim"]) == (
-        [72, 9, 3],
-        [144, 1296],
-        [64, 4, 1],
-    )
-    assert (first["tensorDataType"], first["swizzle"]) == (
-        "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "CU_TENSOR_MAP_SWIZZLE_128B",
-    )  # fmt: skip
-    large = fields_of(printing.launch_answers(record(copy_program(BOXES, 16))))[0]
-    assert large["attributes"] == [{"name": "cudaFuncAttributeNonPortableClusterSizeAllowed", "value": 1}]
-    assert "cudaFuncSetAttribute(tma_copy, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)" in text(
-        copy_program(BOXES, 16)
-    )
+    sizes = [first[name] for name in ("globalDim", "globalStrides", "boxDim")]
+    assert sizes == [[72, 9, 3], [144, 1296], [64, 4, 1]]
+    kinds = first["tensorDataType"], first["swizzle"]
+    assert kinds == ("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "CU_TENSOR_MAP_SWIZZLE_128B")
+    large, allowed = copy_program(BOXES, 16), "cudaFuncAttributeNonPortableClusterSizeAllowed"
+    (given,) = printing.launch_answers(record(large))
+    assert fields_of(given.attributes) == [{"name": allowed, "value": 1}]
+    assert f"cudaFuncSetAttribute(tma_copy, {allowed}, 1)" in text(large)
 
 
 def test_a_text_without_clusters_is_the_same_but_for_them() -> None:
@@ -163,63 +147,52 @@ class Cuda:
     def cuTensorMapEncodeTiled(self, image: Any, *given: Any) -> int:
         assert ctypes.addressof(image) % 64 == 0 and len(image) == 128
         image[0] = bytes([len(self.encoded) + 1])
-        self.encoded.append(tuple(x.value if hasattr(x, "value") else x for x in map(plain, given)))
+        plain = [tuple(x) if isinstance(x, ctypes.Array) else getattr(x, "value", x) for x in given]
+        self.encoded.append(tuple(plain))
         return self.status
-
-
-def plain(x: Any) -> Any:
-    return tuple(x) if isinstance(x, ctypes.Array) else x
 
 
 @pytest.fixture(params=["torch", "cupy"])
 def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What makes a launcher's module of a kernel, its library and the driver stood in for."""
+    """What makes the `launch` of a kernel on stand-ins, and the list of its launches."""
     library: str = request.param
     stand_in(library, monkeypatch)
 
-    def made(kernel: Kernel, cuda: Cuda) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
+    def made(kernel: Kernel, cuda: Cuda) -> tuple[Callable[..., None], list[tuple[Any, ...]]]:
         names: dict[str, Any] = {}
-        exec(
-            compile(
-                printing.python_launcher(record(kernel), print_kernel(kernel), library), "launcher", "exec"
-            ),
-            names,
-        )
+        source = printing.python_launcher(record(kernel), print_kernel(kernel), library)
+        exec(compile(source, "launcher", "exec"), names)
         launched: list[tuple[Any, ...]] = []
         names["_launch"] = lambda *given, **named: launched.append((*given, named))
         monkeypatch.setattr(names["ctypes"], "CDLL", lambda name: cuda)
-        return names, launched
+        return names["launch"], launched
 
     return made
 
 
-def test_python_launchers_encode_maps_once_per_address(module: Any) -> None:
+def test_python_launchers_encode_maps_once_per_address_and_allow_large_clusters(module: Any) -> None:
     cuda = Cuda()
-    names, launched = module(KERNELS["hopper_ring.cu"], cuda)
+    launch, launched = module(KERNELS["hopper_ring.cu"], cuda)
     for _ in range(3):
-        names["launch"](dense(AT, 80, 64), dense(FAR, 80, 64), m=80)
-    names["launch"](dense(2 * AT, 80, 64), dense(FAR, 80, 64), m=72)
+        launch(dense(AT, 80, 64), dense(FAR, 80, 64), m=80)
+    launch(dense(2 * AT, 80, 64), dense(FAR, 80, 64), m=72)
     assert [given[2] for given in cuda.encoded] == [AT, 2 * AT]
     assert cuda.encoded[0] == (7, 2, AT, (64, 80), (256, 0), (64, 8), (1, 1), 0, 0, 3, 0)
     images = [bytes(one[7][-1]) for one in launched]
     assert [image[0] for image in images] == [1, 1, 1, 2] and {len(image) for image in images} == {128}
     assert launched[0][7][0].value == 80 and launched[0][8] == {}
+    for blocks, named in ((2, {}), (16, {"large": True})):
+        launch, launched = module(copy_program(BOXES, blocks), Cuda())
+        launch(*(dense(at, 27, 72, kind="uint16", width=2) for at in (AT, FAR)))
+        assert launched[0][-1] == named and len(launched[0][7]) == 4
 
 
 def test_python_launchers_refuse_by_name(module: Any) -> None:
-    with pytest.raises(ValueError, match="ring: the GPU is sm_80: sm_90 and later is accepted"):
-        module(KERNELS["hopper_ring.cu"], Cuda((8, 0)))[0]["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
-    with pytest.raises(ValueError, match="ring: the GPU is sm_100: sm_90 is accepted"):
-        names, _ = module(with_registers_given_back(), Cuda((10, 0)))
-        names["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
-    with pytest.raises(ValueError, match="ring: cuTensorMapEncodeTiled of map_src reports error 1"):
-        names, _ = module(KERNELS["hopper_ring.cu"], Cuda(status=1))
-        names["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
-
-
-def test_large_clusters_are_allowed_by_python_launchers(module: Any) -> None:
-    for blocks, named in ((2, {}), (16, {"large": True})):
-        names, launched = module(copy_program(BOXES, blocks), Cuda())
-        src, dst = (dense(at, 27, 72, kind="uint16", width=2) for at in (AT, FAR))
-        names["launch"](src, dst)
-        assert launched[0][-1] == named and len(launched[0][7]) == 4
+    ring = KERNELS["hopper_ring.cu"]
+    for kernel, cuda, said in (
+        (ring, Cuda((8, 0)), "the GPU is sm_80: sm_90 and later is accepted"),
+        (with_registers_given_back(), Cuda((10, 0)), "the GPU is sm_100: sm_90 is accepted"),
+        (ring, Cuda(status=1), "cuTensorMapEncodeTiled of map_src reports error 1"),
+    ):
+        with pytest.raises(ValueError, match=f"ring: {said}"):
+            module(kernel, cuda)[0](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)

@@ -7,7 +7,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,34 +75,40 @@ def test_a_program_of_one_file_compiles_without_warnings_and_refuses(
 
 
 class Launcher:
-    """A generated module, with a stand-in for its library; what it would launch is kept."""
+    """A generated module, with stand-ins for its library and a GPU; what it would launch is kept."""
 
     def __init__(self, library: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
         self.payload = answer("generate", *words, "--launcher", library)
-        self.launched: list[tuple[Any, ...]] = []
-        self.module = module_of(library, self.payload["source"], self.launched, monkeypatch)
+        self.launch, self.launched = module_of(library, self.payload["source"], monkeypatch)
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
-        self.module["launch"](*arrays, **named)
+        self.launch(*arrays, **named)
 
 
 def module_of(
-    library: str, source: str, launched: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
-    """A launcher's module on a stand-in of its library and of an sm_90 GPU; its launches go to a list."""
+    library: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Callable[..., None], list[tuple[Any, ...]]]:
+    """A launcher on a stand-in of its library and of an sm_90 GPU, and the list that its launches go to."""
     stand_in(library, monkeypatch)
     module: dict[str, Any] = {}
+    launched: list[tuple[Any, ...]] = []
     exec(compile(source, "launcher", "exec"), module)
     module["_launch"] = lambda *given, **named: launched.append(given)
     module["_capability"] = lambda device: 90
     module["_tensor_map"] = lambda *given: given
-    return module
+    return module["launch"], launched
+
+
+RIGHT: dict[str, Any] = {"m": 256, "n": 128, "lds": 128, "ldd": 256}
+RIGHT |= {"src": dense(AT, 256, 128), "dst": dense(FAR, 128, 256)}
 
 
 @each("library", list(printing.LIBRARIES))
-def test_a_launch_that_is_right_reaches_the_driver(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_right_reaches_the_driver_and_the_rest_is_refused_by_name(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Launcher(library, TRANSPOSE, monkeypatch)
-    run(dense(AT, 256, 128), dense(FAR, 128, 256), m=256, n=128, lds=128, ldd=256)
+    run(**RIGHT)
     ((name, device, stream, grid, block, shared, early, arguments),) = run.launched
     launch = run.payload["launch"]
     assert (name, device, stream, block, shared, early) == (
@@ -110,12 +116,12 @@ def test_a_launch_that_is_right_reaches_the_driver(library: str, monkeypatch: py
     )  # fmt: skip
     assert grid[1:] == (1, 1) and grid[0] > 0
     assert [a.value for a in arguments] == [256, 128, 128, 256, AT, FAR]
-
-
-@each("library", list(printing.LIBRARIES))
-def test_kernels_are_launched_in_order_with_scratch_memory(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    for wrong, says in WRONG:
+        ((name, value),) = wrong.items()
+        given = RIGHT | {name: replace(RIGHT[name], **value) if isinstance(value, dict) else value}
+        with pytest.raises(ValueError, match=re.escape(f"{launch['kernel']}: {says}")):
+            run(**given)
+    assert len(run.launched) == 1
     run = Launcher(library, SOFTMAX, monkeypatch)
     run(dense(AT, 20000, 8), dense(FAR, 20000, 8))
     assert [given[0] for given in run.launched] == [one["kernel"] for one in run.payload["kernels"]]
@@ -126,45 +132,19 @@ def test_kernels_are_launched_in_order_with_scratch_memory(
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"m": 258}, "m = 258: 4 to 256, a multiple of 4, is accepted"),
-    ({"m": True}, "m = True: an int is accepted"),
     ({"m": np.True_}, f"m = {np.True_!r}: an int is accepted"),
-    ({"m": 256.0}, "m = 256.0: an int is accepted"),
-    ({"n": 0}, "n = 0: 4 to 128, a multiple of 4, is accepted"),
-    ({"n": -4}, "n = -4: 4 to 128, a multiple of 4, is accepted"),
     ({"ldd": 128}, "m <= ldd is needed"),
     ({"src": {"at": AT + 4}}, f"src starts at {AT + 4:#x}: a multiple of 16 is accepted"),
     (
         {"src": {"shape": (255, 128)}},
         "src has shape (255, 128), strides (128, 1): shape (256, 128), strides (128, 1) is accepted",
     ),
-    (
-        {"src": {"shape": (128, 256), "strides_elems": (1, 128)}},
-        "src has shape (128, 256), strides (1, 128): shape (256, 128), strides (128, 1) is accepted",
-    ),
-    (
-        {"src": {"strides_elems": (160, 1)}},
-        "src has shape (256, 128), strides (160, 1): shape (256, 128), strides (128, 1) is accepted",
-    ),
     ({"src": {"kind": "float64", "width": 8}}, "src is float64: float32 is accepted"),
-    ({"src": {"kind": "int32"}}, "src is int32: float32 is accepted"),
     ({"src": {"gpu": 1}}, "src is on GPU 1: an array on the current one, 0, is accepted"),
     ({"src": 5}, "src is a int: a"),
     ({"dst": {"at": AT + BYTES - 16}}, "src overlaps dst: buffers that lie apart are accepted"),
 ]
-
-
-@each("library", list(printing.LIBRARIES))
-def test_what_is_outside_is_refused_by_name(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Launcher(library, TRANSPOSE, monkeypatch)
-    right: dict[str, Any] = {"m": 256, "n": 128, "lds": 128, "ldd": 256}
-    right |= {"src": dense(AT, 256, 128), "dst": dense(FAR, 128, 256)}
-    for wrong, says in WRONG:
-        ((name, value),) = wrong.items()
-        given = right | {name: replace(right[name], **value) if isinstance(value, dict) else value}
-        with pytest.raises(ValueError) as refused:
-            run(given.pop("src"), given.pop("dst"), **given)
-        assert str(refused.value).startswith(f"{run.payload['kernel']}: {says}")
-    assert run.launched == []
+"""Of each kind of refusal one, with its words; the law below draws all of them."""
 
 
 # --- any kernel, any argument --------------------------------------------------------------------------
@@ -173,8 +153,7 @@ FAMILY_CASES: dict[str, list[dict[str, Any]]] = {
     "tiled_copy": [{"m": 60, "n": 36, "dtype": "s8", "lds": 48}],
     "transpose": [{"m": 64, "n": 32, "dtype": "bf16"}],
     "permute": [
-        {"shape": "5,8,16", "axes": "2,0,1", "dtype": "f16"},
-        {"shape": "4,1,16", "axes": "1,0,2"},
+        {"shape": "5,8,16", "axes": "2,0,1", "dtype": "f16"}, {"shape": "4,1,16", "axes": "1,0,2"},
         {"shape": "8,12,3", "axes": "0,2,1", "dtype": "u8", "result": "bf16"},
     ],
     "gemm-simt": [{"m": 64, "n": 64, "k": 32, "c": True, "bias": "m"}],
@@ -187,33 +166,32 @@ FAMILY_CASES: dict[str, list[dict[str, Any]]] = {
     "gemm-sm90": [{"m": 256, "n": 128, "k": 64}, {"m": 512, "n": 128, "k": 64, "groups": 3}],
     "gemv": [{"m": 2, "n": 64, "k": 64, "dtype": "bf16"}],
     "cross_entropy": [{"shape": "12,40", "axes": "1", "dtype": "f16"}],
-}
+}  # fmt: skip
 """Problems of families; of the others a small tensor."""
+
+
+def problems(family: str) -> list[dict[str, Any]]:
+    axes = {"axes": "1"} if "axes" in FAMILIES[family].asks else {}
+    return FAMILY_CASES.get(family, [{"shape": "6,40", "dtype": ("f32", "bf16")[len(family) % 2], **axes}])
+
 
 SIZED = tuple(f"{kind}{n}" for kind in ("float", "int") for n in (16, 32, 64))
 OTHERS = ("bfloat16", *SIZED, "int8", "uint8", "complex128")
 WIDTHS = {"bfloat16": 2, **{kind: np.dtype(kind).itemsize for kind in OTHERS if kind != "bfloat16"}}
 
 
-def problems(family: str) -> list[dict[str, Any]]:
-    if family in FAMILY_CASES:
-        return FAMILY_CASES[family]
-    axes = {"axes": "1"} if "axes" in FAMILIES[family].asks else {}
-    return [{"shape": "6,40", "dtype": ("f32", "bf16")[len(family) % 2], **axes}]
-
-
 def drawn_integers(record: printing.LaunchRecord, rng: random.Random) -> dict[str, int]:
     """Values of the parameters that are right: in their ranges, and between them."""
-    names = [p for p in record.parameters if p.kind == "int"]
+    ints = [p for p in record.parameters if p.kind == "int"]
     while True:
-        values = {}
-        for p in names:
-            assert p.least is not None and p.most is not None and p.multiple is not None
-            values[p.name] = rng.randrange(p.least, p.most + 1, p.multiple)
-            if rng.random() < 0.5:
-                values[p.name] = p.most // p.multiple * p.multiple
+        values = {p.name: rng.choice((rng.choice, max))(range(*ends(p))) for p in ints}
         if all(evaluated(c, values) for step in record.steps for c in step.terms.conditions):
             return values
+
+
+def ends(p: Any) -> tuple[int, int, int]:
+    """The range of a parameter."""
+    return p.least, p.most + 1, p.multiple
 
 
 def evaluated(e: Expr, values: Mapping[str, int]) -> int:
@@ -288,10 +266,9 @@ def wrong_numbers(record: printing.LaunchRecord, name: str) -> Iterator[Any]:
     (p,) = (p for p in record.parameters if p.name == name)
     yield from (True, None, "3", 1e300)
     if p.kind == "int":
-        assert p.least is not None and p.most is not None and p.multiple is not None
-        yield from (p.most + p.multiple, p.least - p.multiple, float(p.most), 1 << 40)
-        if p.multiple > 1:
-            yield p.least + 1
+        least, end, multiple = ends(p)
+        yield from (end - 1 + multiple, least - multiple, float(end - 1), 1 << 40)
+        yield from [least + 1] if multiple > 1 else []
 
 
 @each(("family", "library"), [(f, x) for f in FAMILIES for x in printing.LIBRARIES], sample=12)
@@ -302,9 +279,9 @@ def test_any_wrong_argument_of_any_kernel_is_refused_and_right_ones_are_taken(
     for number, options in enumerate(problems(family)):
         rng = random.Random(f"{family} {number} 20261129")
         found = find_kernel(family, options, "sm_90a")
-        launched: list[tuple[Any, ...]] = []
-        source = printing.python_launcher(found.record, "", library)
-        launch = module_of(library, source, launched, monkeypatch)["launch"]
+        launch, launched = module_of(
+            library, printing.python_launcher(found.record, "", library), monkeypatch
+        )
         for _ in range(3):
             arrays, values = right_arguments(found.record, library, rng)
             launch(*arrays.values(), **values)
@@ -324,11 +301,11 @@ def test_any_wrong_argument_of_any_kernel_is_refused_and_right_ones_are_taken(
 
 def test_a_tensor_that_records_gradients_is_taken_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Launcher("torch", SOFTMAX, monkeypatch)
-    src, dst = (dense(at, 20000, 8) for at in (AT, FAR))
-    with pytest.raises(ValueError, match=r"src records gradients: it is accepted inside torch.no_grad\(\)"):
-        run(replace(src, requires_grad=True), dst)
+    src, dst = replace(dense(AT, 20000, 8), requires_grad=True), dense(FAR, 20000, 8)
+    with pytest.raises(ValueError, match=r"src records gradients: .* inside torch.no_grad\(\)"):
+        run(src, dst)
     sys.modules["torch"].is_grad_enabled = lambda: False  # type: ignore[attr-defined]
-    run(replace(src, requires_grad=True), dst)
+    run(src, dst)
     assert len(run.launched) == 2
 
 
@@ -337,17 +314,15 @@ def test_what_is_not_stated_of_an_array_is_not_asked(monkeypatch: pytest.MonkeyP
     k = KernelBuilder("by_hand", threads=32)
     k.pointer("dst", 4, writable=True)
     record = printing.launch_record("a fill", launch_sequence([k.build()]), {"dst": Const(64)})
-    launched: list[tuple[Any, ...]] = []
-    launch = module_of("cupy", printing.python_launcher(record, "", "cupy"), launched, monkeypatch)["launch"]
+    launch, launched = module_of("cupy", printing.python_launcher(record, "", "cupy"), monkeypatch)
     launch(dense(AT, 4, 4, kind="int32"))
-    with pytest.raises(
-        ValueError, match=r"dst has shape \(15,\), strides \(1,\): 64 bytes from its start on"
+    for array, said in (
+        (dense(AT, 15), r"dst has shape \(15,\), strides \(1,\): 64 bytes from its start on"),
+        (dense(AT, 64, kind="int16", width=2), "dst has elements of 2 bytes: 4 are accepted"),
+        (replace(dense(AT, 16), strides_elems=(-1,)), "64 bytes from its start on are needed"),
     ):
-        launch(dense(AT, 15))
-    with pytest.raises(ValueError, match="dst has elements of 2 bytes: 4 are accepted"):
-        launch(dense(AT, 64, kind="int16", width=2))
-    with pytest.raises(ValueError, match="64 bytes from its start on are needed"):
-        launch(replace(dense(AT, 16), strides_elems=(-1,)))
+        with pytest.raises(ValueError, match=said):
+            launch(array)
     assert len(launched) == 1
 
 

@@ -14,7 +14,7 @@ from layoutalg.codegen import instr as isa
 from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, LDS, STG, STS
 from layoutalg.codegen.instr.record import imm, write
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import MemRef, Reg, RegRef
+from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.codegen.program.checks import check, check_available
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, IRError, LayoutAlgError, ResourceError, UnsupportedError
@@ -33,14 +33,14 @@ def parts(threads: int = 128) -> Any:
     )  # fmt: skip
 
 
-def unrolled(p: Any, count: int, statement: Callable[[Any], None]) -> None:
-    with p.k.Unroll("i", count) as i:
-        statement(i)
-
-
 def under(p: Any, condition: Any) -> None:
     with p.k.If(condition):
         p.do(BAR)
+
+
+def unrolled(p: Any, count: int, statement: Callable[[Any], None]) -> None:
+    with p.k.Unroll("i", count) as i:
+        statement(i)
 
 
 def escaped(p: Any) -> None:
@@ -169,28 +169,25 @@ def test_a_correct_program_passes_on_every_architecture() -> None:
         check(p.k.build(), arch)
 
 
-def shared(words: int) -> KernelBuilder:
-    k = KernelBuilder("k", 128)
-    k.shared_buffer("tile", 4, Layout(words), words, 128)
+def copies(arch: str = "", words: int = 0, threads: int = 128) -> KernelBuilder:
+    """A kernel with a tile, or with asynchronous copies where it has none."""
+    k = KernelBuilder("k", threads)
+    tile, x = k.shared_buffer("tile", 4, Layout(words or 128), words or 128, 128), k.pointer("x", 4)
+    if not words:
+        k.do(isa.CP_ASYNC[16], k.at(tile, k.tid % 32 * 4), k.at(x, k.tid * 4))
+        k.do(isa.CP_COMMIT)
+        k.do(CP_WAIT, 0)
     return k
-
-
-def copies() -> KernelBuilder:
-    p = parts()
-    p.do(isa.CP_ASYNC[16], p.at(p.tile, p.tid % 32 * 4), p.at(p.x, p.tid * 4))
-    p.do(isa.CP_COMMIT)
-    p.do(CP_WAIT, 0)
-    return p.k  # type: ignore[no-any-return]
 
 
 @each(
     ("k", "arch", "kind", "said"),
     [
-        (KernelBuilder("k", 48), "sm_90", ResourceError, "multiple of 32"),
-        (KernelBuilder("k", 2048), "sm_90", ResourceError, "1024"),
-        (shared(60 << 10), "sm_90", ResourceError, "of k on sm_90: 245760 asked, the limit is 232448"),
-        (shared(20 << 10), "sm_75", ResourceError, "sm_75"),
-        (copies(), "sm_75", UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it"),
+        (copies(threads=48), "sm_90", ResourceError, "multiple of 32"),
+        (copies(threads=2048), "sm_90", ResourceError, "1024"),
+        (copies(words=60 << 10), "sm_90", ResourceError, "of k on sm_90: 245760 asked, the limit is 232448"),
+        (copies(words=20 << 10), "sm_75", ResourceError, "sm_75"),
+        (copies(), "sm_75", UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it$"),
     ],
 )
 def test_an_architecture_has_limits(
@@ -200,28 +197,14 @@ def test_an_architecture_has_limits(
         check(k.build(), arch)
     if arch == "sm_75":
         check(k.build(), "sm_80")
-
-
-@pytest.mark.parametrize(
-    ("arch", "instead"),
-    [
-        ("sm_75", "ldmatrix and mma.sync"),
-        ("sm_80", "cp.async, ldmatrix and mma.sync"),
-        ("sm_100", "cp.async, .*"),
-    ],
-)
-def test_what_only_hopper_has_is_refused_with_what_there_is(arch: str, instead: str) -> None:
-    text = f"wgmma_fence exists on sm_90a alone; {arch} does not have it; {instead} are there"
-    with pytest.raises(UnsupportedError, match=text):
-        check_available(isa.WGMMA_FENCE, find_arch(arch))
-
-
-def test_immediates_reach_the_effect() -> None:
-    seen = []
-    k = KernelBuilder("k", 32)
-    k.do(isa.Instr("pair", (imm("a"), imm("b")), "", lambda machine, group, a, b: seen.append((a, b))), 3, 4)
-    simulate(k.build(), {})
-    assert seen == [(3, 4)]
+    for other, instead in (
+        ("sm_75", "ldmatrix and"),
+        ("sm_80", "cp.async, ldmatrix and"),
+        ("sm_100", "cp.async, "),
+    ):
+        said = f"wgmma_fence exists on sm_90a alone; {other} does not have it; {instead}"
+        with pytest.raises(UnsupportedError, match=said):
+            check_available(isa.WGMMA_FENCE, find_arch(other))
 
 
 def test_registers_lie_side_by_side() -> None:
@@ -229,21 +212,14 @@ def test_registers_lie_side_by_side() -> None:
     k = KernelBuilder("side", 32)
     y = k.pointer("y", 8, (32, 1), writable=True)
     a, b, c = k.reg("a", 3, 2, 2), k.reg("b", 2, 2), k.reg("c", 2)
-    for move in (False, True):
-        with k.Unroll("i", 3) as i, k.Unroll("j", 2) as j:
-            _move(k, move, a[i, j], k.at(y, i * 2 + j, k.tid))
-        with k.Unroll("i2", 2) as i:
-            _move(k, move, b[i], k.at(y, i + 6, k.tid))
-        _move(k, move, RegRef(c, ()), k.at(y, 8, k.tid))
+    refs = [*(a[i, j] for i in range(3) for j in range(2)), b[0], b[1], RegRef(c, ())]
+    for n, ref in enumerate(refs):
+        k.do(LDG[8], ref, k.at(y, n, k.tid))
+    for n, ref in enumerate(refs):
+        k.do(STG[8], k.at(y, n, k.tid), ref)
+    seen = []
+    k.do(isa.Instr("pair", (imm("a"), imm("b")), "", lambda machine, group, a, b: seen.append((a, b))), 3, 4)
     data = np.arange(9 * 32, dtype=np.uint64) * 0x100000001
     scrambled = data.copy()
     simulate(k.build(), {"y": scrambled})
-    assert (scrambled == data).all()
-    assert k.build().regs == (a, b, c)
-
-
-def _move(k: KernelBuilder, out: bool, ref: RegRef, place: MemRef) -> None:
-    if out:
-        k.do(STG[8], place, ref)
-    else:
-        k.do(LDG[8], ref, place)
+    assert (scrambled == data).all() and k.build().regs == (a, b, c) and seen == [(3, 4)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,33 +41,30 @@ def known_of(path: list[tuple[Expr, bool]]) -> Conditions:
     return known
 
 
-@given(st.lists(st.tuples(predicates(), st.booleans()), max_size=3), predicates())
-def test_what_is_decided_is_so_wherever_the_conditions_hold(
-    path: list[tuple[Expr, bool]], asked: Expr
+@given(
+    st.lists(st.tuples(predicates(), st.booleans()), max_size=3), predicates(), expressions(), expressions()
+)
+def test_what_is_decided_or_ordered_is_so_wherever_the_conditions_hold(
+    path: list[tuple[Expr, bool]], asked: Expr, a: Expr, b: Expr
 ) -> None:
     known = known_of(path)
-    env = domain(asked, *(p for p, _ in path), *COMPARED)
-    here = np.ones(np.broadcast_shapes(*(v.shape for v in env.values())), dtype=bool)
-    for condition, holds in path:
-        here = here & (values(condition, env) == holds)
-    found = known.decided(asked)
-    assert found is None or (values(asked, env)[here] == found).all()
-    rest = known.condition(asked)
-    assert is_predicate(rest) and (values(rest, env)[here] == values(asked, env)[here]).all()
 
+    def held(*parts: Expr) -> tuple[Any, ...]:
+        """The values of these where the conditions hold."""
+        env = domain(*parts, *(p for p, _ in path))
+        here = np.ones(np.broadcast_shapes((), *(v.shape for v in env.values())), dtype=bool)
+        for condition, holds in path:
+            here = here & (values(condition, env) == holds)
+        return tuple(values(part, env)[here] for part in parts)
 
-@given(st.lists(st.tuples(predicates(), st.booleans()), max_size=3), expressions(), expressions())
-def test_an_order_that_is_known_is_so_wherever_the_conditions_hold(
-    path: list[tuple[Expr, bool]], a: Expr, b: Expr
-) -> None:
-    known = known_of(path)
+    found, rest = known.decided(asked), known.condition(asked)
+    wanted, left = held(asked, rest)
+    assert found is None or (wanted == found).all()
+    assert is_predicate(rest) and (left == wanted).all()
     for x, y in ((a, b), (FIRST, a), (a, COMPARED[1])):
         if known.orders(x, y):
-            env = domain(x, y, *(p for p, _ in path))
-            here = np.ones(np.broadcast_shapes((), *(v.shape for v in env.values())), dtype=bool)
-            for condition, holds in path:
-                here = here & (values(condition, env) == holds)
-            assert (values(x, env)[here] <= values(y, env)[here]).all()
+            less, more = held(x, y)
+            assert (less <= more).all()
 
 
 @pytest.mark.parametrize(

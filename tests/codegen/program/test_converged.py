@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,29 +44,18 @@ WHOLE: tuple[isa.Instr, ...] = (
 )  # fmt: skip
 def test_conditions(e: Expr, wanted: str) -> None:
     assert agreement(e, {}).name == wanted
-
-
-def test_lets_stand_for_their_values() -> None:
-    warp, half = Var("w", 4, "let"), Var("h", 2, "let")
-    lets: dict[Var, Expr] = {warp: TID // 32, half: warp // 2}
-    assert agreement(half < M, lets) is Together.WARP
-    assert agreement(half < M, {**lets, warp: TID // 8 % 4}) is Together.THREAD
-    assert agreement(half < M, {half: M // 40}) is Together.BLOCK
-    assert agreement(half < M, {}) is Together.THREAD
+    whole = Var("whole", 2, "let")
+    assert agreement(whole.eq(1), {whole: e}).name == wanted and agreement(whole.eq(1), {}).name == "THREAD"
 
 
 def _drawn(rng: random.Random, depth: int) -> Expr:
     if depth == 0:
         return rng.choice([TID, TID // 32, TID // 32 * 32, TID % 32, N, M, BLOCK])
     a, b = _drawn(rng, depth - 1), _drawn(rng, depth - 1)
-    kind = rng.randrange(7)
-    if kind == 0:
-        return Select(a < b, a, b)
-    if kind == 1:
-        return a % rng.choice([2, 8, 32, 64])
-    if kind == 2:
-        return a // rng.choice([2, 8, 32, 64])
-    return (a + b, a * rng.choice([0, 3, 32]), a ^ b, a & b)[kind - 3]
+    few = rng.choice([2, 8, 32, 64])
+    return rng.choice(
+        [Select(a < b, a, b), a % few, a // few, a + b, a * rng.choice([0, 3, 32]), a ^ b, a & b]
+    )
 
 
 @pytest.mark.deep
@@ -77,17 +67,10 @@ def test_no_proof_is_wrong() -> None:
         found = agreement(e, {})
         proved[found] += 1
         for _ in range(3):
-            env = {
-                TID: np.arange(128),
-                N: rng.randrange(0, 97, 32),
-                M: rng.randrange(64),
-                BLOCK: rng.randrange(7),
-            }
-            values = np.broadcast_to(evaluate(e, env), 128).reshape(4, 32)
-            if found is Together.BLOCK:
-                assert (values == values[0, 0]).all(), str(e)
-            if found is Together.WARP:
-                assert (values == values[:, :1]).all(), str(e)
+            others = {N: rng.randrange(0, 97, 32), M: rng.randrange(64), BLOCK: rng.randrange(7)}
+            values = np.broadcast_to(evaluate(e, {TID: np.arange(128), **others}), 128).reshape(4, 32)
+            of_one = {Together.BLOCK: values[0, 0], Together.WARP: values[:, :1]}.get(found, values)
+            assert (values == of_one).all(), str(e)
     assert min(proved.values()) > 100
 
 
@@ -130,39 +113,33 @@ def test_an_instruction_of_a_whole_warp_needs_one(instr: isa.Instr) -> None:
     simulate(_under(instr, "lanes"), {"n": 32})  # by chance: the simulator sees what happens
 
 
-def test_who_is_refused_is_named_with_a_thread_of_the_same_warp() -> None:
-    k = KernelBuilder("second", threads=64)
-    with k.If(k.tid < 40):
-        k.do(isa.WARP_SYNC)
-    with pytest.raises(SimulationError, match=r"thread 32 \(warp 1, lane 0\) .* thread 40 does not reach"):
-        simulate(k.build(), {})
-
-
-@pytest.mark.parametrize("count", ["lanes", "warps"])
-def test_loops_part_lanes_too(count: str) -> None:
+@pytest.mark.parametrize(
+    ("turns", "instr", "said"),
+    [
+        (
+            lambda k: k.tid // 40 + 1,
+            isa.WARP_SYNC,
+            r"thread 40 \(warp 1, lane 8\) .* thread 32 does not reach",
+        ),
+        (lambda k: k.tid % 3, isa.WARP_SYNC, "warp_sync"),
+        (lambda k: k.tid // 32 + 1, isa.WARP_SYNC, ""),
+        (lambda k: k.tid // 32 % 2, isa.BAR, "block_sync"),
+        (lambda k: k.param("m", 64), isa.BAR, ""),
+    ],
+)
+def test_loops_part_lanes_and_warps_too(
+    turns: Callable[[KernelBuilder], Expr], instr: isa.Instr, said: str
+) -> None:
     k = KernelBuilder("turns", threads=64)
-    turns = k.let("turns", k.tid % 3 if count == "lanes" else k.tid // 32 + 1)
-    with k.For("i", turns):
-        k.do(isa.WARP_SYNC)
+    with k.For("i", turns(k)):
+        k.do(instr)
     kernel = k.build()
-    if count == "warps":
+    given = {p.name: 2 for p in kernel.params}
+    if said:
+        with pytest.raises(IRError, match=str(instr)):
+            check(kernel)
+        with pytest.raises(SimulationError, match=said):
+            simulate(kernel, given)
+    else:
         check(kernel)
-        assert simulate(kernel, {}).executed["warp_sync"] == (1, 2)
-        return
-    with pytest.raises(IRError, match="warp_sync"):
-        check(kernel)
-    with pytest.raises(SimulationError, match="warp_sync"):
-        simulate(kernel, {})
-
-
-def test_a_block_barrier_needs_the_block() -> None:
-    for refused in (True, False):
-        k = KernelBuilder("barrier", threads=128)
-        m = k.param("m", 64)
-        with k.If(k.tid // 32 < 2 if refused else m < 2):
-            k.do(isa.BAR)
-        if refused:
-            with pytest.raises(IRError, match="block_sync"):
-                check(k.build())
-        else:
-            check(k.build())
+        assert simulate(kernel, given).executed[str(instr)][1] == 2

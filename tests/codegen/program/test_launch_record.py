@@ -11,8 +11,8 @@ from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_answers, launch_record
-from layoutalg.codegen.program import Kernel, LaunchSequence, is_dynamic, launch_sequence
+from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_record
+from layoutalg.codegen.program import LaunchSequence, is_dynamic, launch_sequence
 from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, SimulationError
@@ -65,23 +65,16 @@ EDGES = [
 ]
 
 
-def least_and_most(kernel: Kernel) -> list[dict[str, int]]:
-    """The smallest and the largest launch, scalars 1."""
-    ends = []
-    for end in ("lo", "hi"):
-        ends.append({p.name: getattr(p.facts, end) for p in kernel.params if isinstance(p, Var)})
-    return [{n: 1 if n in dict(kernel.scalars) else x for n, x in values.items()} for values in ends]
-
-
 @pytest.mark.deep
 @each(("name", "args"), EDGES)
 def test_no_launch_leaves_the_buffers_that_are_stated(name: str, args: dict[str, Any]) -> None:
     """The text runs with buffers of just so many bytes, in front of and behind memory that traps."""
     p = FAMILIES[name].problem(**args)
     sequence = sequence_of(name, p)
-    (kernel,) = sequence.kernels
-    sizes = buffer_bytes(p, sequence)
-    for values in least_and_most(kernel):
+    (kernel,), sizes = sequence.kernels, buffer_bytes(p, sequence)
+    for end in ("lo", "hi"):  # the smallest and the largest launch, scalars 1
+        values = {q.name: getattr(q.facts, end) for q in kernel.params if isinstance(q, Var)}
+        values |= dict.fromkeys(dict(kernel.scalars), 1)
         memory = {b: np.zeros(number(size, values), np.uint8) for b, size in sizes.items()}
         given = [memory[q.name] if q.name in memory else values[q.name] for q in kernel.params]
         grid = launch_grid(kernel, values)
@@ -123,18 +116,24 @@ def test_loads_end_with_the_last_16_bytes_that_hold_an_element(
         simulate(kernel, {"src": np.ones(elems, kind), "dst": dst})
 
 
-def test_a_result_in_the_place_of_its_source() -> None:
-    record = record_of("softmax", shape=(20000, 8), axes=(0,), in_place=True)
-    assert record.alias == "in_place"
-    assert [(b.name, b.written) for b in record.given] == [("dst", True)]
-    assert record_of("softmax", shape=(64, 8), axes=(0,)).alias == "forbidden"
-
-
-def test_what_is_written_only_for_the_sequence_is_not_a_result() -> None:
-    record = record_of("softmax", shape=(20000, 8), axes=(0,))
+def test_a_record_says_which_buffers_are_results_and_may_be_one() -> None:
+    record, in_place = (record_of("softmax", shape=(20000, 8), axes=(0,), in_place=x) for x in (False, True))
     assert [b.name for b in record.buffers] == ["src", "scratch", "dst"]
     assert [b.name for b in record.given] == ["src", "dst"] and record.alias == "forbidden"
     assert [list(step.terms.attributes) for step in record.steps] == [[], [EARLY]]
+    assert in_place.alias == "in_place" and [(b.name, b.written) for b in in_place.given] == [("dst", True)]
+    k = KernelBuilder("copy", threads=32)
+    n, ld = k.param("n", 96, 32, multiple=32), k.param("ld", 960)
+    k.pointer("src", 4)
+    k.pointer("dst", 4, writable=True)
+    k.require(n <= ld)
+    k.require(n <= ld)
+    record = launch_record("a copy", launch_sequence([k.build()]), {"src": n * 4, "dst": Const(384)})
+    assert launch_fields(record)[0]["conditions"] == ["n <= ld"]
+    assert list(buffer_lines(record)) == [
+        "a copy", "Buffers, which do not overlap where one is written:",
+        "  src  n * 4 bytes, 128 at least", "  dst  384 bytes, written",
+    ]  # fmt: skip
 
 
 def test_integers_that_a_plan_has_chosen_are_nothing_else() -> None:
@@ -143,9 +142,8 @@ def test_integers_that_a_plan_has_chosen_are_nothing_else() -> None:
     record = launch_record(str(p), sequence, buffer_bytes(p, sequence), {"splits": 4})
     (splits,) = (x for x in record.parameters if x.name == "splits")
     assert (splits.least, splits.most) == (4, 4)
-    assert {b.name: number(b.bytes, dict(sequence.scalars)) for b in record.buffers}[
-        "scratch"
-    ] == 4 * 64 * 64 * 4
+    (scratch,) = (b.bytes for b in record.buffers if b.name == "scratch")
+    assert number(scratch, dict(sequence.scalars)) == 4 * 64 * 64 * 4
     names = [x.name for x in record.parameters]
     assert len(names) == len(set(names))
 
@@ -157,29 +155,6 @@ def test_a_buffer_without_a_size_is_refused() -> None:
         launch_record("a copy", launch_sequence([k.build()]), {})
     with pytest.raises(ArgumentTypeError, match="not a problem of a family"):
         buffer_bytes(7, launch_sequence([]))
-
-
-def test_a_condition_that_is_stated_twice_is_one() -> None:
-    k = KernelBuilder("twice", threads=32)
-    n, ld = k.param("n", 8), k.param("ld", 16)
-    k.require(n <= ld)
-    k.require(n <= ld)
-    one = launch_record("twice", launch_sequence([k.build()]), {})
-    assert launch_answers(one)[0].conditions == ("n <= ld",)
-
-
-def test_buffers_in_words() -> None:
-    k = KernelBuilder("copy", threads=32)
-    n = k.param("n", 96, 32, multiple=32)
-    k.pointer("src", 4)
-    k.pointer("dst", 4, writable=True)
-    record = launch_record("a copy", launch_sequence([k.build()]), {"src": n * 4, "dst": Const(384)})
-    assert list(buffer_lines(record)) == [
-        "a copy",
-        "Buffers, which do not overlap where one is written:",
-        "  src  n * 4 bytes, 128 at least",
-        "  dst  384 bytes, written",
-    ]
 
 
 def test_json_has_every_launch_in_order() -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Expr, Minus, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import LDG, LDS, STG, STS
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Do, For, If, Let, MemRef, Unroll, lower, walk
+from layoutalg.codegen.program import Do, For, If, Let, Roles, lower, walk
 from layoutalg.codegen.program.lowering import chained, split_address, split_by_columns, split_by_table
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from tests.tiles.boxes import ring_program
 
 TID, U, W = Var("tid", 64), Var("u", 4, "unroll"), Var("w", 2, "unroll")
 
@@ -59,7 +60,17 @@ def test_disjoint_constants_become_immediates_and_cost_no_xor() -> None:
     assert str(immediate) == "u * 8192"
 
 
-@pytest.mark.parametrize("index", [TID * U, SWIZZLED(TID % 32 + U * 8, 0), TID % 7 ^ TID // (U + 1)], ids=str)
+@pytest.mark.parametrize(
+    "index",
+    [
+        TID * U,
+        SWIZZLED(TID % 32 + U * 8, 0),
+        TID % 7 ^ TID // (U + 1),
+        TID * 4 + Var("k", 4, "loop"),
+        TID * 4,
+    ],
+    ids=str,
+)
 def test_what_does_not_split_is_left_alone(index: Expr) -> None:
     assert split_address(index, TID) is None
 
@@ -102,11 +113,6 @@ def test_a_table_too_large_splits_by_its_columns() -> None:
     assert str(split[1]) == "tid * 4"
 
 
-def test_other_variables_are_left_alone() -> None:
-    assert split_address(TID * 4 + Var("k", 4, "loop"), TID) is None
-    assert split_address(TID * 4, TID) is None
-
-
 @given(
     st.lists(st.integers(0, 4095), min_size=6, max_size=6, unique=True),
     st.lists(st.integers(0, 4095), min_size=3, max_size=3),
@@ -124,80 +130,48 @@ def test_every_f2_linear_address_splits(thread_columns: list[int], unroll_column
 
 
 def test_one_base_serves_every_access_with_the_same_values() -> None:
+    """Under a name that the program does not use."""
     k = KernelBuilder("k", threads=64)
     tile = k.shared_buffer("tile", 4, SWIZZLED, 4096, 1024)
-    v = k.reg("v", 4)
+    v, x = k.reg("v", 4), k.let("lane0", k.tid % 4)
     with k.Unroll("i", 4) as i:
         k.do(LDS[4], v[i], k.at(tile, k.tid, i))
     with k.Unroll("j", 4) as j:
         k.do(STS[4], k.at(tile, k.tid, j + 8), v[j])
-    lowered = lower(k.build())
-    lets = [s for s in lowered.body if isinstance(s, Let)]
-    assert [s.var.name for s in lets] == ["lane0"]
+        k.do(STS[4], k.at(tile, x, j), v[j])
+    names = [s.var.name for s in lower(k.build()).body if isinstance(s, Let)]
+    assert sorted(names) == ["lane0", "lane1", "lane2"]
 
 
-def test_one_step_unrolls_and_decided_branches_are_written_out() -> None:
-    k = KernelBuilder("k", threads=32)
-    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
-    v = k.reg("v", 1)
-    with k.Unroll("i", 1) as i:
-        with k.If(i < 1):
-            k.do(STS[4], k.at(tile, k.tid, i), v[i])
-        with k.Else():
-            k.do(STS[4], k.at(tile, k.tid, 3), v[i])
-    body = lower(k.build()).body
-    assert not any(isinstance(s, (Unroll, If)) for s in walk(body))
-    (store,) = body
-    assert isinstance(store, Do)
-    assert isinstance(store.args[0], MemRef)
-    assert str(store.args[0].index) == "tid * 4"
-
-
-def test_a_name_the_program_uses_is_not_taken() -> None:
-    k = KernelBuilder("k", threads=32)
-    tile = k.shared_buffer("tile", 4, Layout((32, 4)), 128, 128)
-    v = k.reg("v", 4)
-    x = k.let("lane0", k.tid % 4)
-    with k.Unroll("i", 4) as i:
-        k.do(STS[4], k.at(tile, k.tid, (x + i) % 4), v[i])
-        k.do(STS[4], k.at(tile, k.tid, i), v[i])
-    names = [s.var.name for s in walk(lower(k.build()).body) if isinstance(s, Let)]
-    assert len(names) == len(set(names))
+def test_roles_stay_and_what_is_in_them_is_lowered() -> None:
+    kernel = ring_program()
+    (roles,), (lowered,) = ([s for s in k.body if isinstance(s, Roles)] for k in (kernel, lower(kernel)))
+    assert [part.name for part in lowered.parts] == [part.name for part in roles.parts]
+    (loop,) = [s for s in walk(lowered.parts[0].body) if isinstance(s, For)]
+    assert [c.var.name for c in loop.carry] == ["dst_at0"]
 
 
 # --- what branches decide ------------------------------------------------------------------------------
 
 
-def test_a_store_that_its_branch_excludes_is_gone() -> None:
-    """Whole vectors of 4 below 300: what is not whole has no element below 300."""
+@pytest.mark.parametrize(("end", "kept"), [(300, []), (299, ["stg32"] * 3)])
+def test_a_store_that_its_branch_excludes_is_gone(end: int, kept: list[str]) -> None:
+    """Whole vectors of 4 below 300: what is not whole has no element below 300, and three below 299."""
     k = KernelBuilder("k", threads=32)
     y, v = k.pointer("y", 4, writable=True), k.reg("v", 4)
     with k.For("j", 3) as j:
         x = k.let("x", (j * 32 + k.tid) * 4)
-        with k.If(x + 3 < 300):
+        with k.If(x + 3 < end):
             k.do(STG[16], k.at(y, x), v)
         with k.Else():
             again = k.let("again", x)
             for e in range(4):
-                with k.If(x + e < 300):
+                with k.If(x + e < end):
                     k.do(STG[4], k.at(y, again + e), v[e])
     (loop,) = [s for s in lower(k.build()).body if isinstance(s, For)]
-    (branch,) = [s for s in loop.body if isinstance(s, If)]
-    assert str(branch.condition) == "x < 300" and not branch.orelse
-    assert [str(s.instr) for s in walk(loop.body) if isinstance(s, Do)] == ["stg128"]
-
-
-def test_a_store_that_may_run_stays() -> None:
-    k = KernelBuilder("k", threads=32)
-    y, v = k.pointer("y", 4, writable=True), k.reg("v", 4)
-    with k.If(k.tid * 4 + 3 < 99):
-        k.do(STG[16], k.at(y, k.tid * 4), v)
-    with k.Else():
-        for e in range(4):
-            with k.If(k.tid * 4 + e < 99):
-                k.do(STG[4], k.at(y, k.tid * 4 + e), v[e])
-    found = [str(s.instr) for s in walk(lower(k.build()).body) if isinstance(s, Do)]
-    assert found == ["stg128", "stg32", "stg32", "stg32"]  # elements 96, 97, 98
+    assert [str(s.instr) for s in walk(loop.body) if isinstance(s, Do)] == ["stg128", *kept]
+    (branch, *_) = [s for s in loop.body if isinstance(s, If)]
+    assert bool(branch.orelse) == bool(kept) and (kept or str(branch.condition) == "x < 300")
 
 
 def test_a_branch_that_another_one_around_it_decides_is_opened() -> None:
@@ -219,7 +193,7 @@ def test_a_difference_is_exact_where_its_branch_says_so() -> None:
     """The lane's own part is computed in front of the branch, and stops at 0 there."""
     k = KernelBuilder("k", threads=32)
     x, v = k.pointer("x", 4), k.reg("v", 1)
-    tile = k.shared_buffer("tile", 4, Layout(32), 128, 16)
+    tile, thirds = k.shared_buffer("tile", 4, Layout(32), 128, 16), Minus(k.tid, Const(5)) * 3 % 8
     with k.For("j", 4) as j:
         at = Minus(k.tid + j * 8, Const(5))
         with k.If(k.tid + j * 8 >= 5):
@@ -227,20 +201,12 @@ def test_a_difference_is_exact_where_its_branch_says_so() -> None:
         with k.Else():
             k.do(LDG[4], v, k.at(x, Minus(Const(4), k.tid + j * 8)))
         k.do(LDG[4], v, k.at(x, at))
-    with k.If(k.tid >= 3):
-        k.do(STS[4], k.at(tile, Minus(k.tid, Const(3))), v)
+    with k.If(k.tid >= 5):
+        k.do(STS[4], k.at(tile, Minus(k.tid, Const(5))), v)
+        k.do(LDG[4], v, k.at(x, thirds))
+    k.do(LDG[4], v, k.at(x, thirds))
     text = str(lower(k.build()))
     assert "x[tid + j * 8 - 5]" in text and "x[4 - (tid + j * 8)]" in text
     assert text.count("x[max(tid + j * 8 - 5, 0)]") == 1
-    assert "lane0 = max(tid - 3, 0) * 4" in text or "tile[(tid - 3) * 4]" in text
-
-
-def test_what_a_branch_says_of_a_difference_shortens_its_remainder() -> None:
-    k = KernelBuilder("k", threads=32)
-    x, v = k.pointer("x", 4), k.reg("v", 1)
-    place = Minus(k.tid, Const(5)) * 3 % 8
-    with k.If(k.tid >= 5):
-        k.do(LDG[4], v, k.at(x, place))
-    k.do(LDG[4], v, k.at(x, place))
-    text = str(lower(k.build()))
+    assert "lane0 = max(tid - 5, 0) * 4" in text or "tile[(tid - 5) * 4]" in text
     assert "x[(tid * 3 + 1) % 8]" in text and "x[max(tid - 5, 0) * 3 % 8]" in text

@@ -14,7 +14,9 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import lines
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError
+from tests.mutants import planting
 from tests.tiles.boxes import Boxes, copy_program, ring_program
+from tests.tiles.edits import edited, operand
 
 
 def mapped(**changed: Any) -> program.Kernel:
@@ -49,43 +51,32 @@ def test_a_box_ends_inside_of_its_buffer() -> None:
     check(copy_program(Boxes((1,), (16,), "u8")))
     kernel = copy_program(Boxes((40, 9), (64, 8)))
     (tile,) = kernel.shared
-    for more, is_inside in ((128, True), (0, False)):
+    for more in (128, 0):
         moved = replace(tile, size_bytes=tile.size_bytes + more)
         bar = replace(kernel.barriers[0], offset_bytes=moved.size_bytes)
-        body = tuple(_changed(s, {tile: moved}, bar, 128) for s in kernel.body)
-        changed = replace(kernel, shared=(moved,), barriers=(bar,), body=body)
-        if is_inside:
+
+        def later(s: Any, moved: Any = moved, bar: Any = bar) -> Any:
+            if not isinstance(s, program.Do):
+                return (s,)
+            args: list[Any] = []
+            for arg in s.args:
+                if isinstance(arg, program.MemRef) and arg.buffer == tile:
+                    arg = replace(arg, buffer=moved, index=arg.index + 128, tensor=None)
+                args.append(replace(arg, barrier=bar) if isinstance(arg, program.BarrierRef) else arg)
+            return (replace(s, args=tuple(args)),)
+
+        changed = replace(planting.rewrite(kernel, later), shared=(moved,), barriers=(bar,))
+        if more:
             check(changed)
         else:
             with pytest.raises(IRError, match=r"bounds: .* leaves its buffer .* 128 to 1151 of tile"):
                 check(changed)
 
 
-def _changed(s: Any, buffers: dict[program.Shared, program.Shared], bar: program.Mbarrier, start: int) -> Any:
-    """A statement with other declarations, its places so many bytes later."""
-    if isinstance(s, program.If):
-        return replace(s, body=tuple(_changed(inner, buffers, bar, start) for inner in s.body))
-    args: list[Any] = []
-    for arg in s.args:
-        if isinstance(arg, program.MemRef) and isinstance(arg.buffer, program.Shared):
-            arg = replace(arg, buffer=buffers[arg.buffer], index=arg.index + start, tensor=None)
-        elif isinstance(arg, program.BarrierRef):
-            arg = replace(arg, barrier=bar)
-        args.append(arg)
-    return replace(s, args=tuple(args))
-
-
 def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
     kernel = copy_program(Boxes((40, 9), (64, 8)))
     assert not program.contract(kernel).in_place
-    _, dst = kernel.maps
-    *first, start = kernel.body
-    assert isinstance(start, program.If)
-    expect, load, *rest = start.body
-    assert isinstance(load, program.Do)
-    changed = replace(load, args=(load.args[0], dst, *load.args[2:]))
-    body = (*first, replace(start, body=(expect, changed, *rest)))
-    assert program.contract(replace(kernel, body=body)).in_place
+    assert program.contract(edited(kernel, operand("tma_load", 1, kernel.maps[1]))).in_place
 
 
 def test_rows_that_end_inside_a_chunk_are_said_to_be_written_whole() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS, Instr, Operand
-from layoutalg.codegen.instr.record import into, out
+from layoutalg.codegen.instr.record import out
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel
-from layoutalg.codegen.program import Kernel, Unroll, printed, walk
+from layoutalg.codegen.program import Kernel, MemRef, Unroll, printed, walk
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES
@@ -30,15 +30,11 @@ def _effect_on_one_word(effect: Any, written_bytes: int) -> Kernel:
     tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
     k.do(LDG[4], v, k.at(x, k.tid))
     for n in range(written_bytes):
-        k.do(STS[1], _byte(k.at(tile, k.tid), n), v)
+        k.do(STS[1], MemRef(tile, k.tid * 4 + n), v)
     k.do(LDS[4], v, k.at(tile, k.tid))
     k.do(Instr("taint_effect", (Operand("d", "inout", 1),), "", lambda machine, group, d: effect(d)), v)
     k.do(STG[4], k.at(y, k.tid), v)
     return k.build()
-
-
-def _byte(ref: Any, n: int) -> Any:
-    return type(ref)(ref.buffer, ref.index + n)
 
 
 EFFECTS = {
@@ -82,33 +78,25 @@ def test_an_effect_returns_what_its_operands_declare(result: Any) -> None:
         simulate(k.build(), {})
 
 
-def test_an_effect_may_have_several_outputs() -> None:
-    k = KernelBuilder("swap", 32)
-    y, v = k.pointer("y", 4, writable=True), k.reg("v", 2, 1)
-    k.do(LDG[4], v[0], k.at(y, k.tid))
-    k.do(LDG[4], v[1], k.at(y, k.tid + 32))
-    both = (Operand("a", "inout", 1), Operand("b", "inout", 1))
-    k.do(Instr("swap_words", both, "", lambda machine, group, a, b: (b, a)), v[0], v[1])
-    k.do(STG[4], k.at(y, k.tid), v[0])
-    k.do(STG[4], k.at(y, k.tid + 32), v[1])
-    data = numpy.arange(64, dtype=numpy.uint32)
-    simulate(k.build(), {"y": data})
-    assert data.tolist() == [*range(32, 64), *range(32)]
-
-
-def test_a_group_is_as_wide_as_it_runs() -> None:
+def test_an_effect_may_have_several_outputs_and_is_as_wide_as_it_runs() -> None:
     widths = []
 
-    def note(machine: Any, group: Any, d: Any) -> None:
-        widths.append((group.lanes, d.shape))
+    def swap(machine: Any, group: Any, a: Any, b: Any) -> Any:
+        widths.append((group.lanes, a.shape))
+        return b, a
 
-    k = KernelBuilder("widths", 128)
-    y, v = k.pointer("y", 4, writable=True), k.reg("v", 1)
-    k.do(LDG[4], v, k.at(y, k.tid))
-    k.do(Instr("note", (into("d", 1),), "", note), v)
+    k = KernelBuilder("swap", 128)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 2, 1)
+    both = (Operand("a", "inout", 1), Operand("b", "inout", 1))
+    for n in range(2):
+        k.do(LDG[4], v[n], k.at(y, k.tid + 128 * n))
+    k.do(Instr("swap_words", both, "", swap), v[0], v[1])
+    for n in range(2):
+        k.do(STG[4], k.at(y, k.tid + 128 * n), v[n])
+    data = numpy.arange(256, dtype=numpy.uint32)
     for group in ("block", "warp"):
-        simulate(k.build(), {"y": numpy.zeros(128, dtype=numpy.uint32)}, group=group)
-    assert widths == [(128, (128, 1)), *[(32, (32, 1))] * 4]
+        simulate(k.build(), {"y": data}, group=group)
+    assert data.tolist() == list(range(256)) and widths == [(128, (128, 1)), *[(32, (32, 1))] * 4]
 
 
 @given(st.integers(0, 5), st.integers(1, 4), st.integers(0, 3))
@@ -141,9 +129,6 @@ def test_its_text_is_the_kernels(name: str) -> None:
         kernel = family.build(p, config)
         assert print_kernel(printed(kernel)) == to_cuda(kernel)
         assert not any(isinstance(s, Unroll) and s.count == 1 for s in walk(printed(kernel).body))
-
-
-def test_what_check_refuses_is_not_printed() -> None:
     k = KernelBuilder("divided", threads=64)
     with k.If(k.tid < 7):
         k.do(BAR)

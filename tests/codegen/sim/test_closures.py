@@ -82,27 +82,6 @@ def test_a_let_of_fixed_variables_is_fixed() -> None:
     assert seen[0] is seen[2], "the value for i = 0 is kept"
 
 
-def test_an_expression_of_a_loop_counter_is_not_kept() -> None:
-    scope = Scope()
-    tid, kt = scope.declare(TID), scope.declare(LOOP)
-    run = scope.compile(TID * 4 + LOOP * 64)
-    frame = scope.frame()
-    frame[tid], frame[kt] = numpy.arange(64), 0
-    first = run(frame)
-    frame[kt] = 1
-    assert (run(frame) == first + 64).all()
-
-
-def test_an_inner_scope_sees_the_outer_one_and_not_the_reverse() -> None:
-    outer = Scope()
-    outer.declare(TID)
-    inner = outer.inner()
-    inner.declare(LOOP)
-    inner.compile(TID + LOOP)
-    with pytest.raises(IRError, match="kt is not in scope"):
-        outer.compile(TID + LOOP)
-
-
 def test_shared_subexpressions_are_computed_once() -> None:
     """Forty swizzles of swizzles: a tree of 2^40 leaves, a graph of 120 nodes."""
     scope = Scope()

@@ -39,7 +39,7 @@ def loads(kernel: Kernel) -> list[tuple[str, str]]:
 
 @EVERY
 def test_what_the_first_kernel_writes_is_read_behind_the_wait_and_nothing_else(problem: Any) -> None:
-    chain = launches_of(problem, "sm_90a")
+    chain, before = launches_of(problem, "sm_90a"), launches_of(problem, "sm_80")
     first, second = chain.kernels
     assert (first.dependent, second.dependent) == (False, True)
     assert str(second).splitlines()[1].strip() == "grid_wait()" and "grid_wait" not in str(first)
@@ -48,18 +48,9 @@ def test_what_the_first_kernel_writes_is_read_behind_the_wait_and_nothing_else(p
     kept = {(other, False) for other in set(chain.buffers[1]) - {"scratch"} if (other, False) in read}
     assert read == {("scratch", True), *kept}
     assert not any(name.endswith("_fresh") for name, _ in loads(first))
-
-
-@EVERY
-def test_before_hopper_kernels_follow_each_other(problem: Any) -> None:
-    chain = launches_of(problem, "sm_80")
-    assert overlapped(chain, "sm_80") == chain and len(chain.kernels) == 2
-    for kernel in chain.kernels:
+    assert overlapped(before, "sm_80") == before and len(before.kernels) == 2
+    for kernel in before.kernels:
         assert not kernel.dependent and "grid_wait" not in str(kernel) and "_fresh" not in str(kernel)
-
-
-def test_a_kernel_that_waits_is_refused_before_hopper() -> None:
-    second = launches_of(PROBLEMS[0], "sm_90").kernels[1]
     with pytest.raises(UnsupportedError, match="grid_wait"):
         to_cuda(second, "sm_80")
 

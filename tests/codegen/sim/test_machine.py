@@ -57,33 +57,26 @@ def test_lanes_pick_and_spread(mask: list[bool]) -> None:
     assert spread[:, 0].tolist() == [n + 1 if on else 0 for n, on in enumerate(mask)]
 
 
-def test_registers_know_what_was_written() -> None:
-    registers, half = Registers(32, 4), Lanes.of(LANE < 16, 0)
-    every = Lanes.of(ALL, 0)
+def test_registers_know_what_was_written_and_poison_lives_in_single_words_of_single_lanes() -> None:
+    registers, half, every = Registers(32, 4), Lanes.of(LANE < 16, 0), Lanes.of(ALL, 0)
     value = numpy.arange(64, dtype=numpy.uint32).reshape(32, 2)
     registers.write(1, half, value, None)
-    assert registers.unwritten(1, 2, half) is None
-    assert registers.unwritten(1, 2, every) == 16
-    assert registers.unwritten(0, 2, half) == 0
+    written = [registers.unwritten(*asked) for asked in ((1, 2, half), (1, 2, every), (0, 2, half))]
+    assert written == [None, 16, 0]
     registers.write(1, every, value + numpy.uint32(1), None)
     assert registers.unwritten(1, 2, every) is None
     assert (registers.read(1, 2, every)[0] == value + 1).all()
+    poison = numpy.zeros((32, 1), dtype=numpy.uint32)
+    poison[3] = 0xFF00
+    registers.write(1, every, value[:, :1], poison)
+    seen = registers.read(1, 1, every)[1]
+    assert seen is not None and seen[:, 0].tolist() == [0xFF00 if n == 3 else 0 for n in range(32)]
+    assert registers.read(2, 1, every)[1] is None
+    assert registers.read(1, 1, Lanes.of(LANE != 3, 0))[1] is None, "the poisoned lane is not active"
+    registers.write(1, Lanes.of(LANE == 3, 0), value[:, :1], None)
+    assert registers.read(1, 1, every)[1] is None
     registers.clear()
     assert registers.unwritten(1, 2, half) == 0
-
-
-def test_poison_lives_in_single_words_of_single_lanes() -> None:
-    registers, every = Registers(32, 2), Lanes.of(ALL, 0)
-    value, poison = numpy.zeros((32, 1), dtype=numpy.uint32), numpy.zeros((32, 1), dtype=numpy.uint32)
-    poison[3] = 0xFF00
-    registers.write(0, every, value, poison)
-    registers.write(1, every, value, None)
-    seen = registers.read(0, 1, every)[1]
-    assert seen is not None and seen[:, 0].tolist() == [0xFF00 if n == 3 else 0 for n in range(32)]
-    assert registers.read(1, 1, every)[1] is None
-    assert registers.read(0, 1, Lanes.of(LANE != 3, 0))[1] is None, "the poisoned lane is not active"
-    registers.write(0, Lanes.of(LANE == 3, 0), value, None)
-    assert registers.read(0, 1, every)[1] is None
 
 
 def _tile(machine: Machine, granule: int = 1) -> Buffer:
@@ -132,10 +125,11 @@ def test_a_place_that_is_kept_is_checked_for_each_set_of_lanes() -> None:
     assert (machine.load(group, source, 8, 4, 0)[0] == 0x0B0A0908).all()
 
 
-def test_each_lane_waits_for_itself() -> None:
+def test_a_copy_brings_what_it_was_given_and_each_lane_waits_for_itself() -> None:
     machine, group = Machine(1, 128), _group()
-    tile = _tile(machine, 4)
-    machine.start_copy(group, tile, LANE * 4, 4, numpy.full((32, 1), 7, dtype=numpy.uint32))
+    tile, value = _tile(machine, 4), numpy.full((32, 1), 7, dtype=numpy.uint32)
+    machine.start_copy(group, tile, LANE * 4, 4, value)
+    value[:] = 9
     machine.commit_copies(group)
     lower = group.narrowed(LANE < 16)
     assert lower is not None
@@ -145,23 +139,9 @@ def test_each_lane_waits_for_itself() -> None:
     group.active = group.exists
     with pytest.raises(SimulationError, match=r"thread 16 .* thread 16 has started a copy into it"):
         machine.load(group, tile, LANE * 4, 4)
-
-
-def test_what_a_copy_brings_is_what_it_was_given() -> None:
-    machine, group = Machine(1, 128), _group()
-    tile, value = _tile(machine, 4), numpy.full((32, 1), 7, dtype=numpy.uint32)
-    machine.start_copy(group, tile, LANE * 4, 4, value)
-    value[:] = 9
-    machine.commit_copies(group)
-    machine.wait_copies(group, 0)
-    assert (machine.shared.rows(4) == 7).all()
-
-
-def test_copies_go_to_shared_memory() -> None:
-    machine, group = Machine(1, 128), _group()
     out = Buffer("out", Memory(numpy.zeros(128, dtype=numpy.uint8)), 0, 128)
     with pytest.raises(UnsupportedError, match="asynchronous copies write shared memory; out is global"):
-        machine.start_copy(group, out, LANE * 4, 4, numpy.zeros((32, 1), dtype=numpy.uint32))
+        machine.start_copy(group, out, LANE * 4, 4, value)
 
 
 @pytest.mark.parametrize("offset", [0, 64])

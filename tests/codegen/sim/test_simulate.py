@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from layoutalg import errors
 from layoutalg.codegen import instr as isa
-from layoutalg.codegen.instr.record import out
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel, lower
+from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.layout import Layout
 from tests.sweeps import each
-from tests.tiles.simt import WAYS, copy_through_shared, every_way, floats, transpose_tile
+from tests.tiles.simt import WAYS, copy_through_shared, floats
 
 BOTH = pytest.mark.parametrize("way", WAYS, ids=str)
 
@@ -30,33 +29,6 @@ INCREMENT = isa.Instr(
 
 
 # --- programs ------------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_a_mirror_through_shared_memory(way: dict[str, Any]) -> None:
-    y = numpy.zeros(128, dtype=numpy.float32)
-    run = simulate(copy_through_shared(128, mirror=127), {"x": floats(128), "y": y}, **way)
-    assert (y == floats(128)[::-1]).all()
-    assert run.executed == {"ldg32": (1,) * 4, "sts32": (1,) * 4, "block_sync": (1,) * 4, "lds32": (1,) * 4,
-                            "stg32": (1,) * 4}  # fmt: skip
-    assert run.grid == (1, 1, 1) and run.blocks == 1 and run.group == way["group"]
-
-
-TILES: dict[str, tuple[AnyLayout, int]] = {
-    "plain": (Layout((32, 32), (32, 1)), 1024),
-    "padded": (Layout((32, 32), (33, 1)), 33 * 32),
-    "swizzled": (ComposedLayout(Swizzle(5, 0, 5), 0, Layout((32, 32), (32, 1))), 1024),
-}
-
-
-@BOTH
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("lowered", [False, True], ids=["as written", "lowered"])
-def test_transposes_of_one_tile(tile: str, way: dict[str, Any], lowered: bool) -> None:
-    kernel = transpose_tile(*TILES[tile])
-    x, y = floats(1024).reshape(32, 32), numpy.zeros((32, 32), dtype=numpy.float32)
-    simulate(lower(kernel) if lowered else kernel, {"x": x, "y": y}, **way)
-    assert (y == x.T).all()
 
 
 def _saxpy() -> Kernel:
@@ -93,71 +65,35 @@ def test_chosen_blocks() -> None:
 
 
 @BOTH
-def test_else_and_nested_branches(way: dict[str, Any]) -> None:
+def test_branches_and_a_loop_whose_lanes_disagree(way: dict[str, Any]) -> None:
+    """Each lane runs its own branch and number of iterations; a warp without any lane does not execute."""
     k = KernelBuilder("branches", 64)
-    y = k.pointer("y", 4, writable=True)
-    v = k.reg("v", 1)
+    y, v = k.pointer("y", 4, writable=True), k.reg("v", 1)
     with k.If(k.tid % 2 < 1):
         with k.If(k.tid < 40):
-            k.do(_constant(1), v)
+            k.do(isa.fill(1), v, 10)
         with k.Else():
-            k.do(_constant(2), v)
+            k.do(isa.fill(1), v, 20)
     with k.Else():
-        k.do(_constant(3), v)
-    k.do(isa.STG[4], k.at(y, k.tid), v)
-    got = numpy.zeros(64, dtype=numpy.uint32)
-    run = simulate(k.build(), {"y": got}, **way)
-    assert got.tolist() == [3 if t % 2 else 1 if t < 40 else 2 for t in range(64)]
-    assert run.executed["constant1"] == (1, 1) and run.executed["constant2"] == (0, 1)
-
-
-def _constant(value: int) -> isa.Instr:
-    return isa.Instr(
-        f"constant{value}",
-        (out("d", 1),),
-        "",
-        lambda machine, group: numpy.full((group.lanes, 1), value, dtype=numpy.uint32),
-    )
-
-
-@BOTH
-def test_a_loop_with_a_count_that_lanes_agree_on(way: dict[str, Any]) -> None:
-    """The warp's number is a thread expression, but uniform in each warp."""
-    k = KernelBuilder("loop", 64)
-    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    v = k.reg("v", 1)
-    with k.If(k.tid < 32), k.For("kt", k.tid // 32 + 3) as kt:
-        k.do(isa.LDG[4], v, k.at(x, kt * 32 + k.tid))
-        k.do(isa.STG[4], k.at(y, kt * 32 + k.tid), v)
-    y_out = numpy.zeros(96, dtype=numpy.float32)
-    simulate(k.build(), {"x": floats(96), "y": y_out}, **way)
-    assert (y_out == floats(96)).all()
-
-
-@BOTH
-def test_a_loop_whose_lanes_disagree(way: dict[str, Any]) -> None:
-    """Each lane runs its own number of iterations; one without any does not execute."""
-    k = KernelBuilder("loop", 64)
-    y, v = k.pointer("y", 4, writable=True), k.reg("v", 1)
-    k.do(isa.LDG[4], v, k.at(y, k.tid))
+        k.do(isa.fill(1), v, 30)
     with k.For("kt", k.tid % 5):
         k.do(INCREMENT, v)
+    with k.If(k.tid < 32), k.For("kt", k.tid // 32 + 3):
+        k.do(isa.WARP_SYNC)
     k.do(isa.STG[4], k.at(y, k.tid), v)
     got = numpy.zeros(64, dtype=numpy.uint32)
     run = simulate(k.build(), {"y": got}, **way)
-    assert got.tolist() == [t % 5 for t in range(64)]
-    assert run.executed["increment"] == (4, 4)
+    assert got.tolist() == [(30 if t % 2 else 10 if t < 40 else 20) + t % 5 for t in range(64)]
+    assert run.executed["increment"] == (4, 4) and run.executed["warp_sync"] == (3, 0)
 
 
-def test_a_barrier_in_a_loop_whose_lanes_disagree() -> None:
+@BOTH
+def test_a_barrier_in_a_loop_whose_lanes_disagree(way: dict[str, Any]) -> None:
     k = KernelBuilder("loop", 64)
     with k.For("kt", k.tid // 32 + 1):
         k.do(isa.BAR)
-    for way in WAYS:
-        with pytest.raises(
-            errors.SimulationError, match=r"thread 0 does not reach|warp 1 waits .*, warp 0 has"
-        ):
-            simulate(k.build(), {}, **way)
+    with pytest.raises(errors.SimulationError, match=r"thread 0 does not reach|warp 1 waits .*, warp 0 has"):
+        simulate(k.build(), {}, **way)
 
 
 @BOTH
@@ -204,33 +140,6 @@ def test_every_width_moves_its_bytes(width: int, way: dict[str, Any]) -> None:
     got = numpy.zeros_like(raw)
     simulate(k.build(), {"x": raw, "y": got}, **way)
     assert (got == raw[::-1]).all()
-
-
-@pytest.mark.parametrize(("instr", "rows", "bits"), [(isa.TRANSPOSE_16, 2, 16), (isa.TRANSPOSE_8, 4, 8)])
-def test_byte_permutes(instr: isa.Instr, rows: int, bits: int) -> None:
-    k = KernelBuilder("permute", 32)
-    x, y = k.pointer("x", 4, (32, 1)), k.pointer("y", 4, (32, 1), writable=True)
-    v, w = k.reg("v", rows, 1), k.reg("w", rows)
-    for i in range(rows):
-        k.do(isa.LDG[4], v[i], k.at(x, i, k.tid))
-    k.do(instr, w, *(v[i] for i in range(rows)))
-    for i in range(rows):
-        k.do(isa.STG[4], k.at(y, i, k.tid), w[i])
-    x_in = numpy.random.default_rng(0).integers(0, 1 << 32, (rows, 32), dtype=numpy.uint32)
-    y_out = numpy.zeros_like(x_in)
-    simulate(k.build(), {"x": x_in, "y": y_out})
-    carrier = numpy.uint16 if bits == 16 else numpy.uint8
-    parts = x_in.view(carrier).reshape(rows, 32, rows)
-    assert (y_out.view(carrier).reshape(rows, 32, rows) == parts.transpose(2, 1, 0)).all()
-
-
-@BOTH
-def test_a_block_that_is_no_multiple_of_a_warp(way: dict[str, Any]) -> None:
-    y = numpy.zeros(48, dtype=numpy.float32)
-    run = simulate(copy_through_shared(48, mirror=15), {"x": floats(48), "y": y}, **way)
-    assert (y == floats(48)[[t ^ 15 for t in range(48)]]).all()
-    ran = run.trace.instructions(0)
-    assert dict(zip(ran.warp.tolist(), ran.active.sum(axis=1).tolist(), strict=True)) == {0: 32, 1: 16}
 
 
 def test_offsets_past_32_bits(tmp_path: Path) -> None:
@@ -280,21 +189,17 @@ def _flag_program(warp0: str, warp1: str) -> Kernel:
 
 def test_what_looks_dead_in_lockstep_is_run_again_warp_by_warp() -> None:
     y = numpy.full(64, 7, dtype=numpy.uint32)
-    run = simulate(_flag_program("await", "raise"), {"y": y})
-    assert run.group == "warp"
+    assert simulate(_flag_program("await", "raise"), {"y": y}).group == "warp"
     assert (y == 8).all(), "the second run starts from the arguments as they were given"
-    run = simulate(_flag_program("raise", "await"), {"y": y})
-    assert run.group == "block"
+    assert simulate(_flag_program("raise", "await"), {"y": y}).group == "block"
 
 
 @BOTH
 def test_a_deadlock_names_who_waits_where(way: dict[str, Any]) -> None:
-    with pytest.raises(errors.SimulationError) as caught:
+    said = r"^deadlock in block \(0, 0, 0\): .*; warp 0 waits at 'await\(\)', warp 1 waits at 'await\(\)'$"
+    with pytest.raises(errors.SimulationError, match=said) as caught:
         simulate(_flag_program("await", "await"), {"y": numpy.zeros(64, dtype=numpy.uint32)}, **way)
     assert caught.value.statement == "'await()'"
-    assert str(caught.value) == (
-        "deadlock in block (0, 0, 0): nobody can go on; warp 0 waits at 'await()', warp 1 waits at 'await()'"
-    )
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -337,25 +242,22 @@ def test_arguments_that_do_not_fit(case: str) -> None:
         simulate(_sized(), args)
 
 
-def test_raw_bytes_and_frozen_sources_are_fine() -> None:
+def test_options_of_a_run() -> None:
     simulate(_sized(), {"n": numpy.int64(8), "x": FROZEN, "y": numpy.zeros(64, dtype=numpy.uint8)})
-
-
-def test_names_of_ways_and_architectures() -> None:
-    with pytest.raises(errors.UnknownNameError, match="unknown group 'lane'"):
-        simulate(_sized(), {"n": 8, "x": X, "y": Y}, group="lane")  # type: ignore[arg-type]
-    with pytest.raises(errors.UnknownNameError, match="sm_9000"):
-        simulate(_sized(), {"n": 8, "x": X, "y": Y}, arch="sm_9000")
-
-
-def test_without_a_trace_there_is_none() -> None:
-    run = simulate(_sized(), {"n": 8, "x": X, "y": Y}, trace=False)
+    for option, said in ({"group": "lane"}, "unknown group 'lane'"), ({"arch": "sm_9000"}, "sm_9000"):
+        with pytest.raises(errors.UnknownNameError, match=said):
+            simulate(_sized(), {"n": 8, "x": X, "y": Y}, **option)  # type: ignore[arg-type]
     with pytest.raises(errors.UnsupportedError, match="trace=False"):
-        _ = run.trace
+        _ = simulate(_sized(), {"n": 8, "x": X, "y": Y}, trace=False).trace
 
 
 def test_all_ways_agree_on_what_was_executed() -> None:
-    kernel = copy_through_shared(128, mirror=1)
-    runs = every_way(kernel, lambda: {"x": floats(128), "y": numpy.zeros(128, dtype=numpy.float32)})
-    assert len({tuple(sorted(run.executed.items())) for run in runs}) == 1
+    runs, y = [], numpy.zeros(128, dtype=numpy.float32)
+    for way in WAYS:
+        runs.append(simulate(copy_through_shared(128, mirror=127), {"x": floats(128), "y": y}, **way))
+        assert (y == floats(128)[::-1]).all()
+        assert (runs[-1].grid, runs[-1].blocks, runs[-1].group) == ((1, 1, 1), 1, way["group"])
+        y[:] = 0
+    names = "ldg32", "sts32", "block_sync", "lds32", "stg32"
+    assert all(run.executed == dict.fromkeys(names, (1,) * 4) for run in runs)
     assert len({run.trace.totals() for run in runs}) == 1

@@ -112,23 +112,18 @@ def test_the_mistake_is_caught_and_its_correct_twin_passes(name: str, way: dict[
     simulate(right, _args(right), **way)
 
 
-def test_an_error_knows_lane_address_and_statement() -> None:
+def test_an_error_knows_lane_address_statement_and_iteration() -> None:
     kernel = CASES["past the end of shared"][1]
     with pytest.raises(SimulationError) as caught:
         simulate(kernel, _args(kernel))
-    assert (caught.value.lane, caught.value.address, caught.value.statement) == (
-        31, 256, "'sts32(tile[tid * 4 + 4], v)'",
-    )  # fmt: skip
-
-
-def test_a_statement_in_a_loop_says_which_iteration() -> None:
+    found = caught.value
+    assert (found.lane, found.address, found.statement) == (31, 256, "'sts32(tile[tid * 4 + 4], v)'")
     k = KernelBuilder("loop", 64)
     x, v = k.pointer("x", 4), k.reg("v", 1)
     with k.For("kt", 4) as kt, k.Unroll("i", 2) as i:
         k.do(LDG[4], v, k.at(x, kt * 64 + i * 32 + k.tid % 32))
-    kernel = k.build()
     with pytest.raises(SimulationError, match=r"reads bytes 512 to 515 of x.* with kt = 2, i = 0$"):
-        simulate(kernel, _args(kernel))
+        simulate(k.build(), _args(k.build()))
 
 
 def test_poison_may_be_loaded_and_overwritten() -> None:
@@ -140,49 +135,27 @@ def test_poison_may_be_loaded_and_overwritten() -> None:
         assert (args["y"].view(numpy.uint32)[:64] == numpy.arange(64)).all()
 
 
-def test_shared_memory_of_a_block_is_not_the_next_ones() -> None:
-    """The first block writes the tile, the second only reads it."""
-    k = KernelBuilder("leak", 32)
-    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
-    tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
-    block = k.block(0, 2)
-    with k.If(block < 1):
-        k.do(LDG[4], v, k.at(x, k.tid))
-        k.do(STS[4], k.at(tile, k.tid), v)
-    k.do(LDS[4], v, k.at(tile, k.tid))
-    k.do(STG[4], k.at(y, block * 32 + k.tid), v)
-    kernel = k.build()
-    with pytest.raises(SimulationError, match=r"block \(1, 0, 0\) stores uninitialised shared memory"):
-        simulate(kernel, _args(kernel))
-
-
-def test_copies_of_a_block_end_with_it() -> None:
-    """Both blocks leave a copy in flight; the second one must neither see the first one's nor land it."""
+@pytest.mark.parametrize("what", ["shared memory", "a copy in flight", "a register"])
+def test_what_a_block_leaves_is_not_the_next_ones(what: str) -> None:
+    """The first block fills it, or leaves it in flight, and the second one only reads it."""
     k = KernelBuilder("left_over", 32)
-    x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
+    x, y, block = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.block(0, 2)
     tile, v = k.shared_buffer("tile", 4, Layout((32,)), 32, 16), k.reg("v", 1)
-    block = k.block(0, 2)
-    with k.If(block.eq(0)):
-        k.do(CP_ASYNC[4], k.at(tile, k.tid), k.at(x, k.tid))
-        k.do(CP_COMMIT)
-    with k.Else():
+    with k.If(block < 1):
+        if what == "a copy in flight":
+            k.do(CP_ASYNC[4], k.at(tile, k.tid), k.at(x, k.tid))
+            k.do(CP_COMMIT)
+        else:
+            k.do(LDG[4], v, k.at(x, k.tid))
+            k.do(STS[4], k.at(tile, k.tid), v)
+    with k.If(block > 0):
         k.do(CP_WAIT, 0)
-        k.do(LDS[4], v, k.at(tile, k.tid))
+        if what != "a register":
+            k.do(LDS[4], v, k.at(tile, k.tid))
         k.do(STG[4], k.at(y, k.tid), v)
     kernel = k.build()
-    with pytest.raises(SimulationError, match=r"block \(1, 0, 0\) stores uninitialised shared memory"):
-        simulate(kernel, _args(kernel))
-
-
-def test_registers_of_a_block_are_not_the_next_ones() -> None:
-    k = KernelBuilder("leak", 32)
-    x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
-    block = k.block(0, 2)
-    with k.If(block.eq(0)):
-        k.do(LDG[4], v, k.at(x, k.tid))
-    k.do(STG[4], k.at(y, block * 32 + k.tid), v)
-    kernel = k.build()
-    with pytest.raises(SimulationError, match=r"block \(1, 0, 0\) reads register v, which nothing has"):
+    said = "reads register v, which nothing has" if what == "a register" else "stores uninitialised shared"
+    with pytest.raises(SimulationError, match=rf"block \(1, 0, 0\) {said}"):
         simulate(kernel, _args(kernel))
 
 
