@@ -35,10 +35,6 @@ class Bound:
     keyword: str
     value: object
 
-    def __get_pydantic_json_schema__(self, core: object, handler: Any) -> dict[str, Any]:
-        """The schema of the type with the keyword."""
-        return {**handler(core), self.keyword: self.value}
-
 
 Count = Annotated[int, Bound("minimum", 0)]
 Positive = Annotated[int, Bound("minimum", 1)]

@@ -7,18 +7,20 @@ python -m tests.frozen.schema --write    write that file
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import difflib
 import importlib
+import inspect
 import json
 import pkgutil
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
-
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from layoutalg.answers import Answer
 from layoutalg.cli import commands
@@ -26,14 +28,6 @@ from layoutalg.cli.refusals import EXIT_CODES, SCHEMA
 
 FILE = Path(__file__).parents[2] / "layoutalg" / "schema" / "output.json"
 """The schema that ships with the package."""
-
-
-class Untitled(GenerateJsonSchema):
-    """Schemas whose fields and types repeat their names in no title."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never."""
-        return False
 
 
 def kinds() -> list[type[Answer]]:
@@ -50,50 +44,81 @@ def _below(kind: type[Answer]) -> Iterator[type[Answer]]:
         yield from _below(below)
 
 
-def records(hint: Any) -> Iterator[type]:
-    """The dataclasses that a type is made of."""
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        yield hint
-        for held in get_type_hints(hint).values():
-            yield from records(held)
-    for part in get_args(hint):
-        yield from records(part)
+PLAIN: Mapping[Any, dict[str, Any]] = {
+    str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+}  # fmt: skip
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of all answers; the strings under fields are their descriptions."""
-    config = ConfigDict(
-        use_attribute_docstrings=True, extra="forbid", json_schema_serialization_defaults_required=True
-    )
-    answers = kinds()
-    for record in {record for kind in answers for record in records(kind)}:
-        record.__pydantic_config__ = config  # type: ignore[attr-defined]
-    adapters: Any = [(kind, "serialization", TypeAdapter(kind)) for kind in answers]
-    _, held = TypeAdapter.json_schemas(adapters, schema_generator=Untitled)
-    definitions = held["$defs"]
-    for definition in definitions.values():
-        definition.pop("title", None)
-        for name in [name for name in definition.get("properties", ()) if name.endswith("_")]:
-            definition["properties"][name.rstrip("_")] = definition["properties"].pop(name)
-            definition["required"][definition["required"].index(name)] = name.rstrip("_")
-    for kind in answers:
-        definition = definitions[kind.__name__]
-        command = {"const": kind.command} if kind.command else {"type": "string", "description": NONE}
-        definition["properties"] = {
-            "schema": {"const": SCHEMA}, "command": command, **definition["properties"]
-        }  # fmt: skip
-        definition["required"] = list(definition["properties"])
+def described(record: type) -> dict[str, str]:
+    """The strings under the fields of a record, and of those that it is derived from."""
+    texts: dict[str, str] = {}
+    for kind in reversed(record.__mro__[:-1]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(body, ast.ClassDef)
+        for line, below in pairwise(body.body):
+            text = below.value if isinstance(below, ast.Expr) else None
+            if isinstance(line, ast.AnnAssign) and isinstance(text, ast.Constant):
+                texts[ast.unparse(line.target)] = " ".join(str(text.value).split())
+    return texts
+
+
+def schema_of(hint: Any, held: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type; those of the records in it are put into `held`, by their names."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint in PLAIN:
+        return dict(PLAIN[hint])
+    if origin is Annotated:
+        return schema_of(parts[0], held) | {bound.keyword: bound.value for bound in parts[1:]}
+    if origin is Literal:
+        return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
+    if origin in (Union, UnionType):
+        return {"anyOf": [schema_of(part, held) for part in parts]}
+    if origin is tuple:
+        return {"type": "array", "items": schema_of(parts[0], held)}
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": schema_of(parts[1], held)}
+    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
+        raise TypeError(f"a field of an answer cannot be {hint!r}")
+    if hint.__name__ not in held:
+        held[hint.__name__] = {}
+        held[hint.__name__] = object_of(hint, held)
+    return {"$ref": f"#/$defs/{hint.__name__}"}
+
+
+def object_of(record: Any, held: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a record: all of its fields, and no other."""
+    hints, texts, properties = get_type_hints(record, include_extras=True), described(record), {}
+    if issubclass(record, Answer):
+        properties["schema"] = {"const": SCHEMA}
+        properties["command"] = {"const": record.command} if record.command else NONE
+    for field in dataclasses.fields(record):
+        text = {"description": texts[field.name]} if field.name in texts else {}
+        properties[field.name.rstrip("_")] = schema_of(hints[field.name], held) | text
     return {
-        "$schema": GenerateJsonSchema.schema_dialect,
-        "$id": "urn:layoutalg:output:1",
-        "title": "Output of the layoutalg command with --json",
-        "description": f"Every command prints exactly one such object. {EXIT_CODES}",
-        "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in answers],
-        "$defs": definitions,
+        "type": "object",
+        "description": " ".join(inspect.cleandoc(record.__doc__ or "").partition("\n\n")[0].split()),
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
     }
 
 
-NONE = "Empty when no command was named."
+def schema() -> dict[str, Any]:
+    """The JSON Schema of all answers."""
+    held: dict[str, Any] = {}
+    references = [schema_of(kind, held) for kind in kinds()]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:layoutalg:output:1",
+        "title": "Output of the layoutalg command with --json",
+        "description": f"Every command prints exactly one such object. {EXIT_CODES}",
+        "oneOf": references,
+        "$defs": dict(sorted(held.items())),
+    }
+
+
+NONE = {"type": "string", "description": "Empty when no command was named."}
 
 
 def text() -> str:

@@ -11,7 +11,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_record
+from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_answers, launch_record
 from layoutalg.codegen.program import LaunchSequence, is_dynamic, launch_sequence
 from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
 from layoutalg.codegen.sim import simulate
@@ -129,7 +129,7 @@ def test_a_record_says_which_buffers_are_results_and_may_be_one() -> None:
     k.require(n <= ld)
     k.require(n <= ld)
     record = launch_record("a copy", launch_sequence([k.build()]), {"src": n * 4, "dst": Const(384)})
-    assert launch_fields(record)[0]["conditions"] == ["n <= ld"]
+    assert launch_answers(record)[0].conditions == ("n <= ld",)
     assert list(buffer_lines(record)) == [
         "a copy", "Buffers, which do not overlap where one is written:",
         "  src  n * 4 bytes, 128 at least", "  dst  384 bytes, written",
