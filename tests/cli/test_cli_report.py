@@ -14,7 +14,6 @@ from layoutalg.cli.reports import report_fields
 from layoutalg.dtype import dtype
 from layoutalg.page import page_reports
 from tests.command import answer, refusal, run
-from tests.sweeps import each
 
 MACHINE = ARCHS["sm_90"]
 SAME = ("op", "instructions", "total", "ideal_total", "worst", "conflict_free", "sectors", "lines")
@@ -127,32 +126,3 @@ def test_a_method_counts_the_costs_of_a_page(tmp_path: Path) -> None:
     words = ("report", "(32,33):(33,1)", "--access", "ld.shared.b32@col", "-o", str(tmp_path / "page.html"))
     assert "f2" in refusal(*words, "--method", "f2")[1]
     assert answer(*words, "--method", "gcd")["accesses"] == ["ld.shared.b32@col"]
-
-
-BAD = [
-    ((), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE"),
-    (("8:1", "--index", "lane", "--op", "ld.shared.b8"), "ArgumentTypeError", "give one of"),
-    (("8:1", "--op", "ld.shared.b8"), "ArgumentTypeError", "for a layout say --access ld.shared.b8"),
-    (("--index", "lane"), "ArgumentTypeError", "need the instruction as --op"),
-    (("8:1", "--warps", "2"), "ArgumentTypeError", "--warps and --regs go with --index"),
-    (("8:1", "--level", "dram"), "ArgumentTypeError", "--level dram has none to draw; layoutalg analyze"),
-    (("8:1", "--level", "l2"), "UnknownNameError", "accepted are request"),
-    (("8:1", "--method", "guess"), "UnknownNameError", "accepted are auto, f2, gcd"),
-    (("8:1", "--fail-on", "conflict"), "ParseError", "accepted are conflicts and"),
-    (
-        ("--index", "lane*4", "--op", "ld.shared.b32", "--fail-on", "efficiency<1"),
-        "ShapeError",
-        "none of the",
-    ),
-    (("--index", "lane-1", "--op", "ld.shared.b8"), "UnsupportedError", "offsets are none: f(0,0) is -1"),
-    (("--index", "lane*2", "--op", "ld.shared.b32"), "AlignmentError", "lane 1 has 2"),
-    (("--index", "lane", "--op", "ld.shared.b8", "--dtype", "f16"), "UnsupportedError", "a whole number of"),
-    (("--index", "lane", "--op", "ld.shared.b128", "--warps", "9999"), "ResourceError", "elements of all"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
-def test_what_cannot_be_drawn_is_refused_by_name(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("report", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
-    assert not Path("report.html").exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import answer, refusal, run
+from tests.command import answer, run
 from tests.sweeps import each
 
 
@@ -115,30 +115,6 @@ def test_terms_are_expressions() -> None:
     (one,) = answer("solve", "(64,64):(8+2*ld+ld,1)", *words)["answers"]
     (other,) = answer("solve", "(64,64):(3*ld+8,1)", *words)["answers"]
     assert one == other
-
-
-BAD = [
-    (("(64,64):(64,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found none"),
-    (("(64,64):(ld,k)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
-    (("(64,64)", "--access", "ldmatrix.x4"), "ParseError", "expected ':' and a stride at position 7"),
-    (("Sw<3,3,3>", "--access", "ldmatrix.x4"), "ParseError", "a layout under the swizzle at position 9"),
-    (("(ld,64):(64,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
-    (("(64,ld):(ld,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
-    (("(64,64):(ld/2,1)", "--access", "ldmatrix.x4"), "ParseError", "at position 11"),
-    (("(64,64):(ld*k,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
-    (("4:2 o 0 o (64,64):(ld,1)", "--access", "ldmatrix.x4"), "UnsupportedError", "not under outer layouts"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--base", "ld/2"), "ParseError", "--base: '/' at"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--least", "-1"), "ShapeError", "least is -1"),
-    (("(64,64):(ld,1)", "--access", "ld.global.b32", "--efficiency", "2"), "ShapeError", "at most 1"),
-    (("(64,64):(ld,1)",), "UsageError", "--access"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
-def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("solve", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
 
 
 @each(

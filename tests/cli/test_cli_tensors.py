@@ -39,12 +39,6 @@ def test_a_tensor_compiles_and_is_written_whole(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("//")
 
 
-def test_the_last_axis_is_reduced_by_default() -> None:
-    assert answer("generate", "softmax", "--shape", "8,64")["problem"].startswith(
-        "softmax (8,64) over (1) f32"
-    )
-
-
 def test_kernels_that_are_launched_in_order_are_printed_one_by_one() -> None:
     words = ("generate", "sum", "--shape", "67108864")
     first, second = (answer(*words, "--part", part) for part in "12")
@@ -59,36 +53,6 @@ def test_kernels_that_are_launched_in_order_are_printed_one_by_one() -> None:
     assert refusal(*words, "--part", "3") == (
         "ResourceError", f"part of {first['problem']}: 3 asked, the limit is 2"
     )  # fmt: skip
-
-
-BAD = [
-    (("permute",), "UnsupportedError", "permute needs --shape"),
-    (("permute", "--shape", "4,8"), "UnsupportedError", "permute needs --axes"),
-    (("permute", "--shape", "4,8", "--axes", "0,0"), "ShapeError", "not a permutation"),
-    (("permute", "--shape", "4,x", "--axes", "0,1"), "ParseError", "expected an int at position 2"),
-    (("sum", "--shape", "4,8", "--axes", "2"), "ShapeError", "axis 2 of a tensor with 2 modes"),
-    (("mean", "--shape", "4,8", "--dtype", "u8"), "UnsupportedError", "f32, f16, bf16 are accepted"),
-    (
-        ("softmax", "--shape", "4,8", "--m", "8"),
-        "UnsupportedError",
-        "softmax has no m: it takes --shape, --axes",
-    ),
-    (("softmax", "--shape", "4,0"), "ShapeError", "nothing to compute"),
-    (("max", "--shape", "4,-8"), "ShapeError", "must not be negative"),
-    (
-        ("matmul", "--shape", "4,8"),
-        "UnknownNameError",
-        "transpose, permute, sum, mean, max, min, prod, argmax, argmin, var, logsumexp, softmax",
-    ),
-    (("transpose", "--shape", "4,8"), "UnsupportedError", "transpose has no shape"),
-    (("gemm-simt", "--part", "2"), "ResourceError", "2 asked, the limit is 1"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:50])
-def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("generate", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
 
 
 def test_ints_are_read_with_and_without_parentheses() -> None:
@@ -122,16 +86,3 @@ def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.Monkey
     monkeypatch.setattr(families, "normed", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
     assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("softmax", "--m", "8"), "has no m: it takes --shape, --axes"),
-        (("transpose", "--shape", "8,8"), "has no shape: it takes --m, --n"),
-        (("permute", "--shape", "8,8"), "permute needs --axes"),
-        (("sum", "--axes", "0"), "sum needs --shape"),
-    ],
-)
-def test_verify_says_what_a_family_takes(words: tuple[str, ...], message: str) -> None:
-    assert message in refusal("verify", *words)[1]

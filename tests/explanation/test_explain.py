@@ -32,7 +32,7 @@ from layoutalg.explanation import OPERATIONS
 from layoutalg.explanation.steps import PAGE, Derivation, Step, notation
 from layoutalg.layout import ScaledBasis, make_identity_layout
 from layoutalg.synthesis import certificate_words, synthesize
-from tests.command import answer, refusal, run
+from tests.command import answer, run
 from tests.draws.operands import ANY, CHAINS, SOURCES, Call, located
 from tests.explanation.paper import Judge, statements
 from tests.judges.definitions import judge
@@ -371,38 +371,3 @@ def test_a_refused_operation_is_explained_and_exits_1() -> None:
     payload = answer(*words, exit_code=1)
     assert payload["result"] is None and payload["refusal"]["error"] == "DivisibilityError"
     assert payload["steps"][-1]["statements"][-1] == "A(B(5)) = A(7) = 8 != 7"
-
-
-BAD = (
-    (
-        ("compose", "4:1"),
-        "UnknownNameError",
-        "unknown operation to explain 'compose': did you mean 'composition'? accepted",
-    ),
-    (("cosize", "4:1"), "UnknownNameError", "unknown operation to explain 'cosize': accepted are analyze, "),
-    (("composition", "(4,8"), "ParseError", "position 4"),
-    (("composition", "(6,2):(8,2)"), "ArgumentTypeError", "missing a required argument: 'b'"),
-    (("coalesce", "8"), "ArgumentTypeError", "8"),
-    (("coalesce", "4:1", "n=3"), "ArgumentTypeError", "unexpected keyword argument 'n'"),
-    (("coalesce", "4:1", "trace=3"), "ArgumentTypeError", "unexpected keyword argument 'trace'"),
-    (("coalesce", "4:1", "--dtype", "f16"), "ArgumentTypeError", "--dtype and --arch go with analyze"),
-    (("coalesce", "(4,8):(1@0,1@1)"), "UnsupportedError", "its strides move along modes"),
-    (("coalesce", "(n,8):(1,n)"), "ParseError", "position 1"),
-    (("Sw<1,0,2>", "(1,2)"), "ArgumentTypeError", "a swizzle takes one integer"),
-    (("(4,8)", "3"), "UnknownNameError", "operation"),
-    (("analyze", "(4,8)", "ld.shared.b32"), "ArgumentTypeError", "(4, 8)"),
-    (("analyze", "(64,64):(64,1)", "ld.shared.b33"), "UnknownNameError", "ld.shared.b33"),
-    (("analyze", "(64,64):(64,1)"), "ArgumentTypeError", "missing a required argument: 'access'"),
-    (("synthesize", "(64,64):(64,1)", "ldmatrix.x4"), "ArgumentTypeError", "integers and tuples of them are"),
-    (("synthesize", "(64,64)"), "ArgumentTypeError", "accesses is empty"),
-    ((), "UsageError", "Missing argument"),
-)
-
-
-def test_bad_input() -> None:
-    wrong = []
-    for words, error, part in BAD:
-        got, message = refusal("explain", *words)
-        if got != error or part not in message:
-            wrong.append((words, got, message))
-    assert not wrong, wrong

@@ -118,6 +118,7 @@ USES = (
     ("o[tx + 32 * ty] = s[tx][ty]; memcpy(o, s, 4);", "line 6, it is handed to memcpy"),
     ("float& r = s[tx][ty];\no[tx + 32 * ty] = r + s[tx][ty];", "line 6, a reference is bound to it"),
     ("o[tx + 32 * ty] = s[tx][ty] + s[0][tx + 32 * ty];", "line 6, an index may be past the end of a row"),
+    ("o[tx + 32 * ty] = s[tx][ty] + s[1][ty - 1];", "line 6, an index may be"),
     ("o[tx + 32 * ty] = s[tx][ty] + AT(tx);", "line 2, a macro names it"),
     ("o[tx + 32 * ty] = s[tx][ty];\no[0] = s[UNKNOWN][0];", "line 7 is not read"),
     ('o[tx + 32 * ty] = s[tx][ty];\nasm volatile("" :: "r"(s));', "line 7, it is used as a pointer"),
