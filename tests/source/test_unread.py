@@ -85,26 +85,6 @@ def test_a_destructor_is_told() -> None:
     assert (3, "when ~Guard() is executed is not followed") in told
 
 
-TILES = """\
-#include <cute/tensor.hpp>
-using namespace cute;
-template <class TS, class TD>
-__global__ void move_tile(TS S, TD D) {
-  Tensor s = local_partition(S, Layout<Shape<_32, _8>>{}, threadIdx.x);
-  Tensor d = local_partition(D, Layout<Shape<_32, _8>>{}, threadIdx.x);
-  copy(s, d);
-}
-"""
-
-
-def test_a_kernel_of_library_calls_has_no_read_access() -> None:
-    reading = read_kernel(TILES, 256)
-    assert [(a.line, a.op, a.read, a.why) for a in reading.memory][-1] == (
-        7, "call copy", False, "what copy does is not in the file",
-    )  # fmt: skip
-    assert not any(a.read for a in reading.memory) and reading.wanted == ("TS", "TD")
-
-
 def test_only_what_a_value_helps_with_is_wanted() -> None:
     """Not a local variable, a function, a namespace, or an array whose declaration has an error."""
     text = """\
