@@ -183,10 +183,7 @@ def test_a_view_draws_a_part_and_says_so() -> None:
         [str(layout(r, c)) for c in range(9, 12)] for r in (5, 6)
     ]
     assert any("drawn are rows 5 to 6 of 1048576" in note for note in picture.notes)
-    cut = (
-        swizzle_picture(TILE, view=View(range(100))) if False else swizzle_picture(TILE, view=View(range(8)))
-    )
-    assert not any("drawn are" in note for note in cut.notes)
+    assert not any("drawn are" in note for note in swizzle_picture(TILE, view=View(range(8))).notes)
     for view in (View(range(8, 9)), View(None, range(0)), View(range(0, 8, 2))):
         with pytest.raises(ShapeError, match="of a picture: a part of the"):
             layout_picture(Layout((8, 8)), view=view)
@@ -228,10 +225,10 @@ def test_all_shapes_of_a_picture_lie_on_its_page() -> None:
                 assert shape.x + 7.25 * len(shape.text) * shape.size / 12 <= drawn.width + 1
 
 
+OURS = {"svg", "g", "title", "rect", "text", "path", "circle"}
 HOSTILE = st.text(st.characters(codec="utf-8") | st.sampled_from("<>&\"'\\\n\x00\x1b\u202e]]>"), max_size=30)
 
 
-@pytest.mark.deep
 @given(HOSTILE)
 @example("\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>")
 @example('"]; evil [label="\\')
@@ -244,20 +241,22 @@ def test_text_from_users_stays_text(text: str) -> None:
     chart = Chart(text, text, text, (Series(text, ((1.0, 1.0),)),), notes=(text,))
     drawn = (as_svg(picture), scene_svg(scene), chart_svg(chart), as_svg(Diagram(scene, picture).picture))
     for svg in drawn:
-        tags = {node.tag.removeprefix(SVG) for node in ElementTree.fromstring(svg).iter()}
-        assert tags <= {"svg", "g", "title", "rect", "text", "path", "circle"}
-        assert all(set(node.attrib) <= ATTRIBUTES for node in ElementTree.fromstring(svg).iter())
+        nodes = [*ElementTree.fromstring(svg).iter()]
+        assert {n.tag.removeprefix(SVG) for n in nodes} <= {
+            "svg",
+            "g",
+            "title",
+            "rect",
+            "text",
+            "path",
+            "circle",
+        }
+        assert not [name for n in nodes for name in n.attrib if name.startswith("on") or "href" in name]
     assert not set(as_text(picture)) & set("\x00\x1b\u202e")
     graph = graphviz.Digraph()
     graph.node("n", _escaped(text))
     label = r'(?:\w+|"(?:[^"\\]|\\.)*")'
     assert re.fullmatch(rf"digraph {{\n\tn \[label={label}\]\n}}\n", graph.source, re.DOTALL), graph.source
-
-
-ATTRIBUTES = {
-    "width", "height", "viewBox", "role", "font-family", "font-size", "fill", "x", "y", "stroke", "r", "cx",
-    "cy", "stroke-width", "text-anchor", "font-weight", "d", "stroke-dasharray", "transform",
-}  # fmt: skip
 
 
 def test_the_graph_and_its_text_have_one_node_per_stage() -> None:
