@@ -24,7 +24,6 @@ from layoutalg.errors import (
     ArgumentTypeError,
     DivisibilityError,
     LayoutAlgError,
-    ShapeError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -240,11 +239,6 @@ def test_certificates_are_those_of_synthesize_and_are_proved_again() -> None:
 # --- the call ------------------------------------------------------------------------------------------
 
 
-def test_operations_are_named_or_given() -> None:
-    assert explain(layoutalg.coalesce, A) == explain("coalesce", A)
-    assert explain("coalesce", A, profile=1).call == "coalesce((4,8):(8,1), profile=1)"
-
-
 N = sympy.Symbol("n", integer=True, positive=True)
 
 
@@ -302,15 +296,6 @@ def test_anything_gets_a_derivation_or_a_named_error() -> None:
             for _ in range(20):
                 with contextlib.suppress(LayoutAlgError):
                     explain(op, *draw.choices(things, k=count))
-
-
-def test_deep_nesting_is_refused() -> None:
-    deep: Any = 2
-    for _ in range(1000):
-        deep = (deep,)
-    for call in [("composition", A, deep), ("logical_divide", A, deep), (A, deep)]:
-        with pytest.raises(ShapeError, match="nested deeper than 64 levels"):
-            explain(*call)
 
 
 def test_lines_fit_the_page_and_say_everything() -> None:
