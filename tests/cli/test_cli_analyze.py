@@ -78,14 +78,6 @@ def test_large_tiles_take_no_longer() -> None:
     assert payload["accesses"][0]["instructions"] == (1 << 42) >> 8
 
 
-def test_the_base_counts_for_narrow_lanes() -> None:
-    def worst(base: str) -> int:
-        words = ("--access", "ld.shared.b16@(2,1):(65,0)", "--base", base)
-        return int(answer("analyze", "2048:1", "--dtype", "f16", *words)["accesses"][0]["worst"])
-
-    assert (worst("0"), worst("2")) == (2, 1)
-
-
 # --- index expressions and files -----------------------------------------------------------------------
 
 

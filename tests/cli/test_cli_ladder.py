@@ -45,16 +45,6 @@ def _steps(family: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.deep
-def test_the_swizzle_is_predicted() -> None:
-    before, after = _steps("gemm-sm80")
-    assert before["effects"] == {} and set(after["effects"]) == {"shared wavefronts"}
-    assert (before["ways"]["ldmatrix.x4"], after["ways"]["ldmatrix.x4"]) == (8, 1)
-    assert (before["bound"], after["bound"]) == ("L1", "tensor")
-    assert after["counts"]["mma"] == 512**3 // (16 * 8 * 8)
-    assert after["index_operations"]["written"] > 10 and after["index_operations"]["lowered"] < 1
-
-
-@pytest.mark.deep
 def test_the_published_shares_of_a_t4_stand_beside_what_is_predicted() -> None:
     """An 8-way conflict and copies that nothing covers: a quarter of the tensor cores' rate, as published."""
     payload = answer("bench", "gemm-sm75", "--predict", "--size", "512")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.arch import ARCHS, T4_ACHIEVED
+from layoutalg.arch import T4_ACHIEVED
 from layoutalg.model import l2_locality, occupancy_of
 from tests.command import answer, refusal, run
 
@@ -85,12 +85,6 @@ def test_conversions_of_registers() -> None:
     found = answer("registers", f"{MMA}:C", "--to", f"{IMMA}:A", "--shape", "16x32", "--dtype", "u8")
     assert [plan["kind"] for plan in found["plans"]] == ["shuffle", "shared"]
     assert found["plans"][0]["shuffles"] == 4
-
-
-def test_every_board_has_a_roofline() -> None:
-    for name, machine in ARCHS.items():
-        if machine.board is not None:
-            assert answer("roofline", "--arch", name, "--unit", "f32")["tiles"][0]["bounds"]
 
 
 # --- charts of a bench ---------------------------------------------------------------------------------

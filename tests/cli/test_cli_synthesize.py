@@ -47,26 +47,6 @@ def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ..
     assert found["extra_bytes"] <= found["max_extra_bytes"]
 
 
-def test_a_ring_keeps_its_strides_and_names_its_stage() -> None:
-    words = (
-        "(128,64,3):(64,1,8192)",
-        "--dtype",
-        "f16",
-        "--access",
-        "ldmatrix.x4",
-        "--access",
-        "st.shared.b128",
-    )
-    found = answer("synthesize", *words)
-    assert found["layout"] == "Sw<3,3,3> o 0 o (128,64,3):(64,1,8192)" and found["shape"] == "(128,64,3)"
-    (note,) = found["notes"]
-    assert note.startswith("mode 2 (3 stages, 16384 bytes apart) is outside of the swizzle")
-    best = found["ranking"][0]
-    assert (best["tma"], best["wgmma"], best["index_instructions"]) == ("128B", "A and B", 5)
-    text = run("synthesize", *words).stdout
-    assert "As given, one stage" in text and "Found, one stage" in text
-
-
 @pytest.mark.deep
 def test_a_part_of_a_buffer_is_refused_with_offers_that_can_be_had() -> None:
     words = ("(64,72):(128,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "st.shared.b128")
@@ -88,16 +68,6 @@ def test_an_order_that_is_not_the_layouts_own_lays_the_shape_out_anew() -> None:
 
 
 ADVICE = "To look for one without conflicts: layoutalg synthesize "
-
-
-def test_the_advice_of_analyze_can_be_followed() -> None:
-    advice = run(
-        "analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"
-    ).stdout.splitlines()[-1]
-    assert advice.startswith(ADVICE)
-    words = shlex.split(advice.removeprefix(ADVICE))
-    assert answer("synthesize", *words)["layout"] is not None
-    assert ADVICE not in run("analyze", "(63,65):(66,1)").stdout, "not a tile that is stored in order"
 
 
 def test_the_advice_of_analyze_promises_nothing() -> None:

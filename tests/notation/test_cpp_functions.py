@@ -176,10 +176,7 @@ def test_spellings_of_threads(text: str, value: str) -> None:
     assert str(parse(text)) == value
 
 
-@each(
-    ("text", "said"),
-    [*rows("functions that there are not"), ("  swizzled ( 3 )", "unknown function 'swizzled'")],
-)
+@each(("text", "said"), rows("functions that there are not"))
 def test_an_unknown_function_is_refused_by_its_name(text: str, said: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(text)

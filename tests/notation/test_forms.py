@@ -147,18 +147,12 @@ def test_what_a_form_cannot_express_is_refused_with_the_reason(value: Any, form:
         convert(value, form, element=element)
 
 
-@each(
-    ("text", "why"),
-    [
-        *rows("of a known family, and not read"),
-        (
-            " - register=1 -> (0, 1)\n - register=4 -> (0, 2)",
-            "expected register=2, found register=4 at line 2",
-        ),
-        (" - register=1 -> (0, 1)\n   register=2 -> (1)", "bases of different ranks"),
-        (" - register=1 -> (0, 1)\nnonsense", "expected a basis such as .* at line 2, column 1"),
-    ],
-)
+@each(("text", "why"), [
+    *rows("of a known family, and not read"),
+    (" - register=1 -> (0, 1)\n - register=4 -> (0, 2)", "expected register=2, found register=4 at line 2"),
+    (" - register=1 -> (0, 1)\n   register=2 -> (1)", "bases of different ranks"),
+    (" - register=1 -> (0, 1)\nnonsense", "expected a basis such as .* at line 2, column 1"),
+])  # fmt: skip
 def test_a_text_of_a_known_family_is_refused_by_its_name_and_place(text: str, why: str) -> None:
     with pytest.raises(ParseError, match=why) as caught:
         parse(text)
@@ -186,9 +180,11 @@ def test_options_that_are_missing_or_of_no_use_are_refused() -> None:
 
 
 HOSTILE = (
-    "Layout<" * 200_000, "(" * 1_000_000, "make_layout(" + "(" * 100_000, "#ttg.blocked<{" + "a = [" * 100_000,
+    "Layout<" * 200_000, "(" * 1_000_000, "make_layout(" + "(" * 100_000,
+    "#ttg.blocked<{" + "a = [" * 100_000,
     "Layout<Shape<" + ",".join(["_8"] * 200_000) + ">>", "make_layout(Int<" + "9" * 90 + ">{})",
-    "Int<" + "9" * 1_000_000 + ">", "cute::" * 170_000, "?" * 1_000_000, " - offset=1 -> (" + "1, " * 300_000 + ")",
+    "Int<" + "9" * 1_000_000 + ">", "cute::" * 170_000, "?" * 1_000_000,
+    " - offset=1 -> (" + "1, " * 300_000 + ")",
     " - register=1 -> (0, 1)\n" * 40_000, "shape=(" + "1," * 400_000 + ")", "Sw<3,4,3> o " * 80_000,
     "!cute.layout<" * 70_000, "tensor<ptr<" * 90_000, "#a = #ttg.blocked<{}>\n" * 40_000, "\x00" * 1_000_000,
     "é" * 500_000, "const " * 150_000, "Layout(" + "-" * 900_000, "smem_ptr[16b](" + "x" * 900_000,

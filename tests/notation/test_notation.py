@@ -96,14 +96,13 @@ def test_a_swizzle_inside_one_element_is_refused() -> None:
     assert str(parse("Sw<0,4,3> o smem_ptr[256b](unset) o 8:1")) == "Sw<0,0,3> o 0 o 8:1"
 
 
-@each(
-    ("text", "position", "expected"),
-    [
-        *rows("malformed layouts"),
-        ("8:1 o 0 o " * 100 + "8:1", 356, "at most 64 composed layouts inside each other"),
-        ("(" * 5000, MAX_DEPTH, "at most 64 nested parentheses"),
-    ],
-)
+@each(("text", "position", "expected"), [
+    *rows("malformed layouts"),
+    ("", 0, "an integer, '(' or '_'"),
+    ("8:1 o 0 o " * 100 + "8:1", 356, "at most 64 composed layouts"),
+    ("(" * 5000, MAX_DEPTH, "at most 64 nested parentheses"),
+    ("8:" + "9" * (MAX_DIGITS + 1), 2, "an integer of at most 100 digits"),
+])  # fmt: skip
 def test_malformed_text_says_where_and_what(text: str, position: int, expected: str) -> None:
     with pytest.raises(ParseError) as info:
         parse(text)
