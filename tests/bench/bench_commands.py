@@ -17,9 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.explanation import OPERATIONS
 from tests.bench.options import options, tallied
-from tests.cli.test_cli_matrix import COMMANDS
+from tests.cli.test_refusals import WAYS
 from tests.command import run
 
+COMMANDS = {command: [tuple(way.split()[1:]) for way in WAYS if way.split()[0] == command]
+            for command in ("analyze", "draw", "solve", "synthesize")}  # fmt: skip
 EXTENTS = ("0", "1", "2", "3", "4", "7", "8", "16", "32", "64", "1099511627776", "n", "-1", "_", "")
 STRIDES = (
     *("0", "1", "2", "-1", "8", "64", "66", "1@0", "1@1", "2@1@0", "ld", "99999999999999999999", "_", "x"),

@@ -17,16 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutalg
-from layoutalg import ComposedLayout, Layout, Swizzle, explain
+from layoutalg import ComposedLayout, Layout, Swizzle, errors, explain
 from layoutalg.analysis import Access, analyze, conflict_words
 from layoutalg.dtype import dtype
-from layoutalg.errors import (
-    ArgumentTypeError,
-    DivisibilityError,
-    LayoutAlgError,
-    UnknownNameError,
-    UnsupportedError,
-)
 from layoutalg.explanation import OPERATIONS
 from layoutalg.explanation.steps import PAGE, Derivation, Step, notation
 from layoutalg.layout import ScaledBasis, make_identity_layout
@@ -105,7 +98,7 @@ def test_the_words_of_a_composition() -> None:
 
 def test_a_refusal_ends_with_its_witness() -> None:
     derivation = proved("composition", Layout((6, 2), (1, 7)), Layout((3, 2), (2, 3)))
-    assert isinstance(derivation.refusal, DivisibilityError) and derivation.result is None
+    assert isinstance(derivation.refusal, errors.DivisibilityError) and derivation.result is None
     assert derivation.steps[-1].statements[-1] == "A(B(5)) = A(7) = 8 != 7"
     assert derivation.answer.startswith("refused, DivisibilityError (witness 5): composition((6,2):(1,7)")
     derivation = proved("complement", Layout((4, 2), (1, 3)), 24)
@@ -157,7 +150,7 @@ def test_another_number_would_be_seen(call: tuple[Any, ...]) -> None:
     for statement in statements(explain(*call)):
         if re.search(r" = \S*\d\)*$", statement) and not re.match(r"[A-Z]\d* = ", statement):
             wrong = re.sub(r"(\d+)(\)*)$", lambda m: f"{int(m[1]) + 1}{m[2]}", statement)
-            with pytest.raises((AssertionError, LayoutAlgError)):
+            with pytest.raises((AssertionError, errors.LayoutAlgError)):
                 page.accept(wrong)
             tried += 1
         page.accept(statement)
@@ -245,31 +238,31 @@ N = sympy.Symbol("n", integer=True, positive=True)
 def test_symbols_and_coordinates_are_refused_by_name() -> None:
     for value in (Layout((N, 4)), N, make_identity_layout((4, 8)), ScaledBasis(1, 0)):
         for call in (("coalesce", value), ("composition", A, (4, value)), (A, value)):
-            with pytest.raises(UnsupportedError, match=r"^explain of .*; integers are accepted$"):
+            with pytest.raises(errors.UnsupportedError, match=r"^explain of .*; integers are accepted$"):
                 explain(*call)
 
 
 @each(
     ("call", "error", "message"),
     [
-        (("compose", A), UnknownNameError, "did you mean 'composition'[?] accepted are analyze, "),
-        (("size", A), UnknownNameError, "unknown operation to explain 'size'"),
-        ((len, A), UnknownNameError, "operation"),
-        (("coalesce",), ArgumentTypeError, r"coalesce\(\): missing a required argument"),
-        (("coalesce", A, A, A), ArgumentTypeError, "too many positional arguments"),
-        (("coalesce", 8), ArgumentTypeError, "8"),
-        (("composition", A, "4:1"), ArgumentTypeError, "4:1"),
-        ((A, 1.0), ArgumentTypeError, "a layout takes a coordinate of integers"),
-        ((A,), ArgumentTypeError, "a layout takes a coordinate of integers"),
-        ((Swizzle(1, 0, 1), -1), ArgumentTypeError, "a swizzle takes one integer"),
-        (("analyze", A, "ld.shared.b33"), UnknownNameError, "ld.shared.b33"),
+        (("compose", A), errors.UnknownNameError, "did you mean 'composition'[?] accepted are analyze, "),
+        (("size", A), errors.UnknownNameError, "unknown operation to explain 'size'"),
+        ((len, A), errors.UnknownNameError, "operation"),
+        (("coalesce",), errors.ArgumentTypeError, r"coalesce\(\): missing a required argument"),
+        (("coalesce", A, A, A), errors.ArgumentTypeError, "too many positional arguments"),
+        (("coalesce", 8), errors.ArgumentTypeError, "8"),
+        (("composition", A, "4:1"), errors.ArgumentTypeError, "4:1"),
+        ((A, 1.0), errors.ArgumentTypeError, "a layout takes a coordinate of integers"),
+        ((A,), errors.ArgumentTypeError, "a layout takes a coordinate of integers"),
+        ((Swizzle(1, 0, 1), -1), errors.ArgumentTypeError, "a swizzle takes one integer"),
+        (("analyze", A, "ld.shared.b33"), errors.UnknownNameError, "ld.shared.b33"),
     ],
     ids=lambda v: str(v)[:40],
 )
 def test_what_cannot_be_explained(call: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         explain(*call)
-    with pytest.raises(ArgumentTypeError, match="unexpected keyword argument 'trace'"):
+    with pytest.raises(errors.ArgumentTypeError, match="unexpected keyword argument 'trace'"):
         explain("coalesce", A, trace=1)
 
 
@@ -294,7 +287,7 @@ def test_anything_gets_a_derivation_or_a_named_error() -> None:
     for op in OPERATIONS:
         for count in (1, 2, 2, 3):
             for _ in range(20):
-                with contextlib.suppress(LayoutAlgError):
+                with contextlib.suppress(errors.LayoutAlgError):
                     explain(op, *draw.choices(things, k=count))
 
 

@@ -14,20 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg import AnyLayout, Layout, make_tiled_copy, size
+from layoutalg import AnyLayout, Layout, errors, make_tiled_copy, size
 from layoutalg.analysis import Access
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.errors import (
-    AlignmentError,
-    ArgumentTypeError,
-    IRError,
-    MismatchError,
-    ResourceError,
-    ShapeError,
-    UndecidedError,
-    UnknownNameError,
-    UnsupportedError,
-)
 from layoutalg.indexing import TARGETS, Side, code, proofs
 from layoutalg.indexing.lowering import offset_of
 from layoutalg.indexing.reading import evaluated, read_c
@@ -108,7 +97,7 @@ def test_functions_in_python_are_their_layouts(to: str) -> None:
         steps = np.diff(table, axis=carried)
         try:
             text = code(layout, to, "at", carry=names[carried], **options)
-        except UnsupportedError:
+        except errors.UnsupportedError:
             assert steps.size and (steps != steps.flat[0]).any(), (layout, options)
             seen["not carried"] += 1
             continue
@@ -174,7 +163,7 @@ def test_a_carried_pointer_has_its_type() -> None:
     text = code(ring, "c", "at", carry="c2", element="f16", unit="bytes")
     assert "char* at(char* p, unsigned c0, unsigned c1)" in text and "adds 8192" in text
     assert "T* p, int c0, int c1" in code(ring, "cpp", carry="c2")
-    with pytest.raises(UnsupportedError, match="the first is 1, and at row=1, col=8"):
+    with pytest.raises(errors.UnsupportedError, match="the first is 1, and at row=1, col=8"):
         code(SWIZZLED, "cuda", carry="col")
 
 
@@ -220,9 +209,9 @@ def test_a_text_that_is_not_the_layout_is_not_proved(numpy: bool, monkeypatch: p
             term = read_c(text).term
             try:
                 proofs.proved("f", term, variables, raw, less, _at(layout))
-            except (MismatchError, UndecidedError) as error:
+            except (errors.MismatchError, errors.UndecidedError) as error:
                 seen[type(error).__name__] += 1
-                assert text != right or not isinstance(error, MismatchError), (layout, text)
+                assert text != right or not isinstance(error, errors.MismatchError), (layout, text)
                 continue
             values, bad = evaluated(term, dict(zip(names, grid(layout), strict=False)))
             assert bad is None and (values + 0 * offsets(layout) == offsets(layout)).all(), (layout, text)
@@ -253,26 +242,26 @@ def test_steps_are_those_of_the_values(node: Expr, moved: Var) -> None:
 
 
 @each(("layout", "options", "error", "said"), [
-    ("(4,8):(8,1)", {"to": "rust"}, UnknownNameError, "unknown language 'rust'"),
-    ("(4,8):(8,1)", {"unit": "words"}, UnknownNameError, "unknown unit 'words'"),
-    ("(4,8):(8,1)", {"side": "left"}, UnknownNameError, "unknown side"),
-    ("(4,8):(8,1)", {"carry": "z"}, UnknownNameError, "unknown parameter 'z'"),
-    ("(4,8):(8,1)", {"carry": "row"}, UnsupportedError, "counts bytes"),
-    ("(4,8):(8,1)", {"name": "f; system(1)"}, IRError, "cannot name something"),
-    ("(4,8):(8,1)", {"name": "lambda"}, ArgumentTypeError, "in every language"),
-    ("(4,8):(8,1)", {"parameters": ("a",)}, ArgumentTypeError, "2 names are needed"),
-    ("(4,8):(8,1)", {"parameters": "ab"}, ArgumentTypeError, "2 names are needed"),
-    ("(4,8):(8,1)", {"parameters": ("a", "a")}, ArgumentTypeError, "two have one name"),
-    ("(4,8):(8,1)", {"through": "(64,1):(1,0)"}, ShapeError, "reaches index 63"),
-    ("(4,8):(8,1)", {"through": "(4,2):(-1,4)"}, ShapeError, "negative stride"),
-    ("(4,8):(8,1)", {"through": "(4,2,2):(1,4,8)"}, ShapeError, "has 3 modes"),
-    ("(4,8):(8,1)", {"through": 7}, ArgumentTypeError, "a TV layout, a TiledCopy"),
-    ("(4,8):(8,1)", {"unit": "bytes", "element": "s4"}, AlignmentError, "has 4 bits"),
-    ("(4,8):(4611686018427387904,1)", {}, ResourceError, "bits of an offset"),
-    ("Sw<2,3,3> o 0 o (7,6):(-6,1)", {}, UnsupportedError, "a number below 0"),
-    ("(4,8):(1@0,1@1)", {}, UnsupportedError, "code"),
-    ("():()", {}, ShapeError, "has no mode"),
-    ("((5,2843,1109,1188),301):((75930556134,6587460,1,5545),1024)", {}, UndecidedError, "are looked at"),
+    ("(4,8):(8,1)", {"to": "rust"}, errors.UnknownNameError, "unknown language 'rust'"),
+    ("(4,8):(8,1)", {"unit": "words"}, errors.UnknownNameError, "unknown unit 'words'"),
+    ("(4,8):(8,1)", {"side": "left"}, errors.UnknownNameError, "unknown side"),
+    ("(4,8):(8,1)", {"carry": "z"}, errors.UnknownNameError, "unknown parameter 'z'"),
+    ("(4,8):(8,1)", {"carry": "row"}, errors.UnsupportedError, "counts bytes"),
+    ("(4,8):(8,1)", {"name": "f; system(1)"}, errors.IRError, "cannot name something"),
+    ("(4,8):(8,1)", {"name": "lambda"}, errors.ArgumentTypeError, "in every language"),
+    ("(4,8):(8,1)", {"parameters": ("a",)}, errors.ArgumentTypeError, "2 names are needed"),
+    ("(4,8):(8,1)", {"parameters": "ab"}, errors.ArgumentTypeError, "2 names are needed"),
+    ("(4,8):(8,1)", {"parameters": ("a", "a")}, errors.ArgumentTypeError, "two have one name"),
+    ("(4,8):(8,1)", {"through": "(64,1):(1,0)"}, errors.ShapeError, "reaches index 63"),
+    ("(4,8):(8,1)", {"through": "(4,2):(-1,4)"}, errors.ShapeError, "negative stride"),
+    ("(4,8):(8,1)", {"through": "(4,2,2):(1,4,8)"}, errors.ShapeError, "has 3 modes"),
+    ("(4,8):(8,1)", {"through": 7}, errors.ArgumentTypeError, "a TV layout, a TiledCopy"),
+    ("(4,8):(8,1)", {"unit": "bytes", "element": "s4"}, errors.AlignmentError, "has 4 bits"),
+    ("(4,8):(4611686018427387904,1)", {}, errors.ResourceError, "bits of an offset"),
+    ("Sw<2,3,3> o 0 o (7,6):(-6,1)", {}, errors.UnsupportedError, "a number below 0"),
+    ("(4,8):(1@0,1@1)", {}, errors.UnsupportedError, "code"),
+    ("():()", {}, errors.ShapeError, "has no mode"),
+    ("((5,2843,1109,1188),301):((75930556134,6587460,1,5545),1024)", {}, errors.UndecidedError, "looked at"),
 ])  # fmt: skip
 def test_what_is_refused_is_named(
     layout: str, options: dict[str, Any], error: type[Exception], said: str
@@ -282,5 +271,5 @@ def test_what_is_refused_is_named(
 
 
 def test_cute_text_is_read_back() -> None:
-    with pytest.raises(MismatchError, match="the printed layout is not"):
+    with pytest.raises(errors.MismatchError, match="the printed layout is not"):
         proofs.proved_cute("wrong", code(Layout((8, 8)), "cpp"), {"layout": Layout((8, 8), (8, 1))})
