@@ -65,7 +65,7 @@ def _pieces(group: str) -> tuple[Piece, ...]:
         kind, *more = words.split(", ")
         if kind == group:
             top, _, body = ("\n" + code).rpartition("\n==\n")
-            said = dict(word.split(" ", 1) if " " in word else (word, "1") for word in more)
+            said = {word.split(" ")[0]: word.partition(" ")[2] for word in more}
             spaces = tuple(said.get("in", SHARED).split(" and "))
             found.append(
                 Piece(name, body.strip(), top.strip(), spaces, kind == "plain", kind != "opaque",

@@ -144,7 +144,7 @@ class Writer:
         """What is declared inside is forgotten at the end."""
         kept = [[*names] for names in (self.ints, self.reads, self.pointers, self.calls, self.walkers)]
         yield
-        self.ints, self.reads, self.pointers, self.calls, self.walkers = kept  # type: ignore[assignment]
+        self.ints, self.reads, self.pointers, self.calls, self.walkers = kept
 
     def block(self, most: int = 3) -> None:
         """Statements in braces, with a scope of their own."""
