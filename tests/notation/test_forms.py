@@ -19,6 +19,7 @@ from layoutalg import (
     LinearLayout,
     ScaledBasis,
     Swizzle,
+    Swizzles,
     convert,
     errors,
     parse,
@@ -162,6 +163,8 @@ def test_options_that_are_missing_or_of_no_use_are_refused() -> None:
         parse("8:1", shape=8)
     with pytest.raises(errors.ArgumentTypeError, match="element is given, and the form torch"):
         convert(Layout(8), "torch", element="f16")
+    with pytest.raises(errors.ArgumentTypeError, match="alone is a chain of swizzles"):
+        convert(Swizzles(Swizzle(1, 0, 2), Swizzle(1, 2, 1)), "cute")
     with pytest.raises(errors.UnknownNameError, match="unknown form 'cuda'"):
         convert("8:1", "cuda")
     with pytest.raises(errors.UnknownNameError, match="unknown unit"):

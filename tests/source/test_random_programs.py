@@ -20,7 +20,8 @@ LEAST_READ = 0.6
 def _judged(seeds: range, *, wide: bool = False) -> dict[int, tuple[int, int]]:
     """(lines with accesses, those that are not read) by seed; asserts that no other line is wrong."""
     cases, found = [program(seed, wide=wide) for seed in seeds], {}
-    for seed, case, read, run in zip(seeds, cases, told(cases), ran(cases), strict=True):
+    read_of = [one for at in range(0, len(cases), 25) for one in told(cases[at : at + 25])]
+    for seed, case, read, run in zip(seeds, cases, read_of, ran(cases), strict=True):
         assert not read.wrong(run), (seed, read.wrong(run), case.text)
         every = {line for line, _ in {*read.counts, *run}} | set(read.unread)
         found[seed] = len(every), len(every if read.note else read.unread)
