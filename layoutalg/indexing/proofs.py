@@ -139,9 +139,10 @@ def as_expression(what: str, term: Term, given: Mapping[str, Var]) -> tuple[Expr
 
     Raises UndecidedError for an operator that has no such form, and where a number may leave its type.
     """
-    less = 0
+    less, types = 0, [term.ctype]  # what the difference has to fit
     while term.op == "cast":
         term = term.operands[0]
+        types.append(term.ctype)
     if term.op == "-" and term.operands[1].op == "const":
         term, less = term.operands[0], term.operands[1].value
     known: dict[int, Expr] = {}
@@ -151,7 +152,13 @@ def as_expression(what: str, term: Term, given: Mapping[str, Var]) -> tuple[Expr
         if made is None or (t.ctype is not None and made.facts.hi > t.ctype.greatest):
             raise UndecidedError(f"{what}: intervals do not show that '{t.op}' keeps every bit")
         known[id(t)] = made
-    return known[id(term)], less
+    whole = known[id(term)]
+    if any(
+        t is not None and not t.least <= whole.facts.lo - less <= whole.facts.hi - less <= t.greatest
+        for t in types
+    ):
+        raise UndecidedError(f"{what}: intervals do not show that its type holds every number")
+    return whole, less
 
 
 def _as_expression(t: Term, parts: list[Expr], given: Mapping[str, Var]) -> Expr | None:

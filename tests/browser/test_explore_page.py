@@ -47,15 +47,6 @@ def test_it_counts_and_searches_without_numpy(explorer: Opened) -> None:
     assert "conflict-free" in explorer.text("#score")
 
 
-def test_its_panels_are_paired(explorer: Opened) -> None:
-    ask(explorer, "Sw<3,3,3> o 0 o (64,64):(64,1)", "ldmatrix.x4")
-    explorer.page.locator("#tile").focus()
-    for key in ("Control+Home", "ArrowDown", "ArrowRight"):
-        explorer.page.keyboard.press(key)
-    assert explorer.fact("element") == "(1, 1), flat index 65" and explorer.fact("offset") == "73 elements"
-    assert explorer.fact("wavefront") == "a0"
-
-
 @pytest.mark.parametrize(
     ("layout", "accesses", "said"),
     [
@@ -69,12 +60,6 @@ def test_what_it_refuses_it_says(explorer: Opened, layout: str, accesses: str, s
     ask(explorer, layout, accesses)
     assert said in explorer.text("#asked-wrong")
     assert explorer.page.locator("#asked-wrong b").count() == 0
-
-
-def test_a_tile_too_large_to_draw_is_counted(explorer: Opened) -> None:
-    ask(explorer, "(1024,1024):(1024,1)", "ld.global.b32@row", "f32")
-    assert "this page draws up to 65,536" in explorer.text("#refused")
-    assert "131,072" in explorer.text("#html-costs")
 
 
 def test_an_address_holds_the_question(browser: Any, explorer: Opened, site: str) -> None:

@@ -203,13 +203,6 @@ def test_keys_are_enough(report: Opened) -> None:
     assert {"layout", "access", "label", "own", "bits-b", "pad", "tile", "waves", "memory"} <= reached
 
 
-def test_a_ranked_layout_opens(report: Opened) -> None:
-    report.page.locator("#ranking button[data-open]").last.click()
-    opened = report.page.locator("#ranking button[data-open]").last.get_attribute("data-open")
-    assert report.page.locator("#layout").input_value() == opened
-    assert report.page.locator("#access option:checked").inner_text() == "ldmatrix.x4"
-
-
 @pytest.mark.parametrize("width", [360, 820])
 def test_a_narrow_window_has_no_overhang(browser: Any, report: Opened, tmp_path: Path, width: int) -> None:
     path = tmp_path / "report.html"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ class Cost:
 class Piece:
     """Statements of a kernel, with what they cost in the spaces that they touch; `plain` ones must be read.
 
-    The text is formatted with {n}, a number of its own, and {S}, a stride.  With `index` there is one more
+    In its text {n} is a number of its own, and {S} a stride.  With `index` there is one more
     load, of 4 bytes per thread, from global memory.
     """
 
@@ -54,173 +55,32 @@ class Piece:
     block_one: bool = False
 
 
-S_STORE, G_LOAD = "s[threadIdx.x * {S}] = v;", "v += g[threadIdx.x * {S}];"
-PLAIN = (
-    Piece("shared store", S_STORE, plain=True, counts=True),
-    Piece("shared load", "v += s[threadIdx.x * {S}];", plain=True, counts=True),
-    Piece("global load", G_LOAD, spaces=(GLOBAL,), plain=True, counts=True),
-    Piece("global store", "o[threadIdx.x * {S}] = v;", spaces=(GLOBAL,), plain=True, counts=True),
-    Piece("loop", "for (int i{n} = 0; i{n} < 3; ++i{n}) " + S_STORE, plain=True, counts=True, turns=3),
-    Piece(
-        "device function", "put{n}(s, v);", "__device__ void put{n}(float* s, float v) {{ " + S_STORE + " }}",
-        plain=True, counts=True,
-    ),
-    Piece("macro", "PUT{n}(threadIdx.x);", "#define PUT{n}(i) s[(i) * {S}] = v", plain=True, counts=True),
-)  # fmt: skip
+def _pieces(group: str) -> tuple[Piece, ...]:
+    """The pieces of a group in gates.cu."""
+    found = []
+    text = Path(__file__).with_name("gates.cu").read_text(encoding="utf-8")
+    for part in re.split(r"^// --- ", text, flags=re.M)[1:]:
+        head, _, code = part.partition("\n")
+        name, _, words = head.partition(": ")
+        kind, *more = words.split(", ")
+        if kind == group:
+            top, _, body = ("\n" + code).rpartition("\n==\n")
+            said = {word.split(" ")[0]: word.partition(" ")[2] for word in more}
+            spaces = tuple(said.get("in", SHARED).split(" and "))
+            found.append(
+                Piece(name, body.strip(), top.strip(), spaces, kind == "plain", kind != "opaque",
+                      int(said.get("turns", 1)), "index" in said, "block" in said)
+            )  # fmt: skip
+    return tuple(found)
+
+
+PLAIN = _pieces("plain")
 """Pieces that the reader of sources is known to read."""
 
-COUNTABLE = (
-    Piece(
-        "constructor", "Tile{n} t{n}(s); t{n}(threadIdx.x) = v;",
-        "struct Tile{n} {{ float* p; __device__ explicit Tile{n}(float* q) : p(q) {{}} "
-        "__device__ float& operator()(int i) {{ return p[i * {S}]; }} }};",
-        counts=True,
-    ),
-    Piece("lambda", "auto f{n} = [&](int i) {{ s[i * {S}] = v; }}; f{n}(threadIdx.x);", counts=True),
-    Piece(
-        "function pointer", "void (*f{n})(float*, float) = &to{n}; f{n}(s, v);",
-        "__device__ void to{n}(float* s, float v) {{ " + S_STORE + " }}", counts=True,
-    ),
-    Piece(
-        "recursion", "again{n}(s, v, 3);",
-        "__device__ void again{n}(float* s, float v, int d) {{ if (d > 0) {{ " + S_STORE
-        + " again{n}(s, v, d - 1); }} }}",
-        counts=True, turns=3,
-    ),
-    Piece(
-        "goto", "{{ int i{n} = 0; up{n}: " + S_STORE + " if (++i{n} < 3) goto up{n}; }}", counts=True, turns=3
-    ),
-    Piece("switch", "switch (3) {{ case 3: " + S_STORE + " break; default: v = 2.f; }}", counts=True),
-    Piece(
-        "address in asm",
-        'asm volatile("{{ .reg .u32 a; add.u32 a, %0, 0; st.shared.f32 [a], %1; }}" :: '
-        '"r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x * {S})), "f"(v) : "memory");',
-        counts=True,
-    ),
-    Piece("only in block 1", "if (blockIdx.x == 1) " + S_STORE, counts=True, block_one=True),
-    Piece(
-        "template of a type", "Holder{n}<float> h{n}{{s}}; h{n}.put(threadIdx.x, v);",
-        "template <class T> struct Holder{n} {{ T* p; "
-        "__device__ void put(int i, T v) {{ p[i * {S}] = v; }} }};",
-        counts=True,
-    ),
-    Piece("dereference", "*(s + threadIdx.x * {S}) = v;", counts=True),
-    Piece("member of a struct", "struct {{ float* p; }} m{n}; m{n}.p = s; m{n}.p[threadIdx.x * {S}] = v;",
-          counts=True),
-    Piece("reference", "float& r{n} = s[threadIdx.x * {S}]; r{n} = v;", counts=True),
-    Piece("volatile", "((volatile float*)s)[threadIdx.x * {S}] = v;", counts=True),
-    Piece("comma and conditional", "(v > 0.f ? v : v), s[threadIdx.x * {S}] = v;", counts=True),
-    Piece(
-        "destructor", "End{n} e{n}; e{n}.p = s;",
-        "struct End{n} {{ float* p; __device__ ~End{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
-    ),
-    Piece(
-        "destructor of a temporary", "Over{n}{{s}};",
-        "struct Over{n} {{ float* p; __device__ ~Over{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }};",
-        counts=True,
-    ),
-    Piece(
-        "destructor of a member", "Outer{n} o{n}{{}}; o{n}.part.p = s;",
-        "struct Part{n} {{ float* p; __device__ ~Part{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }}; "
-        "struct Outer{n} {{ Part{n} part; }};", counts=True,
-    ),
-    Piece(
-        "label in asm",
-        'asm volatile("{{ bra.uni L{n}; L{n}: st.shared.f32 [%0], %1; }}" :: '
-        '"r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x * {S})), "f"(v) : "memory");', counts=True,
-    ),
-    Piece(
-        "body of a constructor", "Put{n} c{n}(s);",
-        "struct Put{n} {{ __device__ Put{n}(float* q) {{ q[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
-    ),
-    Piece(
-        "copy of an object", "Copied{n} c{n}(s); Copied{n} d{n} = c{n};",
-        "struct Copied{n} {{ float* p; __device__ Copied{n}(float* q) : p(q) {{}} __device__ "
-        "Copied{n}(const Copied{n}& o) : p(o.p) {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
-    ),
-    Piece(
-        "pointer to a method", "By{n} y{n}; y{n}.p = s; void (By{n}::*m{n})() = &By{n}::put; (y{n}.*m{n})();",
-        "struct By{n} {{ float* p; __device__ void put() {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
-    ),
-    Piece(
-        "placement new", "new (s + threadIdx.x * {S}) F{n}{{v}};",
-        "struct F{n} {{ float x; "
-        "static __device__ void* operator new(unsigned long, void* p) {{ return p; }} }};",
-        counts=True,
-    ),
-    Piece(
-        "asm of a macro",
-        'asm volatile(ST{n} " [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x * {S})), '
-        '"f"(v) : "memory");', '#define ST{n} "st.shared.f32"', counts=True,
-    ),
-    Piece(
-        "function of a template", "call{n}([&](auto i) {{ s[i * {S}] = v; }});",
-        "template <class F> __device__ void call{n}(F f) {{ f(threadIdx.x); }}", counts=True,
-    ),
-    Piece("range of an array", "float* r{n}[1] = {{s}}; for (float* q : r{n}) q[threadIdx.x * {S}] = v;",
-          counts=True),
-    Piece(
-        "operators of an object", "At{n} a{n}; a{n}.p = s; *a{n} = v;",
-        "struct At{n} {{ float* p; __device__ float& operator*() {{ return p[threadIdx.x * {S}]; }} }};",
-        counts=True,
-    ),
-    Piece("array of one pointer", "float* a{n}[2] = {{s, o}}; a{n}[0][threadIdx.x * {S}] = v;", counts=True),
-)  # fmt: skip
+COUNTABLE = _pieces("countable")
 """Pieces that a reader may count, or may leave unread; it may not leave them out, nor count anything else."""
 
-OPAQUE = (
-    Piece("declared function", "foreign{n}(s);", "__device__ void foreign{n}(float*);"),
-    Piece("undeclared function", "library{n}(s, g, 32);", spaces=(SHARED, GLOBAL)),
-    Piece("unknown template", "View{n}<float> w{n}(s); w{n}.at(threadIdx.x) = v;"),
-    Piece("unknown type", "Store{n} u{n}; u{n}.write(s + threadIdx.x, v);"),
-    Piece("pointer at run time", "float* p{n} = n > 3 ? s : o; p{n}[threadIdx.x] = v;",
-          spaces=(SHARED, GLOBAL)),
-    Piece("array of pointers", "float* a{n}[2] = {{s, o}}; a{n}[n & 1][threadIdx.x * 32] = v;",
-          spaces=(SHARED, GLOBAL)),
-    Piece("declared operator", "Op{n} d{n}; d{n}.p = s; d{n}[threadIdx.x * 32] = v;",
-          "struct Op{n} {{ float* p; __device__ float& operator[](int); }};"),
-    Piece("declared constructor", "Made{n} d{n}(s);", "struct Made{n} {{ __device__ Made{n}(float*); }};"),
-    Piece("result of a declared function", "float* p{n} = pick{n}(s); p{n}[threadIdx.x * 32] = v;",
-          "__device__ float* pick{n}(float*);"),
-    Piece("loaded index", "s[idx[threadIdx.x]] = v;", index=True),
-    Piece("loaded index of global memory", "v += g[idx[threadIdx.x] & 7];", spaces=(GLOBAL,)),
-    Piece("missing number", "s[(n * threadIdx.x) & 1023] = v;"),
-    Piece("missing number in global memory", "v += g[n * threadIdx.x];", spaces=(GLOBAL,)),
-    Piece("condition on a parameter", "if (n > 3) s[threadIdx.x * 32] = v;"),
-    Piece("turns of a parameter", "for (int i{n} = 0; i{n} < n; ++i{n}) s[threadIdx.x * 32] = v;"),
-    Piece("while of a load", "while (g[threadIdx.x] > v) {{ s[threadIdx.x * 32] = v; v += 1.f; }}",
-          spaces=(SHARED, GLOBAL)),
-    Piece("switch of a parameter", "switch (n) {{ case 1: s[threadIdx.x * 32] = v; break; default:; }}"),
-    Piece("goto past an access", "if (n > 3) goto end{n}; s[threadIdx.x * 32] = v; end{n}: v += 1.f;"),
-    Piece("backward goto", "int i{n} = 0; up{n}: s[threadIdx.x * 32] = v; if (++i{n} < n) goto up{n};"),
-    Piece(
-        "asm without a known instruction",
-        'asm volatile("atom.shared.exch.b32 %0, [%1], %0;" : "+f"(v) : '
-        '"r"((unsigned)__cvta_generic_to_shared(s)) : "memory");',
-    ),
-    Piece(
-        "bulk copy in asm",
-        'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, '
-        '[%2];" :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(g), "r"(0) : "memory");',
-        spaces=(SHARED, GLOBAL),
-    ),
-    Piece("library copy", "cooperative_groups::memcpy_async(tb, s, g, 128);", spaces=(SHARED, GLOBAL)),
-    Piece("memcpy", "memcpy(s, g, 128);", spaces=(SHARED, GLOBAL)),
-    Piece("memset", "memset(s, 0, 128);"),
-    Piece("library class", "BlockReduce{n}(tmp{n}).Sum(s[threadIdx.x]);"),
-    Piece("float atomic", "atomicAdd(&s[threadIdx.x * 32], v);"),
-    Piece("global atomic", "atomicMax((int*)o + n, 3);", spaces=(GLOBAL,)),
-    Piece("vector of an unknown place", "*reinterpret_cast<float4*>(s + 4 * n) = make_float4(v, v, v, v);"),
-    Piece("read-only load of an unknown place", "v += __ldg(g + n);", spaces=(GLOBAL,)),
-    Piece("early return of a parameter", "if (n == 7) return; s[threadIdx.x * 32] = v;"),
-    Piece("union", "union {{ float* p; long q; }} w{n}; w{n}.q = (long)s + n; w{n}.p[threadIdx.x] = v;"),
-    Piece("method without a body", "Sink{n} z{n}; z{n}.put(s, v);",
-          "struct Sink{n} {{ __device__ void put(float*, float); }};"),
-    Piece("method without a body of an object that holds an address", "Held{n} y{n}; y{n}.p = s; y{n}.run();",
-          "struct Held{n} {{ float* p; __device__ void run(); }};"),
-    Piece("virtual function", "base{n}->put(s, v);", "struct Base{n} {{ __device__ virtual void put(float*, "
-          "float) = 0; }}; __device__ Base{n}* base{n};", spaces=(SHARED, GLOBAL)),
-)  # fmt: skip
+OPAQUE = _pieces("opaque")
 """Pieces that cannot be counted without what the source does not say."""
 
 LIMITS = (
@@ -237,6 +97,10 @@ class Drawn:
     piece: Piece
     number: int
     stride: int
+
+    def filled(self, text: str) -> str:
+        """A text of the piece with its number and stride."""
+        return text.replace("{n}", str(self.number)).replace("{S}", str(self.stride))
 
     def cost(self, space: str, warps: int, blocks: int) -> Cost | None:
         """What it costs in a space; None where that is not to be known, no warps where it is not executed."""
@@ -336,8 +200,8 @@ def draw(seed: int) -> Gate:
 
 def _source(pieces: Sequence[Drawn], other: bool) -> str:
     """A kernel of the pieces; with `other` a template beside it of which no instance is known."""
-    tops = [d.piece.top.format(n=d.number, S=d.stride) for d in pieces if d.piece.top]
-    bodies = [f"  {d.piece.body.format(n=d.number, S=d.stride)}" for d in pieces]
+    tops = [d.filled(d.piece.top) for d in pieces if d.piece.top]
+    bodies = [f"  {d.filled(d.piece.body)}" for d in pieces]
     head = "__global__ void k(float* o, const float* __restrict__ g, const int* idx, int n) {"
     start = "  __shared__ float s[2048]; float v = 1.f; auto tb = cooperative_groups::this_thread_block();"
     hidden = "template <int T> __global__ void hidden(float* p) { __shared__ float q[T]; q[0] = p[0]; }"

@@ -95,10 +95,8 @@ def test_limits_of_an_access(limit: str, passes: bool) -> None:
         (PADDED, "extra_bytes <= 1008", ""),
         (PADDED, "extra_bytes < 1008", "extra_bytes is 1008, and the limit is extra_bytes < 1008"),
         ("(8,8):(0,1)", "extra_bytes == 0", ""),
-        (SWIZZLED, "legal for TMA", ""),
         (PLAIN, "legal for TMA", ""),
         (PADDED, "legal for TMA", "none: tma.layout"),
-        ("(64,32):(32,1)", "legal for TMA", ""),
         (SWIZZLED, "legal for wgmma A", ""),
         (PADDED, "legal for wgmma B", "wgmma."),
         (SWIZZLED, f"equals {SWIZZLED}", ""),
@@ -113,34 +111,26 @@ def test_limits_of_a_layout(layout: str, limit: str, why: str) -> None:
     assert why in said
 
 
-def test_tma_and_wgmma() -> None:
-    text = (
-        "[[tma]]\ntensor = '(4096,1024):({},1)'\nbox = '(64,64)'\nmode = '128B'\ndtype = 'f16'\ntile = '{}'"
-    )
-    assert outcome(text.format(1024, SWIZZLED)).status == "passed"
-    assert "tma.stride" in outcome(text.format(1025, SWIZZLED)).failures[0].why
-    assert "tma.layout" in outcome(text.format(1024, PLAIN)).failures[0].why
-    text = "[[wgmma]]\ntile = '{}'\noperand = 'A'\nmajor = '{}'\ndtype = 'f16'"
-    assert outcome(text.format(SWIZZLED, "K")).status == "passed"
-    assert outcome(text.format(SWIZZLED, "MN")).status == "failed"
-    assert outcome(text.format(PADDED, "K")).failures[0].limit == "legal"
+BOX = "box = '(64,64)'\nmode = '128B'\ntensor = '(4096,1024)"
 
 
-@each(
-    "keys, broken",
-    [
-        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'", ""),
-        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'\nsource = '(64,64):(104,1)'", ""),
-        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'\nsource = '(64,64):(100,1)'", "copy.source_aligned"),
-        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.8'", "copy.cache"),
-        ("tile = '(64,64):(68,1)'\nop = 'ldmatrix.x4'", "matrix.aligned"),
-        ("tile = '(64,64):(72,1)'\nop = 'ld.shared.v4.f32'\nalignment = 4", "vector."),
-    ],
-)
-def test_what_instructions_may_move(keys: str, broken: str) -> None:
-    found = outcome(f"[[memory]]\n{keys}\ndtype = 'f16'")
+@each(("kind", "keys", "broken"), [
+    ("tma", f"{BOX}:(1024,1)'\ntile = '{SWIZZLED}'", ""),
+    ("tma", f"{BOX}:(1025,1)'\ntile = '{SWIZZLED}'", "tma.stride"),
+    ("tma", f"{BOX}:(1024,1)'\ntile = '{PLAIN}'", "tma.layout"),
+    ("wgmma", f"tile = '{SWIZZLED}'\noperand = 'A'\nmajor = 'K'", ""),
+    ("wgmma", f"tile = '{SWIZZLED}'\noperand = 'A'\nmajor = 'MN'", "wgmma."),
+    ("memory", f"tile = '{PADDED}'\nop = 'cp.async.cg.16'", ""),
+    ("memory", f"tile = '{PADDED}'\nop = 'cp.async.cg.16'\nsource = '(64,64):(100,1)'",
+     "copy.source_aligned"),
+    ("memory", f"tile = '{PADDED}'\nop = 'cp.async.cg.8'", "copy.cache"),
+    ("memory", "tile = '(64,64):(68,1)'\nop = 'ldmatrix.x4'", "matrix.aligned"),
+    ("memory", f"tile = '{PADDED}'\nop = 'ld.shared.v4.f32'\nalignment = 4", "vector."),
+])  # fmt: skip
+def test_what_is_legal(kind: str, keys: str, broken: str) -> None:
+    found = outcome(f"[[{kind}]]\n{keys}\ndtype = 'f16'")
     assert found.status == ("failed" if broken else "passed"), found.failures
-    assert not broken or broken in found.failures[0].why
+    assert not broken or (broken in found.failures[0].why and found.failures[0].limit == "legal")
 
 
 @pytest.mark.deep
@@ -184,73 +174,42 @@ def test_a_list_of_accesses_is_a_check_for_each_and_defaults_are_shared() -> Non
 # --- what is refused, and where ------------------------------------------------------------------------
 
 ACCESS = "[[access]]\ntile = '8:1'\naccess = 'LDS.32'\n"
+
+
+def _refused() -> Iterator[tuple[str, str]]:
+    """The rows of refused.txt."""
+    text = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8")
+    for line in text.splitlines()[2:]:
+        file, _, part = line.partition(" => ")
+        yield file.replace("; ", "\n"), part
+
+
 REFUSED = [
-    ("[[acess]]", "layoutalg.toml, line 1: unknown table 'acess': did you mean 'access'?"),
+    *_refused(),
     ("\n\n[tile]\na = '4:1'", "line 3: unknown table 'tile': did you mean 'tiles'?"),
-    ("", "line 1: there is no check: one of the tables [[access]], [[layout]]"),
-    ("x", "layoutalg.toml is not TOML: Expected '=' after a key"),
     ("a = " + "[" * 5000, "layoutalg.toml is not TOML"),
-    ("a = " + "9" * 5000, "layoutalg.toml is not TOML"),
-    ("access = 3", "line 1: a check is a table: write [[access]]"),
-    ("[access]", "line 1: a check is a table: write [[access]]"),
-    ("access = [3]", "line 1: a check is a table: write [[access]]"),
     ("tiles = 3\n" + ACCESS, "line 1, tiles: this is not a table: write [tiles]"),
     ("[tiles]\na = '4:1'\nb = '(4'\n" + ACCESS, "line 3, b: cannot read '(4'"),
-    ("[tiles]\na = 4\n" + ACCESS, "line 2, a: 4 is not a text"),
     ("[tiles]\n' ' = '4:1'\n" + ACCESS, "line 2,  : ' ' is no name"),
     ("[tiles]\na = 'LinearLayout(register=[1,2], lane=[4])'\n" + ACCESS, "line 2, a: "),
-    ("[tiles]\na = 'Sw<3,3,3>'\n" + ACCESS, "line 2, a: Sw<3,3,3> alone has no shape"),
     ("[defaults]\nwarps = 3\n" + ACCESS, "line 2: unknown key 'warps': accepted are baseline, dtype, arch"),
-    ("[defaults]\narch = 'sm_99'\n" + ACCESS, "line 2, arch: unknown architecture 'sm_99'"),
     (ACCESS, "line 1: a check needs the key limits: a list of texts"),
-    (ACCESS + "limits = 'ways <= 1'", "line 4, limits: limits are a list of texts"),
-    (ACCESS + "limits = [1]", "line 4, limits: 1 is not a text"),
-    (ACCESS + "limits = [\n'ways <= 1',\n'way <= 1']",
-     "line 6, limits: unknown quantity of a limit 'way': did you mean 'ways'?"),
-    (ACCESS + "limits = ['ways']", "'ways' has no relation: write ways <= NUMBER"),
-    (ACCESS + "limits = ['conflict free']", "unknown limit 'conflict free': did you mean 'conflict-free'?"),
-    (ACCESS + "limits = ['ways <= one']", "'one' is not a number, nor a quantity of this check"),
-    (ACCESS + "limits = ['ways <= -1']", "'-1' is not a number"),
-    (ACCESS + "limits = ['ways <= 1e9']", "'1e9' is not a number"),
-    (ACCESS + "limits = ['sectors <= 1']", "unknown quantity of a limit 'sectors'"),
-    (ACCESS + "limits = ['injective']", "unknown limit 'injective'"),
-    (ACCESS.replace("LDS", "LDG") + "limits = ['conflict-free']", "unknown limit 'conflict-free'"),
     (ACCESS.replace("LDS.32", "ldmatrx.x4"),
      "line 3, access: unknown instruction 'ldmatrx.x4': did you mean 'ldmatrix.x4'?"),
     (ACCESS.replace("'LDS.32'", "[]"), "line 3, access: the list is empty"),
-    (ACCESS.replace("'LDS.32'", "['LDS.32', 3]") + "limits = ['ways <= 1']",
-     "line 3, access: 3 is not a text"),
     (ACCESS.replace("8:1", "b"), "line 2, tile: cannot read 'b'"),
     ("[tiles]\nabc = '4:1'\n" + ACCESS.replace("8:1", "abd"),
      "line 4, tile: unknown tile 'abd': did you mean 'abc'?"),
     (ACCESS.replace("tile", "tiel"), "line 2: unknown key 'tiel': did you mean 'tile'?"),
-    ("[[access]]\naccess = 'LDS.32'", "line 1: a check needs the key tile: a name of [tiles], or a layout"),
-    (ACCESS + "base = -1", "line 4, base: -1 is not from 0"),
-    (ACCESS + "base = true", "line 4, base: True is not a whole number; accepted is bytes added"),
-    (ACCESS + "base = 1.5", "line 4, base: 1.5 is not a whole number"),
-    (ACCESS + "dtype = 'f17'", "line 4, dtype: unknown dtype 'f17'"),
     (ACCESS + "name = 'a\\u0007'".replace("'", '"'),
      "line 4, name: the text has characters that cannot be shown"),
-    (ACCESS + "name = ''", "line 4, name: '' is no name"),
     (ACCESS + f"name = '{'n' * (MAX_NAME + 1)}'", "characters of a name"),
     (ACCESS + f"name = '{'n' * (MAX_TEXT + 1)}'", "characters of a text"),
     (2 * (ACCESS + "limits = ['ways <= 1']\n"),
      "line 5, name: the check of line 1 is called '8:1, LDS.32' as well"),
     (ACCESS + f"limits = {['ways <= 1'] * (MAX_LIMITS + 1)}", "limits of a check: 101 asked"),
-    ("[[layout]]\ntile = '4:1'\nlimits = ['equals 4:x:']", "line 3, limits: cannot read"),
-    ("[[layout]]\ntile = '4:1'\nlimits = ['equals']",
-     "unknown limit 'equals': did you mean 'equals LAYOUT'?"),
-    ("[[layout]]\ntile = '4:1'\nlimits = ['cosize <= cosize']", "compares cosize with itself"),
-    ("[[tma]]\ntensor = '4:1'\nbox = '(4'", "line 3, box: cannot read '(4'"),
-    ("[[tma]]\ntensor = '4:1'\nbox = '4'\nmode = '256B'", "line 4, mode: unknown value '256B'"),
-    ("[[tma]]\ntensor = '4:1'\nbox = '4'\nlimits = ['no worse than the baseline']",
-     "a check of tma has no numbers"),
-    ("[[wgmma]]\ntile = '4:1'\noperand = 'C'", "line 3, operand: unknown value 'C'"),
-    ("[[function]]\nfile = 'gone.cu'\ntile = '4:1'", "line 2, file: gone.cu: No such file or directory"),
     ('[[function]]\nfile = "a\\u0000"\ntile = "4:1"',
      "line 2, file: the text has characters that cannot be shown"),
-    ("[[function]]\nfile = '.'\ntile = '4:1'", "line 2, file: .: Is a directory"),
-    ("[[function]]\nfile = 'x'\ntile = '4:1'\ntimeout = 0", "line 2, file"),
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from layoutalg.testing import Scope, all_pass, check_conflict_free, verdict, wor
 from tests.checks import random_gates
 from tests.command import answer, run
 from tests.frozen import kernel_freeze
-from tests.sweeps import each, first
+from tests.sweeps import first
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
@@ -135,78 +135,12 @@ def test_what_is_broken_by_what_is_read_has_failed(tmp_path: Path) -> None:
     assert found.status == "failed"
 
 
-@each(
-    "body, top, why",
-    [
-        ("s[0] = 0.f; int i = 0; up: s[threadIdx.x] = 1; if (++i < 9) goto up;", "", "1 access is not read"),
-        ("s[threadIdx.x] = 1.f; Odd<float> odd;", "", "the statement has an error"),
-        ("s[threadIdx.x] = 1.f;", "template <int T> __global__ void other(float* p) { helper(); }",
-         "other is not read: template parameters of other are not known"),
-    ],
-)  # fmt: skip
-def test_parts_that_are_not_followed_leave_limits_undecided(
-    tmp_path: Path, body: str, top: str, why: str
-) -> None:
-    found = outcome(tmp_path, kernel(body, top), "ways <= 1")
-    assert found.status == "undecided" and why in found.failures[0].why
-    assert found.numbers["unread"] == 1
-    assert outcome(tmp_path, kernel(body, top), "ways <= 1", "unread <= 1").status == "passed"
-
-
 def test_a_reading_that_ends_early_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("layoutalg.source.machine.MOST_STEPS", 40)
     body = "s[threadIdx.x] = 1.f;" + "n = n * 2 + 1;" * 20 + "put();"
     top = "__shared__ float far[2048]; __device__ void put() { far[threadIdx.x * 32] = 1.f; }"
     found = outcome(tmp_path, kernel(body, top), "conflict-free")
     assert found.status == "unanswered" and "k is not read to its end" in found.failures[0].why
-
-
-@each(
-    "body, limits",
-    [
-        ("o[threadIdx.x] = 1.f;", ("conflict-free", "ways <= 1", "wavefronts <= ideal", "wavefronts <= 0")),
-        ("s[threadIdx.x] = 1.f;", ("efficiency >= 0%", "sectors <= 9", "sectors >= 0")),
-        ("n = 3;", ("unread <= 0", "accesses >= 0", "accesses <= 9")),
-        ("if (0) s[threadIdx.x] = 1.f;", ("ways <= 1", "conflict-free")),
-        ("s[threadIdx.x] = 1.f; if (blockIdx.x == 1) s[threadIdx.x * 32] = 1.f;", ("conflict-free",)),
-    ],
-)
-def test_a_limit_on_accesses_that_are_not_there_is_undecided(
-    tmp_path: Path, body: str, limits: tuple[str, ...]
-) -> None:
-    assert set(verdicts(outcome(tmp_path, kernel(body), *limits)).values()) == {"undecided"}
-
-
-def test_a_grid_counts_what_the_block_at_the_origin_does_not_do(tmp_path: Path) -> None:
-    body = "s[threadIdx.x] = 1.f; if (blockIdx.x == 1) s[threadIdx.x * {}] = 1.f;"
-    for stride, grid, status in ((32, 2, "failed"), (1, 2, "passed"), (32, 1, "passed")):
-        found = outcome(tmp_path, kernel(body.format(stride)), "conflict-free", keys=f"grid = {grid}")
-        assert found.status == status
-
-
-def test_methods_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
-    top = "struct Sink { __device__ void put(float*); __device__ void run(); float* p; };"
-    body = "s[threadIdx.x] = 1.f; Sink t; t.put(s); Sink u; u.p = s; u.run();"
-    found = outcome(tmp_path, kernel(body, top), "conflict-free")
-    assert "2 accesses are not read: line 2, call put; line 2, call run" in found.failures[0].why
-
-
-@each(
-    "body, top",
-    [
-        ("End e; e.p = s;", "struct End { float* p; __device__ ~End() { p[threadIdx.x * 32] = 1.f; } };"),
-        ("new (s + threadIdx.x * 32) float(1.f);",
-         "inline __device__ void* operator new(unsigned long, void* p) { return p; }"),
-        ("float* a[2] = {s, o}; a[n][threadIdx.x * 32] = 1.f;", ""),
-        ('asm volatile(ST " [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(s)), "f"(1.f));',
-         '#define ST "st.shared.f32"'),
-        ("By y; y.p = s; void (By::*m)() = &By::put; (y.*m)();",
-         "struct By { float* p; __device__ void put() { p[threadIdx.x * 32] = 1.f; } };"),
-    ],
-)  # fmt: skip
-def test_what_executes_out_of_sight_leaves_limits_undecided(tmp_path: Path, body: str, top: str) -> None:
-    found = outcome(tmp_path, kernel(f"s[threadIdx.x] = 1.f; {body}", top), "conflict-free")
-    assert found.status == "undecided", body
 
 
 # --- baselines -----------------------------------------------------------------------------------------
@@ -294,23 +228,10 @@ def test_a_verdict_on_nothing_is_undecided() -> None:
         check_conflict_free(Layout(64, 1), element="f32")
 
 
-@each("text", ["", "[defaults]", "[tiles]\na = '4:1'", "[[kernel]]", "kernel = []",
-               "[[layout]]\ntile = '4:1'", "[[access]]\ntile = '4:1'\naccess = []\nlimits = ['ways <= 1']",
-               "[[layout]]\ntile = '4:1'\nlimits = []"])  # fmt: skip
-def test_an_empty_file_of_checks_is_refused(text: str) -> None:
-    with pytest.raises(ParseError):
-        read_checks(text)
-
-
 def test_a_kernel_that_no_name_matches_is_not_answered(tmp_path: Path) -> None:
     found = outcome(tmp_path, kernel("s[threadIdx.x] = 1.f;"), "ways <= 1", keys="kernel = 'other'")
     assert found.status == "unanswered"
     assert outcome(tmp_path, "int main() { return 0; }", "unread <= 0").status == "unanswered"
-
-
-def test_what_fails_on_a_condition_refuses_accesses_that_it_does_not_judge() -> None:
-    words = ("analyze", "(64,64):(64,1)", "--access", "ld.global.b32", "--fail-on", "conflicts")
-    assert run(*words).exit_code == 2
 
 
 def test_nothing_but_the_gates_function_takes_all_of_what_passed() -> None:

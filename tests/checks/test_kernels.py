@@ -98,15 +98,6 @@ def test_what_is_not_read_is_counted_and_told(folder: Path) -> None:
     assert any("is not read: " in one.what and one.line == 4 for one in found.evidence)
 
 
-def test_a_source_of_which_nothing_is_read_is_not_answered(folder: Path) -> None:
-    (folder / "transpose.cu").write_text(
-        "__global__ void k(float* p, const int* i) { p[i[i[0]]] = p[i[1]]; }"
-    )
-    text = "[[kernel]]\nfile = 'transpose.cu'\nblock = 32\nkernel = 'gone'\nlimits = ['unread <= 0']"
-    (found,) = run_checks(read_checks(text, folder=folder))
-    assert found.status == "unanswered" and "unknown kernel 'gone'" in found.failures[0].why
-
-
 @each(
     "line, part",
     [

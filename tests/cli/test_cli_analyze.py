@@ -52,11 +52,6 @@ def test_accesses_repeat_and_take_mappings() -> None:
     assert stored["efficiency"] == 1.0 and stored["space"] == "global"
 
 
-def test_without_access_loads_of_one_element_are_counted_both_ways() -> None:
-    payload = answer("analyze", "(32,33):(33,1)", "--dtype", "f32")
-    assert [a["access"] for a in payload["accesses"]] == ["ld.shared.b32@row", "ld.shared.b32@col"]
-
-
 def test_memory_can_be_asked_instead_of_requests() -> None:
     """Rows of 32 bytes, 4096 apart: memory fills half lines, for either access and for both together."""
     words = ("--access", "ld.global.b128@row", "--access", "ld.global.b32@col", "--level", "dram")
@@ -83,14 +78,6 @@ def test_large_tiles_take_no_longer() -> None:
     assert payload["accesses"][0]["instructions"] == (1 << 42) >> 8
 
 
-def test_the_base_counts_for_narrow_lanes() -> None:
-    def worst(base: str) -> int:
-        words = ("--access", "ld.shared.b16@(2,1):(65,0)", "--base", base)
-        return int(answer("analyze", "2048:1", "--dtype", "f16", *words)["accesses"][0]["worst"])
-
-    assert (worst("0"), worst("2")) == (2, 1)
-
-
 # --- index expressions and files -----------------------------------------------------------------------
 
 
@@ -105,27 +92,6 @@ def test_an_index_expression_instead_of_a_layout(text: str) -> None:
     assert (payload["layout"], payload["index"], payload["dtype"]) == (None, text, None)
     assert access["total"] == wavefronts("ld.shared.b128", offsets) == access["ideal_total"] == 4
     assert access["method"] == "enumerated"
-
-
-def test_an_index_expression_over_warps_and_registers() -> None:
-    words = (
-        "--index",
-        "warp*4096 + reg*132 + lane*128",
-        "--op",
-        "ld.shared.b32",
-        "--warps",
-        "3",
-        "--regs",
-        "2",
-    )
-    (access,) = answer("analyze", *words)["accesses"]
-    assert access["instructions"] == 6 and access["total"] == 6 * 32 and access["ways"] == 32
-    (tid,) = answer("analyze", "--index", "tid*4", "--op", "ld.global.b32", "--warps", "4")["accesses"]
-    assert (tid["instructions"], tid["sectors"], tid["lines"], tid["worst_alignment"]) == (4, 16, 4, 20)
-    (mixed,) = answer("analyze", "--index", "lane*4*(warp*31 + 1)", "--op", "ld.shared.b32", "--warps", "2")[
-        "accesses"
-    ]
-    assert (mixed["total"], mixed["worst"], mixed["witness"]["warp"]) == (33, 32, 1)
 
 
 def test_offsets_in_elements_when_a_type_is_given() -> None:
@@ -183,62 +149,6 @@ def test_a_condition_that_judges_nothing_is_bad_input() -> None:
     assert error == "ShapeError" and "judges global memory, which none of the accesses uses" in message
 
 
-BAD = [
-    ((), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE"),
-    (("8:1", "--index", "lane", "--op", "ld.shared.b8"), "ArgumentTypeError", "give one of"),
-    (("8:1", "--op", "ld.shared.b8"), "ArgumentTypeError", "for a layout say --access ld.shared.b8"),
-    (("--index", "lane"), "ArgumentTypeError", "need the instruction as --op"),
-    (
-        ("--index", "lane", "--op", "ld.shared.b8", "--access", "ld.shared.b8"),
-        "ArgumentTypeError",
-        "no --access",
-    ),
-    (("8:1", "--warps", "2"), "ArgumentTypeError", "--warps and --regs go with --index"),
-    (("--offsets", "x", "--op", "ld.shared.b8", "--regs", "2"), "ArgumentTypeError", "go with --index"),
-    (("--index", "lane", "--op", "ld.shared.b8", "--method", "f2"), "ArgumentTypeError", "needs a layout"),
-    (("--index", "lane *", "--op", "ld.shared.b8"), "ParseError", "expected a number, '(' or a variable"),
-    (("--index", "x*4", "--op", "ld.shared.b32"), "ParseError", "accepted are lane"),
-    (("--index", "lane - 1", "--op", "ld.shared.b8"), "ShapeError", "byte addresses are 0 to 2^62"),
-    (("--index", "lane*2", "--op", "ld.shared.b32"), "AlignmentError", "multiples of 4 bytes; lane 1 has 2"),
-    (("--index", "lane", "--op", "ld.shared.b12"), "UnknownNameError", "unknown instruction"),
-    (("--index", "lane", "--op", "ld.shared.b8", "--warps", "0"), "ShapeError", "--warps is 0"),
-    (("--index", "lane", "--op", "ld.shared.b8", "--warps", "9999999"), "ResourceError", "lanes of all"),
-    (
-        ("--index", "lane*1", "--op", "ld.shared.b8", "--dtype", "u4"),
-        "AlignmentError",
-        "does not start at a byte",
-    ),
-    (("--offsets", "no-such-file", "--op", "ld.shared.b8"), "OSError", "no-such-file: No such file"),
-    (("(4,8", "--access", "ld.shared.b32"), "ParseError", "position 4"),
-    (
-        ("(64,64):(64,1)", "--access", "ld.shared.b99"),
-        "UnknownNameError",
-        "unknown instruction",
-    ),
-    (("(64,64):(64,1)", "--dtype", "f17"), "UnknownNameError", "unknown dtype 'f17'"),
-    (("(64,64):(64,1)", "--arch", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
-    (("(64,64):(64,1)", "--arch", "sm_75", "--access", "cp.async.16"), "UnsupportedError", "sm_75 has no"),
-    (("(64,68):(68,1)", "--dtype", "f16", "--access", "ldmatrix.x4"), "AlignmentError", "multiple"),
-    (("(32,33):(33,1)", "--access", "ld.shared.b128@col"), "AlignmentError", "multiple"),
-    (("(64,64):(64,1)", "--access", "ld.shared.b32@diagonal"), "ParseError", "position 0"),
-    (("(64,64):(64,1)", "--access", "ld.shared.b32@(32,1:(1,0)"), "ParseError", "expected"),
-    (("(64,64):(64,1)", "--access", "ld.shared.b32@(9999,1):(1,0)"), "ShapeError", "reaches the flat index"),
-    (("(64,64):(64,1)", "--method", "guess"), "UnknownNameError", "accepted are auto, f2, gcd"),
-    (("(64,64):(64,1)", "--base", "2", "--access", "ld.shared.b32"), "AlignmentError", "multiples of 4"),
-    (
-        ("(64,64):(64,1)", "--fail-on", "conflict"),
-        "ParseError",
-        "accepted are conflicts and",
-    ),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
-def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("analyze", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
-
-
 @each("machine", sorted(ARCHS))
 def test_every_architecture_can_be_asked(machine: str) -> None:
     words = ("analyze", "(32,32):(32,1)", "--arch", machine, "--access", "ld.shared.b32@col")
@@ -248,13 +158,3 @@ def test_every_architecture_can_be_asked(machine: str) -> None:
         note = f"ld.shared.b32 on {machine} is assumed: carried over from the rule counted on sm_90."
         assert machine != "sm_90" and note in run(*words).stdout
         assert note in payload["accesses"][0]["notes"][0]
-
-
-@pytest.mark.deep
-def test_the_text_fits_a_page_without_colours() -> None:
-    piped = process(
-        "analyze", "(64,64):(64,1)", "--access", "ld.shared.b32@col", "--access", "ld.global.b32@col"
-    )
-    assert piped.returncode == 0 and "\x1b" not in piped.stdout
-    lines = piped.stdout.splitlines()
-    assert max(len(line) for line in lines if not line.startswith("To look for one without conflicts")) <= 100

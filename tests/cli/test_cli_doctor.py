@@ -96,11 +96,6 @@ def test_an_installation_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-def test_bounds_are_those_of_the_package() -> None:
-    assert doctor._bound("numpy") == "1.26" and doctor._bound("nothing") == ""
-    assert doctor._numbers("2.10.1") > doctor._numbers("2.9") > doctor._numbers("2")
-
-
 @pytest.mark.deep
 def test_a_cache_that_others_may_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cache"

@@ -133,67 +133,29 @@ def test_exit_codes_are_told() -> None:
     assert all(f" {code} " in EXIT_CODES for code in (0, 1, 2, 3, 130))
 
 
-def test_an_interrupt_while_importing_is_quiet(tmp_path: Path) -> None:
-    """typer's place is taken by a module that interrupts, as a key would at that moment."""
-    interrupting = (
-        "import os, signal, time",
-        "signal.signal(signal.SIGINT, signal.default_int_handler)",  # it is off in the background
-        "os.kill(os.getpid(), signal.SIGINT)",
-        "time.sleep(60)",
-    )
-    (tmp_path / "typer.py").write_text("\n".join(interrupting))
+INTERRUPTED = (
+    # what stands in typer's place when the command imports it, and the exit code
+    (f"signal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), {int(signal.SIGINT)})\n"
+     "time.sleep(60)", 130),
+    *((f"class Field:\n    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10\n"
+       "class Row: field = Field()", 128 + number) for number in (signal.SIGTERM, signal.SIGHUP)),
+    ("from layoutalg.cli import signals\nsignals.GRACE_S = 0.1\nimport threading\n"
+     "def hear_none(): time.sleep(60)\n"
+     f"threading.Timer(0.2, os.kill, (os.getpid(), {int(signal.SIGTERM)})).start()\n"
+     "try: hear_none()\nexcept KeyboardInterrupt: hear_none()", 128 + signal.SIGTERM),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code"), INTERRUPTED, ids=("key", "term", "hup", "deaf"))
+def test_a_signal_ends_the_command_quietly(text: str, code: int, tmp_path: Path) -> None:
+    """While it imports, where Python makes a RuntimeError of it, and in a library that hears none."""
+    (tmp_path / "typer.py").write_text(f"import os, signal, time\n{text}")
     done = subprocess.run(
         [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_a_class_is_made_is_one(number: signal.Signals, tmp_path: Path) -> None:
-    """Python makes a RuntimeError of what comes up in __set_name__; the exit code is that of the signal."""
-    interrupting = (
-        "import os, signal",
-        "class Field:",
-        f"    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10",
-        "class Row: field = Field()",
-    )
-    (tmp_path / "typer.py").write_text("\n".join(interrupting))
-    done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
-
-
-def test_a_signal_ends_a_command_that_hears_none(tmp_path: Path) -> None:
-    """As a library does that compiles for minutes: here, what catches the interrupt and goes on."""
-    deaf = (
-        "import os, signal",
-        "from layoutalg.cli import signals",
-        "signals.GRACE_S = 0.1",
-        "import threading, time",
-        "def hear_none(): time.sleep(60)",
-        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()",
-        "try: hear_none()",
-        "except KeyboardInterrupt: hear_none()",
-    )
-    (tmp_path / "typer.py").write_text("\n".join(deaf))
-    done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
+        capture_output=True, text=True, check=False, timeout=30,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        check=False,
-        timeout=30,
-    )
-    assert done.returncode == 128 + signal.SIGTERM
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 def test_what_controls_a_terminal_is_shown_as_an_escape() -> None:

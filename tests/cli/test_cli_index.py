@@ -8,7 +8,6 @@ import pytest
 
 from tests.command import answer, invoke, refusal, run
 from tests.draws.index_functions import read
-from tests.sweeps import each
 
 TILE = "Sw<3,3,3> o 0 o (8,64):(64,1)"
 
@@ -58,31 +57,6 @@ def test_identify_reads_expressions_and_arrays(tmp_path: Path) -> None:
     assert run("identify", str(file)).stdout.splitlines()[0] == "(2,4):(8,1)"
     file.write_text("{{0, 1}, {4, 5}}")
     assert answer("identify", str(file))["kind"] == "padded"
-
-
-@each(
-    "words,said",
-    [
-        (("code", TILE, "--to", "rust"), "unknown language 'rust'"),
-        (("code", TILE, "--copy", "UniversalCopy<uint128_t>"), "--copy needs --threads"),
-        (("code", TILE, "--copy", "x", "--through", "4:1"), "give one of them"),
-        (("code", TILE, "--side", "left"), "unknown side of a copy 'left'"),
-        (("code", "Sw<3,3,3>"), "alone has no shape"),
-        (("identify",), "identify takes a file or --index, one of them"),
-        (("identify", "nowhere.cu", "--shape", "4"), "nowhere.cu: No such file or directory"),
-        (("identify", "--index", "row +", "--shape", "4"), "stands where a value is expected"),
-        (("identify", "--index", "row", "--shape", "row=4,row=5"), "is not NAME=EXTENT, each name once"),
-        (("identify", "--index", "row", "--shape", "a=4", "--names", "b"), "leave --names out"),
-        (("identify", "--index", "row"), "its shape is needed"),
-        (("check", "8:1", "nowhere.cu"), "nowhere.cu: No such file or directory"),
-        (("check", "8:1", "x.cu", "--timeout", "0"), "seconds above 0"),
-        (("check", "8:1", "x.cu", "--unit", "words"), "unknown unit 'words'"),
-        (("check", "99999999999:1", "x.cu"), "coordinates at which the function is run"),
-    ],
-)
-def test_bad_input_is_one_sentence(words: tuple[str, ...], said: str) -> None:
-    result = run(*words)
-    assert result.exit_code == 2 and said in result.stderr, result.stderr
 
 
 def test_files_that_are_no_text_are_refused_with_the_place(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.arch import ARCHS, T4_ACHIEVED
+from layoutalg.arch import T4_ACHIEVED
 from layoutalg.model import l2_locality, occupancy_of
 from tests.command import answer, refusal, run
 
@@ -85,49 +85,6 @@ def test_conversions_of_registers() -> None:
     found = answer("registers", f"{MMA}:C", "--to", f"{IMMA}:A", "--shape", "16x32", "--dtype", "u8")
     assert [plan["kind"] for plan in found["plans"]] == ["shuffle", "shared"]
     assert found["plans"][0]["shuffles"] == 4
-
-
-@pytest.mark.parametrize(
-    ("words", "error", "part"),
-    [
-        (("occupancy",), "ArgumentTypeError", "--threads and --registers are needed"),
-        (("occupancy", "transpose", "--threads", "32"), "ArgumentTypeError", "of its own"),
-        (("occupancy", "--threads", "2048", "--registers", "32"), "ResourceError", "threads per block"),
-        (("occupancy", "gemm-sm80", "--step", "8", "--arch", "sm_86"), "ResourceError", "101376"),
-        (("roofline", "--rates", "achieved"), "UnknownNameError", "accepted are T4"),
-        (("roofline", "--rates", "guessed"), "UnknownNameError", "sheet"),
-        (("roofline", "--arch", "sm_103"), "UnsupportedError", "no document describes a board"),
-        (("roofline", "--arch", "B200", "--clock", "1000"), "UnsupportedError", "states the clock"),
-        (("roofline", "--clock", "0"), "UnsupportedError", "a clock of 0 MHz"),
-        ((*T4, "--clock", "1395"), "UnsupportedError", "were measured at"),
-        (("roofline", "--tile", "128"), "ParseError", "two positive sides"),
-        (("roofline", "--tile", "100x100"), "ShapeError", "cannot be cut"),
-        (("roofline", "--unit", "f64"), "UnknownNameError", "unit"),
-        (("roofline", "--dtype", "u8", "--size", "8192"), "UnsupportedError", "is of f16 and bf16"),
-        (("roofline", "--unit", "f32", "--dtype", "f64"), "UnsupportedError", "f16 and bf16 and f32"),
-        ((*T4, "--dtype", "bf16"), "UnsupportedError", "on sm_75: the rate that is known is of f16"),
-        (("roofline", "--size", str(10**22)), "ResourceError", "waves of blocks"),
-        (("l2", "0x4"), "ParseError", "two positive sides"),
-        (("l2", "4000x4000"), "ResourceError", "blocks of a grid"),
-        (("l2", "1000x1000", "--in-flight", "1"), "ResourceError", "waves of all heights"),
-        (("l2", "4x8", "--in-flight", "0"), "ShapeError", "in_flight"),
-        (("l2", "4x8", "--order", "diagonal"), "UnknownNameError", "block order"),
-        (("registers", "(32,4):(1,32)"), "ArgumentTypeError", "needs the --shape"),
-        (("registers", f"{MMA}:C", "--shape", "16x12"), "DivisibilityError", "not tiled by"),
-        (("registers", f"{MMA}:C", "--shape", "1024x1024"), "ResourceError", "elements"),
-        (("registers", f"{MMA}:C", "--along", "k"), "ShapeError", "k"),
-        (("registers", f"{MMA}:C", "--along", "m", "--to", f"{MMA}:A"), "ArgumentTypeError", "one of them"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(words: tuple[str, ...], error: str, part: str) -> None:
-    found, sentence = refusal(*words)
-    assert found == error and part in sentence
-
-
-def test_every_board_has_a_roofline() -> None:
-    for name, machine in ARCHS.items():
-        if machine.board is not None:
-            assert answer("roofline", "--arch", name, "--unit", "f32")["tiles"][0]["bounds"]
 
 
 # --- charts of a bench ---------------------------------------------------------------------------------

@@ -56,32 +56,3 @@ def test_architectures_have_many_names(command: str) -> None:
     for name in ("ampere", "sm_42", "rtx", ""):
         error, said = refusal(*words, "--arch", name)
         assert error == "UnknownNameError" and "architecture" in said
-
-
-def test_explicit_offsets_take_any_name() -> None:
-    reports = [
-        answer("analyze", "--index", "lane*16", "--op", op, "--arch", arch)["accesses"][0]
-        for op, arch in (("LDG.E.128", "a100"), ("ld.global.b128", "sm_80"))
-    ]
-    assert reports[0] | {"access": ""} == reports[1] | {"access": ""} and reports[0]["op"] == "ld.global.b128"
-
-
-def test_code_is_compiled_for_a_gpu_by_name() -> None:
-    found = answer(*WRITING["generate"], "--compile", "RTX-5090", "--compile", "sm_87")
-    assert [c["arch"] for c in found["compiled"]] == ["sm_120", "sm_87"]
-
-
-def test_instructions_and_gpus_that_there_are_not_are_refused_with_those_that_are_near() -> None:
-    for words, kind, near in (
-        (("analyze", "--index", "lane*16", "--op", "LDS.127"), "unknown instruction", "did you mean"),
-        (
-            ("analyze", "--index", "lane*16", "--op", "ld.shared.v4.f31@col"),
-            "unknown instruction",
-            "accepted",
-        ),
-        (("analyze", TILE, "--dtype", "f16", "--access", "ldmatrx.x4"), "unknown instruction", "ldmatrix.x4"),
-        ((*WRITING["generate"], "--compile", "sm_99"), "unknown architecture", "sm_90"),
-        ((*WRITING["generate"], "--compile", "rtx"), "unknown architecture", "accepted"),
-    ):
-        error, said = refusal(*words)
-        assert error == "UnknownNameError" and kind in said and near in said, words

@@ -13,9 +13,7 @@ from layoutalg.arch import ARCHS
 from layoutalg.cli.commands.accesses.explicit import count_explicit, layout_of, read_explicit, to_bytes
 from layoutalg.cli.reports import access_answer
 from layoutalg.dtype import dtype
-from layoutalg.page import page_reports
 from tests.command import answer, refusal, run
-from tests.sweeps import each
 
 MACHINE = ARCHS["sm_90"]
 SAME = ("op", "instructions", "total", "ideal_total", "worst", "conflict_free", "sectors", "lines")
@@ -29,15 +27,6 @@ def test_a_page_is_written_for_its_owner_alone(tmp_path: Path) -> None:
     assert page.stat().st_mode & 0o077 == 0
     assert "Sw&lt;3,3,3&gt; o 0 o (64,64):(64,1)" in page.read_text()
     assert "open it in a browser" in run(*words).stdout
-
-
-def test_several_layouts_stand_in_one_page(tmp_path: Path) -> None:
-    page = tmp_path / "two.html"
-    run("report", "(64,64):(64,1)", "(64,64):(72,1)", "--dtype", "f16", "-o", str(page))
-    text = page.read_text()
-    assert (
-        "<title>(64,64):(64,1) and 1 more, f16, sm_90</title>" in text and '"text":"(64,64):(72,1)"' in text
-    )
 
 
 def test_nothing_is_written_where_it_is_refused(tmp_path: Path) -> None:
@@ -122,41 +111,3 @@ def test_conditions_decide_the_exit_code_of_a_page(tmp_path: Path) -> None:
     said = run(*conflict, "--fail-on", "conflicts")
     assert said.exit_code == 1 and "Fails: conflicts." in said.stdout
     assert answer(*conflict[:2], *conflict[3:], "--fail-on", "conflicts")["failed"] == []
-
-
-def test_a_method_counts_the_costs_of_a_page(tmp_path: Path) -> None:
-    for method in ("f2", "gcd", "enumerated"):
-        (report,) = page_reports(["(32,32):(32,1)"], ["ld.shared.b32@col"], method=method)
-        assert report.method == method
-    words = ("report", "(32,33):(33,1)", "--access", "ld.shared.b32@col", "-o", str(tmp_path / "page.html"))
-    assert "f2" in refusal(*words, "--method", "f2")[1]
-    assert answer(*words, "--method", "gcd")["accesses"] == ["ld.shared.b32@col"]
-
-
-BAD = [
-    ((), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE"),
-    (("8:1", "--index", "lane", "--op", "ld.shared.b8"), "ArgumentTypeError", "give one of"),
-    (("8:1", "--op", "ld.shared.b8"), "ArgumentTypeError", "for a layout say --access ld.shared.b8"),
-    (("--index", "lane"), "ArgumentTypeError", "need the instruction as --op"),
-    (("8:1", "--warps", "2"), "ArgumentTypeError", "--warps and --regs go with --index"),
-    (("8:1", "--level", "dram"), "ArgumentTypeError", "--level dram has none to draw; layoutalg analyze"),
-    (("8:1", "--level", "l2"), "UnknownNameError", "accepted are request"),
-    (("8:1", "--method", "guess"), "UnknownNameError", "accepted are auto, f2, gcd"),
-    (("8:1", "--fail-on", "conflict"), "ParseError", "accepted are conflicts and"),
-    (
-        ("--index", "lane*4", "--op", "ld.shared.b32", "--fail-on", "efficiency<1"),
-        "ShapeError",
-        "none of the",
-    ),
-    (("--index", "lane-1", "--op", "ld.shared.b8"), "UnsupportedError", "offsets are none: f(0,0) is -1"),
-    (("--index", "lane*2", "--op", "ld.shared.b32"), "AlignmentError", "lane 1 has 2"),
-    (("--index", "lane", "--op", "ld.shared.b8", "--dtype", "f16"), "UnsupportedError", "a whole number of"),
-    (("--index", "lane", "--op", "ld.shared.b128", "--warps", "9999"), "ResourceError", "elements of all"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
-def test_what_cannot_be_drawn_is_refused_by_name(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("report", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
-    assert not Path("report.html").exists()

@@ -9,7 +9,6 @@ import pytest
 from layoutalg.codegen.gpu import sass
 from layoutalg.errors import UnsupportedError
 from tests.command import answer, refusal, run
-from tests.sweeps import each
 
 SMALL = ("--m", "256", "--n", "256")
 
@@ -53,42 +52,6 @@ def test_the_table_says_the_same() -> None:
     assert rows.pop("total") == str(payload["all"]["total"])
     assert {name: int(n) for name, n in rows.items()} == payload["all"]["classes"]
     assert "No loop of it multiplies" in result.stdout
-
-
-@pytest.mark.deep
-@each(
-    ("words", "error", "message"),
-    [
-        (("matmul",), "UnknownNameError", "accepted are tiled_copy, transpose, permute"),
-        (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
-        (("transpose", "--step", "1"), "UnsupportedError", "transpose has no steps"),
-        (("gemm-sm80", "--step", "99"), "UnknownNameError", "unknown step of gemm-sm80 '99'"),
-        (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
-        (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
-        (("gemm-sm80", "--dtype", "f32"), "UnsupportedError", "f32"),
-        (
-            ("transpose", "--time", *SMALL),
-            "UnsupportedError",
-            "has no loop that multiplies, so that none is timed",
-        ),
-        (("gemm-sm90", "--time"), "UnsupportedError", "is not timed: nothing states what it takes"),
-        (("gemm-sm80", "--time", "--arch", "sm_89"), "UnsupportedError", "no latencies of sm_89 are known"),
-        (
-            ("gemm-sm80", "--time", "--arch", "L4"),
-            "UnsupportedError",
-            "there are those of sm_75, sm_80, sm_90",
-        ),
-        (
-            ("gemm-sm80", "--time", "--arch", "A30"),
-            "UnsupportedError",
-            "name sm_80 for those of A100-SXM4-80GB",
-        ),
-        (("gemm-sm80", "--time", "--level", "L3", *SMALL), "UnknownNameError", "accepted are L1, L2, DRAM"),
-    ],
-)
-def test_bad_input_is_one_sentence(words: tuple[str, ...], error: str, message: str) -> None:
-    found, sentence = refusal("sass", *words)
-    assert found == error and message in sentence
 
 
 def test_without_a_disassembler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

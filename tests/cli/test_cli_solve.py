@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import answer, refusal, run
+from tests.command import answer, run
 from tests.sweeps import each
 
 
@@ -78,30 +78,6 @@ def test_values_at_which_rows_overlap_are_left_out_for_a_store_and_the_least_is_
     assert "Left out is ld in {1..127}, at which two elements share an address." in said
 
 
-def test_a_load_may_overlap_and_the_least_without_is_named() -> None:
-    words = ("solve", "(128,8):(1,ld)", "--access", "ld.shared.b32@row")
-    (solution,) = answer(*words)["answers"]
-    assert (solution["smallest"], solution["smallest_distinct"], solution["stores"]) == (1, 132, False)
-    said = " ".join(run(*words).stdout.split())
-    assert (
-        "At ld in {1..127} two elements share an address, as loads may: the least without is ld = 132."
-        in said
-    )
-    both = (*words, "--access", "st.shared.b32@row")
-    together = answer(*both)["together"]
-    assert together["smallest"] == 132
-    assert run(*both).stdout.endswith(
-        "All of these together: ld mod 8 = 4 from ld = 132 on; the least is ld = 132.\n"
-    )
-
-
-def test_a_store_to_rows_that_always_overlap_has_no_value() -> None:
-    words = ("solve", "(32,4):(0,1)", "--base", "4*n", "--access", "st.shared.b32@row")
-    (solution,) = answer(*words, exit_code=1)["answers"]
-    assert solution["empty"] and solution["overlapping"] == [[0, None]] and solution["smallest"] is None
-    assert "at every n, which no store may do." in run(*words).stdout
-
-
 @pytest.mark.parametrize("layout", ["(64,64):(ld**2,1)", "(64,64):(-ld,1)", "(64,64):(256-ld,1)"])
 def test_a_stride_that_is_no_growing_line_in_the_name_is_left_open(layout: str) -> None:
     (solution,) = answer("solve", layout, "--access", "ldmatrix.x4", "--dtype", "f16", exit_code=1)["answers"]
@@ -115,30 +91,6 @@ def test_terms_are_expressions() -> None:
     (one,) = answer("solve", "(64,64):(8+2*ld+ld,1)", *words)["answers"]
     (other,) = answer("solve", "(64,64):(3*ld+8,1)", *words)["answers"]
     assert one == other
-
-
-BAD = [
-    (("(64,64):(64,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found none"),
-    (("(64,64):(ld,k)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
-    (("(64,64)", "--access", "ldmatrix.x4"), "ParseError", "expected ':' and a stride at position 7"),
-    (("Sw<3,3,3>", "--access", "ldmatrix.x4"), "ParseError", "a layout under the swizzle at position 9"),
-    (("(ld,64):(64,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
-    (("(64,ld):(ld,1)", "--access", "ldmatrix.x4"), "ParseError", "extents that are integers at position 0"),
-    (("(64,64):(ld/2,1)", "--access", "ldmatrix.x4"), "ParseError", "at position 11"),
-    (("(64,64):(ld*k,1)", "--access", "ldmatrix.x4"), "ArgumentTypeError", "found k, ld"),
-    (("4:2 o 0 o (64,64):(ld,1)", "--access", "ldmatrix.x4"), "UnsupportedError", "not under outer layouts"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--base", "ld/2"), "ParseError", "--base: '/' at"),
-    (("(64,64):(ld,1)", "--access", "ld.shared.b32", "--least", "-1"), "ShapeError", "least is -1"),
-    (("(64,64):(ld,1)", "--access", "ld.global.b32", "--efficiency", "2"), "ShapeError", "at most 1"),
-    (("(64,64):(ld,1)",), "UsageError", "--access"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
-def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("solve", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"
 
 
 @each(
@@ -159,10 +111,3 @@ def test_several_accesses_have_one_answer(accesses: tuple[str, ...], condition: 
         layout = f"(32,32):({value},1)"
         codes = [run("analyze", layout, "--access", x, "--fail-on", "conflicts").exit_code for x in accesses]
         assert holds(together, value) == (not any(codes)), value
-
-
-def test_one_access_and_open_ones_have_none_together() -> None:
-    words = ("solve", "(32,32):(ld,1)", "--access", "ld.shared.b32@col")
-    assert answer(*words)["together"] is None
-    both = ("solve", "(4,8):(ld,1)", *words[2:], "--access", "ld.shared.b32@(8,1):(3,0)")
-    assert answer(*both, exit_code=1)["together"] is None

@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg import synthesis
 from layoutalg.errors import MismatchError, UndecidedError
-from tests.command import answer, refusal, run
+from tests.command import answer, run
 from tests.sweeps import each
 
 
@@ -47,26 +47,6 @@ def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ..
     assert found["extra_bytes"] <= found["max_extra_bytes"]
 
 
-def test_a_ring_keeps_its_strides_and_names_its_stage() -> None:
-    words = (
-        "(128,64,3):(64,1,8192)",
-        "--dtype",
-        "f16",
-        "--access",
-        "ldmatrix.x4",
-        "--access",
-        "st.shared.b128",
-    )
-    found = answer("synthesize", *words)
-    assert found["layout"] == "Sw<3,3,3> o 0 o (128,64,3):(64,1,8192)" and found["shape"] == "(128,64,3)"
-    (note,) = found["notes"]
-    assert note.startswith("mode 2 (3 stages, 16384 bytes apart) is outside of the swizzle")
-    best = found["ranking"][0]
-    assert (best["tma"], best["wgmma"], best["index_instructions"]) == ("128B", "A and B", 5)
-    text = run("synthesize", *words).stdout
-    assert "As given, one stage" in text and "Found, one stage" in text
-
-
 @pytest.mark.deep
 def test_a_part_of_a_buffer_is_refused_with_offers_that_can_be_had() -> None:
     words = ("(64,72):(128,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "st.shared.b128")
@@ -82,42 +62,12 @@ def test_a_part_of_a_buffer_is_refused_with_offers_that_can_be_had() -> None:
         assert f"Free of conflicts with {offer['change']}".split(",")[0] in text and offer["command"] in text
 
 
-def test_what_does_not_tile_is_taken_apart_with_its_cost() -> None:
-    found = answer("synthesize", "(64,72)", "--dtype", "f16", "--access", "ldmatrix.x4")
-    assert [a["access"] for a in found["accesses"]] == [
-        "ldmatrix.x4 on (64,64) at (0,0)",
-        "ldmatrix.x2 on (64,8) at (0,64)",
-    ]
-    (note,) = found["notes"]
-    assert "(20 instructions, 72 wavefronts); or ldmatrix.x2 on (64,72) at (0,0) (36 instructions, 72" in note
-
-
-@pytest.mark.deep
-def test_a_swizzle_of_longer_rows() -> None:
-    words = ("(64,80):(96,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "cp.async.16")
-    found = answer("synthesize", *words, "--max-extra-bytes", "6144")
-    assert (found["kind"], found["extra_bytes"]) == ("swizzle and padding", 6144)
-    refused = answer("synthesize", *words, "--max-extra-bytes", "4096", exit_code=1)
-    assert "rows 104, 112, 120, 128 elements apart" in refused["refusal"]
-    assert "The certificates of rows 104, 112, 120, 128 elements apart" in refused["certificate"]["proof"]
-
-
 def test_an_order_that_is_not_the_layouts_own_lays_the_shape_out_anew() -> None:
     found = answer("synthesize", "(64,32):(32,1)", "--order", "col", "--access", "ld.shared.b32@row")
     assert found["order"] == "col" and found["ranking"][-1]["layout"].endswith("(64,32):(1,64)")
 
 
 ADVICE = "To look for one without conflicts: layoutalg synthesize "
-
-
-def test_the_advice_of_analyze_can_be_followed() -> None:
-    advice = run(
-        "analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4"
-    ).stdout.splitlines()[-1]
-    assert advice.startswith(ADVICE)
-    words = shlex.split(advice.removeprefix(ADVICE))
-    assert answer("synthesize", *words)["layout"] is not None
-    assert ADVICE not in run("analyze", "(63,65):(66,1)").stdout, "not a tile that is stored in order"
 
 
 def test_the_advice_of_analyze_promises_nothing() -> None:
@@ -159,31 +109,3 @@ def test_a_proof_too_long_to_repeat_is_said_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(synthesis, "check_certificate", undecided)
     assert answer("synthesize", "(32,32)")["certificate"]["checked"] is False
     assert "Certificate (ranks), not proved again: too many vectors." in run("synthesize", "(32,32)").stdout
-
-
-BAD = [
-    (("(64,64",), "ParseError", "position 6"),
-    (("(64,64):(64",), "ParseError", "position"),
-    (("(0,64)",), "ShapeError", "positive"),
-    (("(64,64):(2,128)",), "ShapeError", "has no contiguous mode"),
-    (("(4,8):(1@0,1@1)",), "UnsupportedError", "(4,8):(1@0,1@1)"),
-    (("(64,64):(1,32)",), "ShapeError", "has stride 32, and what is inside of it spans 64 elements"),
-    (("(64,(8,8)):(72,(1,9))",), "ShapeError", "mode 1 of (64,(8,8)):(72,(1,9)) has 2 strides"),
-    (("Sw<3,3,3> o 0 o (64,64):(72,1)",), "ShapeError", "give its layout without the swizzle"),
-    (("(64,36)", "--dtype", "f16", "--access", "ldmatrix.x4"), "AlignmentError", "has 36, which is not a"),
-    (("(64,64)", "--dtype", "f99"), "UnknownNameError", "unknown dtype 'f99'"),
-    (("(64,64)", "--order", "diagonal"), "UnknownNameError", "accepted are row, col"),
-    (("(64,64)", "--form", "best"), "UnknownNameError", "accepted are any, single, tma"),
-    (("(64,64)", "--arch", "sm_1"), "UnknownNameError", "unknown architecture 'sm_1'"),
-    (("(64,64)", "--access", "ld.shared.b31"), "UnknownNameError", "unknown instruction"),
-    (("(64,64)", "--access", "ld.global.b32"), "UnsupportedError", "synthesis places shared memory"),
-    (("(1024,1024)",), "ResourceError", "the limit is"),
-    (("(64,64)", "--max-extra-bytes", "-1"), "ShapeError", "max_extra_bytes"),
-    (("(64,64)", "--max-extra-bytes", "many"), "UsageError", "--max-extra-bytes"),
-]
-
-
-@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70])
-def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
-    got, message = refusal("synthesize", *words)
-    assert (got, part in message) == (error, True), f"{got}: {message}"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from layoutalg.draw import CHUNK_COLORS, LINE_COLORS, PALETTE
+from layoutalg.draw.picture import HUES
 from tests.judges.color_vision import DEFICIENCIES, ciede2000, contrast, lab, linear, seen
 
 WAYS = [(name, stored) for name in DEFICIENCIES for stored in (False, True)]
@@ -54,5 +55,6 @@ def test_grey_keeps_the_order_of_the_runs() -> None:
 
 
 def test_text_is_readable_on_cells_and_lines_on_white() -> None:
+    assert len(set(PALETTE)) == len(PALETTE) == HUES
     assert contrast(np.array(PALETTE), np.full(3, 0x11)).min() > 5
     assert contrast(np.array(LINE_COLORS), np.full(3, 255)).min() >= 3

@@ -12,8 +12,7 @@ import sympy
 from hypothesis import given
 
 import layoutalg as la
-from layoutalg.analysis import GlobalReport, SharedReport
-from layoutalg.draw import Cell, Panel, Picture, as_html, as_svg, layout_picture, picture_of
+from layoutalg.draw import as_html, as_svg, layout_picture, picture_of
 from layoutalg.draw.picture import MAX_CELLS
 from layoutalg.draw.shown import MAX_SHOWN
 from layoutalg.errors import ResourceError, UnsupportedError
@@ -27,37 +26,19 @@ NONE_FOUND = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], e
 REPORTS = la.analyze(TILE, ["ldmatrix.x4", "ld.global.b32@col"], "f32")
 
 DRAWN: list[Any] = [
-    la.Layout(7),
-    la.Layout((4, 8), (8, 1)),
-    la.Layout((2, (2, 3), 4, 5)),
-    la.Layout((4, 4), (M, 1)),
-    la.make_identity_layout((4, 4)),
-    TILE,
-    la.parse("Sw<3,3,3> o 0 o (8,64):(64,1)"),
-    la.parse("Sw<3,4,3> o 0 o (128,128):(128,1)"),
-    la.ComposedLayout(la.Layout((4, 4), (4, 1)), 0, la.Layout(5, 3)),
-    la.Swizzle(3, 4, 3),
-    la.Swizzle(0, 4, 3),
-    la.Swizzles(la.Swizzle(1, 0, 2), la.Swizzle(1, 2, 1)),
-    la.Swizzles(),
+    *map(la.parse, ("7:1", "(4,8):(8,1)", "(2,(2,3),4,5):(1,(2,4),12,48)", "(4,4):(1@0,1@1)",
+                    "(64,64):(64,1)", "Sw<3,3,3> o 0 o (8,64):(64,1)",
+                    "Sw<3,4,3> o 0 o (128,128):(128,1)",
+                    "(4,4):(4,1) o 0 o 5:3", "Sw<3,4,3>", "Sw<0,4,3>", "Sw<1,0,2> o Sw<1,2,1> o 0 o 8:1")),
+    la.Layout((4, 4), (M, 1)), la.Swizzles(), la.LinearLayout({"lane": []}, {"offset": 1}),
     la.LinearLayout({"register": [16, 64], "lane": [1, 2, 4, 8, 32]}, {"offset": 128}),
-    la.LinearLayout({"lane": []}, {"offset": 1}),
-    la.find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"),
-    la.find_copy_atom("SM75_U32x4_LDSM_N"),
-    layout_picture(TILE),
-    *REPORTS,
-    FOUND,
-    NONE_FOUND,
-]
+    la.find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), la.find_copy_atom("SM75_U32x4_LDSM_N"),
+    layout_picture(TILE), *REPORTS, FOUND, NONE_FOUND,
+]  # fmt: skip
 TEXTS: list[Any] = [
-    la.Layout((1 << 20, 1 << 20)),
-    la.Layout((1 << 20, 1 << 20), (3, 5)),
-    la.Layout((M, 4)),
-    la.Layout((M, 4), (4, 1)),
-    la.parse("Sw<3,4,3> o 0 o (1048576,8):(8,1)"),
-    la.Swizzle(3, 40, 20),
-    la.make_identity_layout((1 << 10, 1 << 10)),
-]
+    *map(la.parse, ("(1048576,1048576):(3,5)", "Sw<3,4,3> o 0 o (1048576,8):(8,1)", "Sw<3,40,20>")),
+    la.Layout((M, 4)), la.make_identity_layout((1 << 10, 1 << 10)),
+]  # fmt: skip
 
 
 def page(value: Any) -> ElementTree.Element:
@@ -119,22 +100,6 @@ def test_a_synthesis_shows_its_layout_and_its_accesses() -> None:
     assert len(page(FOUND).findall("div/{http://www.w3.org/2000/svg}svg")) == 1
     assert not page(NONE_FOUND).findall("table") + page(NONE_FOUND).findall("div")
     assert NONE_FOUND._repr_svg_() is not None
-
-
-def test_hostile_names_are_harmless() -> None:
-    hostile = "\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>"
-    shown: list[Any] = [
-        Picture(hostile, (Panel(hostile, (hostile,), (hostile,), ((Cell(hostile, 3),),)),), (hostile,)),
-        SharedReport(hostile, 2, 1, 1, 2, 1, "gcd", None, "assumed", (hostile,)),
-        GlobalReport(hostile, 32, 4, 8, 32, 1, 128, 32, "gcd", "measured", (hostile,)),
-        la.LinearLayout({hostile: [1]}, {hostile: 2}),
-        la.Layout((sympy.Symbol("</pre><script>", integer=True, positive=True), 4)),
-    ]
-    for value in shown:
-        for text in (value._repr_html_(), value._repr_svg_() or "<x/>"):
-            root = ElementTree.fromstring(f"<body>{text}</body>")
-            assert not list(root.iter("script")) and "<script" not in text
-            assert not set(text) & set("\x1b\x00\u202e")
 
 
 def test_symbols_for_extents_are_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Random layouts for index functions, and random functions in C, to test printing and reading with."""
+"""Random layouts for index functions."""
 
 from __future__ import annotations
 
@@ -55,70 +55,3 @@ def tiles(seed: int, count: int) -> list[AnyLayout]:
         if size(drawn) <= LIMIT:
             out.append(drawn)
     return out
-
-
-TYPES = (
-    *("int", "unsigned", "long long", "unsigned long long", "short", "unsigned char"),
-    *("bool", "signed char", "uint16_t"),
-)
-
-
-_SYMBOLS = ("+", "-", "*", "/", "%", "&", "^", "|", "<<", ">>", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
-
-
-def _operand(rng: random.Random, names: list[str]) -> str:
-    numbers = (
-        str(rng.randint(0, 70)),
-        f"{rng.randint(0, 9)}u",
-        hex(rng.randint(0, 300)),
-        "5ll",
-        "2147483648",
-    )
-    return rng.choice((*names, *numbers))
-
-
-def expression(rng: random.Random, depth: int, names: list[str]) -> str:
-    """An expression of C, with every operator that is read."""
-    draw = rng.random()
-    if depth == 0 or draw < 0.15:
-        return _operand(rng, names)
-    if draw < 0.7:
-        symbol = rng.choice(_SYMBOLS)
-        a, b = expression(rng, depth - 1, names), expression(rng, depth - 1, names)
-        b = f"({b} & 7)" if symbol in ("<<", ">>") else b
-        return f"{a} {symbol} {b}" if rng.random() < 0.3 else f"({a} {symbol} {b})"
-    inner = expression(rng, depth - 1, names)
-    if draw < 0.8:
-        return f"{rng.choice('-~!+')}({inner})"
-    if draw < 0.88:
-        return f"({inner} ? {expression(rng, depth - 1, names)} : {expression(rng, depth - 1, names)})"
-    return f"({rng.choice(TYPES)})({inner})" if draw < 0.95 else f"static_cast<{rng.choice(TYPES)}>({inner})"
-
-
-def _statements(rng: random.Random, depth: int, names: list[str]) -> str:
-    out = ""
-    for _ in range(rng.randint(0, 3)):
-        draw = rng.random()
-        if draw < 0.4:
-            name = f"v{len(names)}"
-            out += f"{rng.choice((*TYPES, 'auto'))} {name} = {expression(rng, 2, names)}; "
-            names.append(name)
-        elif draw < 0.6:
-            symbol = rng.choice(("=", "+=", "^=", "*=", "-=", "&=", "|="))
-            out += f"{rng.choice(names)} {symbol} {expression(rng, 2, names)}; "
-        elif depth and draw < 0.75:
-            sides = [_statements(rng, depth - 1, [*names]) for _ in range(2)]
-            out += f"if ({expression(rng, 2, names)}) {{ {sides[0]} }} else {{ {sides[1]} }} "
-        elif depth and draw < 0.85:
-            count, inner = rng.randint(0, 3), _statements(rng, depth - 1, [*names])
-            out += f"for (int k = 0; k < {count}; ++k) {{ {inner} }} "
-        elif depth and draw < 0.9:
-            out += f"if ({expression(rng, 2, names)}) return {expression(rng, 2, names)}; "
-    return out
-
-
-def function(rng: random.Random, name: str) -> str:
-    """A function of two parameters i and j in C."""
-    names = ["i", "j"]
-    body = _statements(rng, 2, names) + f"return {expression(rng, 3, names)};"
-    return f"{rng.choice(TYPES[:6])} {name}({rng.choice(TYPES)} i, {rng.choice(TYPES)} j) {{ {body} }}"

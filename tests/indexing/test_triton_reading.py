@@ -48,8 +48,10 @@ CASES = (
     ("return g(col - 9, row)", -3),
     ("return g(row - 12, row) % 2 if row > col else 1", -1),
     ("return (col - row) % 2 + ((col - row) & 1) * 8", 7),
+    ("return h(row, -7)", -4),
 )
 G = "\n@triton.jit\ndef g(x, y):\n    return x // 2\n"
+G += "\n@triton.jit\ndef h(x, n: tl.constexpr):\n    return n // 2\n"
 
 
 @each(("body", "value"), CASES)
@@ -61,36 +63,17 @@ def test_what_triton_computes(body: str, value: int) -> None:
     assert _run(text)(5, 2) == value
 
 
-def test_a_constant_parameter_is_pythons() -> None:
-    text = f"{HEAD}\n@triton.jit\ndef f(row, n: tl.constexpr):\n    return row * 16 + (n - 3) // 2 + 2"
-    found, _ = evaluated(read_python(text, "f").term, {"row": np.zeros(4), "n": np.arange(4)})
-    assert found.tolist() == [(n - 3) // 2 + 2 for n in range(4)]
-
-
-@each(
-    "decorator",
-    ["numba.jit", "jit", "njit", "functools.cache"],
-)
-def test_other_decorators_leave_pythons_numbers(decorator: str) -> None:
-    text = f"from numba import jit\n@{decorator}\ndef f(row, col):\n    return (col - row) % 8"
+@each(("head", "value"), [
+    *((f"from numba import jit\n@{name}", 5) for name in ("numba.jit", "jit", "njit", "functools.cache")),
+    ("import triton as tr\n@tr.jit", -3), ("from triton import jit\n@jit", -3),
+    ("from triton import jit as fast\n@fast", -3), ("import triton\n@triton.jit(noinline=True)", -3),
+    ("from triton.experimental import gluon\n@gluon.jit", -3),
+])  # fmt: skip
+def test_names_of_the_decorator(head: str, value: int) -> None:
+    """Other decorators leave Python's numbers."""
+    text = f"{head}\ndef f(row, col):\n    return (col - row) % 8"
     found, _ = evaluated(read_python(text, "f").term, {"row": np.array([5]), "col": np.array([2])})
-    assert found.tolist() == [5]
-
-
-@each(
-    ("head", "decorator"),
-    [
-        ("import triton as tr", "tr.jit"),
-        ("from triton import jit", "jit"),
-        ("from triton import jit as fast", "fast"),
-        ("from triton.experimental import gluon", "gluon.jit"),
-        ("import triton", "triton.jit(noinline=True)"),
-    ],
-)
-def test_names_of_the_decorator(head: str, decorator: str) -> None:
-    text = f"{head}\n@{decorator}\ndef f(row, col):\n    return (col - row) % 8"
-    found, _ = evaluated(read_python(text, "f").term, {"row": np.array([5]), "col": np.array([2])})
-    assert found.tolist() == [-3]
+    assert found.tolist() == [value]
 
 
 Number = tuple[int, bool]

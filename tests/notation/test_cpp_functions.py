@@ -16,6 +16,7 @@ from layoutalg.layout import Layout, flatten_tree
 from layoutalg.notation import parse
 from layoutalg.notation.forms.constructors import CONSTRUCTORS
 from layoutalg.notation.forms.functions import FUNCTIONS, OF_TENSORS
+from tests.notation.texts import rows
 from tests.sweeps import each
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "notations.md"
@@ -170,56 +171,12 @@ def test_the_document_lists_the_functions_of_the_table() -> None:
     assert sorted(listed) == sorted(FUNCTIONS), "docs/notations.md lists other functions than are read"
 
 
-@each(
-    ("text", "value"),
-    [
-        (
-            "decltype(composition(Swizzle<3,3,3>{}, Layout<Shape<_8,_64>,Stride<_64,_1>>{}))",
-            "Sw<3,3,3> o 0 o (8,64):(64,1)",
-        ),
-        ("raked_product(Layout<_4,_1>{}, Layout<_3,_1>{})", "((3,4)):((4,1))"),
-        ("right_inverse(Layout<Shape<_4,_8>,Stride<_8,_1>>{})", "(8,4):(4,1)"),
-        ("upcast<2>(Layout<Shape<_8,_8>>{})", "(4,8):(1,4)"),
-        ("downcast<2>(Layout<Shape<_4,_8>>{})", "(8,8):(1,8)"),
-        ("recast_layout<half_t,uint32_t>(Layout<Shape<_8,_8>>{})", "(4,8):(1,4)"),
-        ("cute::recast_layout<cute::half_t, uint_byte_t<4>>(Layout<cute::_8>{})", "4:1"),
-        ("cute.recast_layout(32, 16, cute.make_layout((8, 8)))", "(4,8):(1,4)"),
-        ("cute.select(cute.make_layout((2, 3, 4)), mode=[0, 2])", "(2,4):(1,6)"),
-        ("zipped_divide(Layout<Shape<_8,_8>>{}, Tile<_2,Underscore>{})", "((2,1),(4,8)):((1,0),(2,8))"),
-        ("take<1,-1>(Layout<Shape<_2,_3,_4>>{})", "(3,4):(2,6)"),
-        ("make_layout(size<1>(Layout<Shape<_2,_3,_4>>{}))", "3:1"),
-        ("using L = typename decltype(Layout<_8>{})", "8:1"),
-        ("cute::remove_cvref_t<decltype(Layout<Shape<cute::_8,_8>>{})>{}", "(8,8):(1,8)"),
-    ],
-)
+@each(("text", "value"), rows("functions of CuTe"))
 def test_spellings_of_threads(text: str, value: str) -> None:
     assert str(parse(text)) == value
 
 
-@each(
-    ("text", "said"),
-    [
-        ("foo(3)", "unknown function 'foo' at line 1, column 1"),
-        ("foo<3>{}", "unknown function 'foo' at line 1, column 1"),
-        ("my::foo<3, bar<_8>>(Layout<_8>{})", "unknown function 'my::foo' at line 1, column 1"),
-        ("  swizzled ( 3 )", "unknown function 'swizzled'"),
-        (
-            "raked_prodct(Layout<_4,_1>{}, Layout<_3,_1>{})",
-            "unknown function 'raked_prodct'; nearest: raked_pro",
-        ),
-        ("logical_product(Layout<_8>{}, bar(3))", "unknown function 'bar' at line 1, column 31"),
-        ("decltype(bar(3))", "unknown function 'bar' at line 1, column 10"),
-        ("make_tensor(p, Layout<_8>{})", "make_tensor: it makes a tensor"),
-        ("recast<float>(Layout<_8>{})", "of layouts it is recast_layout<Old, New>(layout)"),
-        ("recast_layout<foo_t,half_t>(Layout<_8>{})", "unknown dtype 'foo_t'"),
-        ("upcast(Layout<_8>{})", "upcast does not take (8:1)"),
-        ("upcast<2,3>(Layout<_8>{})", "upcast does not take <2, 3>(8:1)"),
-        ("coalesce<2>(Layout<_8>{})", "coalesce does not take <2>(8:1)"),
-        ("upcast<Layout<_8>>(Layout<_8>{})", "upcast takes integers in <...>"),
-        ("decltype(Layout<_8>{}, Layout<_8>{})", "decltype is of one type, and has 2"),
-        ("size(Layout<_8>{})", "expected a layout"),
-    ],
-)
+@each(("text", "said"), rows("functions that there are not"))
 def test_an_unknown_function_is_refused_by_its_name(text: str, said: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(text)

@@ -17,6 +17,7 @@ from layoutalg import LinearLayout, Swizzle, convert, find_mma_atom, parse, same
 from layoutalg.arch import atom_layout
 from layoutalg.errors import ArgumentTypeError, ParseError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
+from tests.notation.texts import rows
 from tests.sweeps import each
 
 Ints = tuple[int, ...]
@@ -110,22 +111,6 @@ def test_a_blocked_encoding_larger_than_its_tensor_keeps_one_register_per_elemen
     assert dict(found.ins)["register"] == ((1, 0),)
     assert dict(found.ins)["lane"] == ((0, 0), (0, 0), (0, 0), (2, 0), (4, 0)), "lanes hold copies"
     assert read(convert(found, "ttg.blocked"), 16, 1) == found
-
-
-def test_the_example_of_tritons_documentation() -> None:
-    """16 by 16 over two warps, as TritonGPUAttrDefs.td draws it."""
-    found = read(
-        "#triton_gpu.blocked<{sizePerThread = [2, 2], threadsPerWarp = [8, 4], warpsPerCTA = [1, "
-        "2], order = [1, 0]}>",
-        16,
-        16,
-    )
-    owner = {}
-    for register, lane, warp in product(range(4), range(32), range(2)):
-        at = tuple(found(register=register, lane=lane, warp=warp).values())
-        owner[at] = lane + 32 * warp
-    assert [owner[0, c] for c in range(16)] == [0, 0, 1, 1, 2, 2, 3, 3, 32, 32, 33, 33, 34, 34, 35, 35]
-    assert [owner[r, 0] for r in range(16)] == [4 * (r // 2) for r in range(16)]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -313,57 +298,14 @@ def test_thread_value_layouts_are_maps_of_registers_and_lanes() -> None:
         convert(tv, "ttg.linear")
 
 
-@each(
-    ("layout", "form", "why"),
-    [
-        ("(8,64):(72,1)", "ttg.swizzled_shared", "is not linear over F2"),
-        ("(8,8):(16,1)", "ttg.swizzled_shared", "with gaps or copies"),
-        ("(6,8):(8,1)", "ttg.swizzled_shared", "extent 6 is not a power of two"),
-        ("Sw<2,3,3> o 64 o (8,64):(64,1)", "ttg.shared_linear", "64 \\+ 64 = 128 carries"),
-        ("Sw<3,0,3> o 0 o (1,64):(64,1)", "ttg.swizzled_shared", "offsets do not run along one dimension"),
-        ("(8,(2,4)):(2,(1,16))", "ttg.swizzled_shared", "offsets do not run along one dimension"),
-        (
-            "Sw<1,0,4> o Sw<1,1,3> o 0 o (8,8):(8,1)",
-            "ttg.swizzled_shared",
-            "row 2 is XORed into columns by 3",
-        ),
-        (
-            "Sw<2,0,4> o Sw<1,2,1> o 0 o (8,8):(8,1)",
-            "ttg.swizzled_shared",
-            "no vec, perPhase and maxPhase: row 2",
-        ),
-        ("Sw<2,0,3> o 0 o (8,8):(8,1)", "ttg.nvmma_shared", "offsets are not those of swizzled atoms"),
-        ("Sw<3,4,3>", "ttg.swizzled_shared", "say what it acts on"),
-    ],
-)
+@each(("layout", "form", "why"), rows("layouts without an encoding"))
 def test_why_there_is_none(layout: str, form: str, why: str) -> None:
     options: dict[str, Any] = {"element": "f16"} if form == "ttg.nvmma_shared" else {}
     with pytest.raises(UnsupportedError, match=why):
         convert(layout, form, **options)
 
 
-@each(
-    ("text", "why"),
-    [
-        ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [4, 1]}>",
-         "amd_mfma is known and not read: its maps are"),
-        ("#ttng.tensor_memory_encoding<blockM = 128>", "tensor memory has rows and columns"),
-        ("#ttg.unheard_of<{}>", "unheard_of is no encoding that is known here"),
-        ("#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>", "#mma is not defined here"),
-        ("#ttg.blocked<{sizePerThread = [1, 3], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], "
-         "order = [1, 0]}>",
-         "register of 3; a power of two"),
-        ("#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], "
-         "order = [1, 1]}>",
-         r"order \[1, 1\] is no order"),
-        ("#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32]}>", "blocked has no warpsPerCTA"),
-        ("#ttg.blocked<{color = 1}>", "color is no field of blocked"),
-        ("#ttg.nvidia_mma<{versionMajor = 1, warpsPerCTA = [1, 1], instrShape = [16, 16]}>", "of version 1"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 48, elementBitWidth = 16}>", "swizzlingByteWidth 48"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, elementBitWidth = 16, fp4Padded = true}>",
-         "fp4Padded"),
-    ],
-)  # fmt: skip
+@each(("text", "why"), rows("encodings that are not read"))
 def test_what_is_not_read_is_named(text: str, why: str) -> None:
     with pytest.raises(ParseError, match=why) as caught:
         parse(text, shape=(64, 64))
@@ -393,32 +335,7 @@ def drawn_pads(rng: random.Random, bits: int) -> list[Ints]:
     return [(1 << interval, 1 << rng.randint(0, 5)) for interval in chosen]
 
 
-def test_a_padded_tile_is_strides_of_its_rows() -> None:
-    text = "#ttg.padded_shared<[64:+4] {order = [1, 0], shape = [64, 64]}>"
-    assert str(parse(text)) == "(64,64):(68,1)"
-    assert parse("#ttg.padded_shared<[64:+4] {order = [1, 0]}>", shape=(64, 64)) == parse(text)
-    with pytest.raises(ArgumentTypeError, match="needs the tensor's shape"):
-        parse("#ttg.padded_shared<[64:+4] {order = [1, 0]}>")
-
-
-@each(
-    ("text", "why"),
-    [
-        ("#ttg.padded_shared<[4:+4] {order = [1, 0], shape = [4, 6]}>", "an extent of 6; a power of two"),
-        ("#ttg.padded_shared<[4:+3] {order = [0], shape = [8]}>", "powers of two, and 3 is not"),
-        ("#ttg.padded_shared<[0:+2] {order = [0], shape = [8]}>", "powers of two, and 0 is not"),
-        ("#ttg.padded_shared<[2:+1, 2:+4] {order = [0], shape = [8]}>", "intervals are given, each once"),
-        ("#ttg.padded_shared<[64:4] {order = [0], shape = [8]}>", "line 1, column 23"),
-        ("#ttg.padded_shared<[64] {order = [0], shape = [8]}>", "needs its intervals and pads"),
-        ("#ttg.padded_shared<[4:+4]>", "padded_shared has no order"),
-        ("#ttg.padded_shared<{order = [0], shape = [8]}>", "padded_shared has no interval_padding_pairs"),
-        ("#ttg.padded_shared<[4:+4] {unknown = 5}>", "unknown is no field of padded_shared"),
-        ("#ttg.padded_shared<[4:+4] {offset = [[0]], block = []}>", "hold an element twice, or not all"),
-        ("#ttg.padded_shared<[4:+4] {offset = [[1]], block = [[2]]}>", "of more than one block"),
-        ("PaddedSharedLayout(interval_padding_pairs=[[4, 4]])", "padded_shared has no order"),
-        ("#ttg.blocked<[64:+4] {order = [1, 0]}>", "expected a field, such as order = [1, 0]"),
-    ],
-)
+@each(("text", "why"), rows("padded encodings that are no layout"))
 def test_a_padded_encoding_that_is_no_layout_is_refused_by_its_reason(text: str, why: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(text, shape=(8, 8) if "blocked" in text or "Layout" in text else None)

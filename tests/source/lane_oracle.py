@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutalg.analysis import wavefronts
-from layoutalg.source import read_kernel
+from layoutalg.source import SourceAccess, read_kernel
 from layoutalg.source.costs import Launch
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import values
@@ -75,11 +75,28 @@ struct Element_ {
     int operator=(int value) { record_(where.line, 4 * where.at, 4, true); return value; }
     operator int() const { record_(where.line, 4 * where.at, 4, false); return 0; }
 };
+struct Pointer_ {
+    long at;
+    Element_ operator[](Index_ where) const { return {Index_(at + where.at, (int)where.line)}; }
+    Pointer_ operator+(long n) const { return {at + n}; }
+    Pointer_ operator-(long n) const { return {at - n}; }
+    Pointer_& operator+=(long n) { at += n; return *this; }
+    Pointer_& operator-=(long n) { at -= n; return *this; }
+    Pointer_& operator++() { ++at; return *this; }
+};
 struct Recorder_ {
     Element_ operator[](Index_ where) const { return {where}; }
+    Pointer_ operator+(long n) const { return {n}; }
 };
 template <class A, class B> static auto min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> static auto max(A a, B b) { return a < b ? b : a; }
+static unsigned __brev(unsigned x) {
+    unsigned y = 0;
+    for (int n = 0; n < 32; ++n) y |= (x >> n & 1) << (31 - n);
+    return y;
+}
+static unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+static int abs(int x) { return x < 0 ? -x : x; }
 #define __global__ static
 #define __device__
 #define __forceinline__ inline
@@ -182,6 +199,20 @@ class Told:
             elif self.touched.get(key, Counter()) != here:
                 out.append((key, "other addresses"))
         return out
+
+
+def readings(
+    bodies: Sequence[str], head: str = "", arch: str = "sm_90", block: int = 64, n: int = 5
+) -> list[list[SourceAccess]]:
+    """The accesses of some bodies, each of a kernel with threads t, n, int* g and s: parsed as one text."""
+    text, starts = head, []
+    for number, body in enumerate(bodies):
+        starts.append(text.count("\n") + 1)
+        text += f"namespace k_{number} {{ __global__ void k(int n, int* g) {{ {SHARED} "
+        text += f"const int t = threadIdx.x;\n{body}\n}} }}\n"
+    memory = read_kernel(text, block, sets={"n": n}, arch=arch).memory
+    ends = [*starts[1:], text.count("\n") + 1]
+    return [[a for a in memory if first <= a.line < last] for first, last in zip(starts, ends, strict=True)]
 
 
 def told(cases: Sequence[Case]) -> list[Told]:

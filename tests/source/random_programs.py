@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tests.source.lane_oracle import SHARED, Case
 
@@ -25,8 +26,11 @@ WHOLE = ("t", "n")
 class Writer:
     """One text as it grows: what has been declared, and the lines."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, wide: bool = False) -> None:
+        """With `wide`, pointers walk through shared memory, and a few functions of the device are used."""
         self.random = random.Random(seed)
+        self.wide = wide
+        self.walkers: list[str] = []
         self.lines: list[str] = []
         self.ints: list[str] = []  # what an assignment may set
         self.reads: list[str] = []  # what an expression may read
@@ -58,6 +62,9 @@ class Writer:
                 return str(self.random.choice((0, 1, 2, 3, 5, 7, 8, 12, 31, 33, -1, -3)))
             return self.random.choice((*self.reads, *WHOLE, "t"))
         a, b = self.pure(depth - 1), self.pure(depth - 1)
+        if self.wide and self.chance(12):
+            turned = f"(int)(__brev((unsigned)({a}) & 15) >> {self.random.randint(26, 29)})"
+            return self.pick(turned, f"abs((int)({a}))", f"(int)__umul24(({a}) & 127, ({b}) & 255)")
         k = self.random.randint(1, 9)
         form = self.random.randrange(17)
         if form < 4:
@@ -132,14 +139,20 @@ class Writer:
         index = self.random.choice(self.reads + self.reads + [self.pure(2)])
         self.put(f"s[({index} * {self.random.choice((1, 1, 2, 3))} + {self.pure(1)}) & 4095] = 1;")
 
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is declared inside is forgotten at the end."""
+        kept = [[*names] for names in (self.ints, self.reads, self.pointers, self.calls, self.walkers)]
+        yield
+        self.ints, self.reads, self.pointers, self.calls, self.walkers = kept
+
     def block(self, most: int = 3) -> None:
         """Statements in braces, with a scope of their own."""
-        kept = list(self.ints), list(self.reads), list(self.pointers), list(self.calls)
         self.put("{")
-        for _ in range(self.random.randint(1, most)):
-            self.statement()
+        with self.scope():
+            for _ in range(self.random.randint(1, most)):
+                self.statement()
         self.put("}")
-        self.ints, self.reads, self.pointers, self.calls = kept
 
     def statement(self) -> None:
         """Some statement, as long as there is room."""
@@ -150,7 +163,7 @@ class Writer:
             (20, self.assign), (16, self.access), (12, self.declare), (10, self.branch), (10, self.loop),
             (7, self.alias), (6, self.call), (4, self.switch), (3, self.jump), (4, self.record),
             (2, self.pun), (3, self.function_object), (3, self.leave), (4, self.array),
-            (1, self.rare), (3, self.shadow),
+            (1, self.rare), (3, self.shadow), (14 * self.wide, self.walk), (3 * self.wide, self.lost_pointer),
         )  # fmt: skip
         self.random.choices([k for _, k in kinds], [w for w, _ in kinds])[0]()
         return None
@@ -185,10 +198,9 @@ class Writer:
         x = self.random.choice([v for v in self.ints if v.isalnum()] or ["v0"])
         value = re.sub(rf"\b{x}\b", "t", self.pure(1))
         self.put(f"{{ int {x} = {value};")
-        kept = list(self.ints), list(self.reads), list(self.pointers), list(self.calls)
-        self.statement()
+        with self.scope():
+            self.statement()
         self.put("}")
-        self.ints, self.reads, self.pointers, self.calls = kept
 
     def branch(self) -> None:
         self.put(f"if ({self.decision()})")
@@ -218,14 +230,13 @@ class Writer:
         else:
             self.put(f"int {i} = 0; while (true) {{ TURN if ({i}++ >= {bound}) break;")
             end = "} }"
-        kept = list(self.ints), list(self.reads), list(self.pointers), list(self.calls)
-        self.reads.append(i)
-        for _ in range(self.random.randint(1, 4)):
-            self.statement()
-            if self.chance(15):
-                self.put(f"if ({self.decision()}) {self.pick('break', 'continue', 'break')};")
+        with self.scope():
+            self.reads.append(i)
+            for _ in range(self.random.randint(1, 4)):
+                self.statement()
+                if self.chance(15):
+                    self.put(f"if ({self.decision()}) {self.pick('break', 'continue', 'break')};")
         self.put(end)
-        self.ints, self.reads, self.pointers, self.calls = kept
         self.loops -= 1
         return None
 
@@ -284,6 +295,26 @@ class Writer:
              f"{{ int& z_ = m[{self.random.randint(0, 2)}]; z_ -= {e}; }}",
              f"for (int z_ = 0; z_ < 3; ++z_) m[z_] += {e};")[form]
         )  # fmt: skip
+
+    def walk(self) -> None:
+        """A pointer into the shared array: made, moved, exchanged, and used."""
+        e, k = self.pure(1), self.random.randint(1, 40)
+        if not self.walkers or self.chance(25):
+            p = self.name()
+            self.put(f"auto {p} = s + (({e}) & 63);")
+            self.walkers.append(p)
+        p, q = self.random.choice(self.walkers), self.random.choice(self.walkers)
+        move = self.pick(f"{p} += {k};", f"{p} -= {k};", f"++{p};", f"{p} = {q} + (({e}) & 31);",
+                         f"{{ auto z_ = {p}; {p} = {q}; {q} = z_; }}", f"if ({self.condition()}) {p} += {k};",
+                         f"for (int z_ = 0; z_ < 3; ++z_) {{ TURN {p} += {k}; }}")  # fmt: skip
+        self.put(f"{{ LOOP {move} }}" if "TURN" in move else move)
+        self.put(f"{p}[({self.pure(1)}) & 63] = 1;")
+
+    def lost_pointer(self) -> None:
+        """A pointer that a loop moves between two variables: what it sets is not known then."""
+        x, y = self.random.sample(self.plain, 2) if len(self.plain) > 1 else ("r.x", "r.y")
+        self.put(f"{{ int* z_ = &{x}; for (int y_ = 0; y_ < 3; ++y_) {{ *z_ += {self.random.randint(1, 9)}; "
+                 f"z_ = y_ & 1 ? &{x} : &{y}; }} }}")  # fmt: skip
 
     def pun(self) -> None:
         whole = [v for v in self.ints if v in self.plain]
@@ -372,7 +403,7 @@ class Writer:
         self.plain = plain
         self.ints = [*plain, "r.x", "r.y", "m[0]", "m[1]", "u_", "h_", "q.lo", "q.hi"]
         self.reads = [*self.ints[:-2], "m[2]", "w_", "(q.lo + 0)", "(q.hi + 0)", "(q.z + 0)"]
-        self.pointers, self.calls = [], list(self.calls)
+        self.pointers, self.walkers, self.calls = [], [], list(self.calls)
         self.put(
             "R r = {t, 3}; B q = {5, -2, 1}; int m[3] = {1, 2 * t, 7}; "
             "unsigned u_ = t; unsigned char h_ = 250; short w_ = -t;"
@@ -437,6 +468,6 @@ class Writer:
         return "\n".join([*head, *self.lines])
 
 
-def program(seed: int) -> Case:
-    """The text of a seed."""
-    return Case(Writer(seed).whole())
+def program(seed: int, *, wide: bool = False) -> Case:
+    """The text of a seed; a `wide` one has more forms."""
+    return Case(Writer(seed, wide=wide).whole())

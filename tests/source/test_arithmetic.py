@@ -7,28 +7,7 @@ import random
 
 import numpy as np
 
-from layoutalg.source.terms import (
-    Sum,
-    add,
-    bits,
-    compare,
-    constant,
-    divide,
-    extreme,
-    floor_div,
-    floor_mod,
-    held,
-    multiply,
-    negated,
-    remainder,
-    scale,
-    select,
-    substitute,
-    tabled,
-    truth,
-    values,
-    variable,
-)
+from layoutalg.source import terms
 from tests.source.lane_oracle import SHARED, Case, ran, told
 
 TYPES = ("bool", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long")
@@ -104,18 +83,18 @@ def test_a_shift_past_its_type_is_not_read() -> None:
         assert told([_case([line])])[0].unread, line
 
 
-X, Y, Z = variable("x", -9, 22), variable("y", 0, 5), variable("z", -3, 2)
+X, Y, Z = terms.variable("x", -9, 22), terms.variable("y", 0, 5), terms.variable("z", -3, 2)
 ENV = {
     name: axis.reshape(-1)
     for name, axis in zip("xyz", np.meshgrid(np.arange(-9, 23), np.arange(6), np.arange(-3, 3)), strict=True)
 }
 
 
-def _drawn(rng: random.Random, depth: int) -> tuple[Sum, np.ndarray]:
+def _drawn(rng: random.Random, depth: int) -> tuple[terms.Sum, np.ndarray]:
     """A sum, and its values by plain integers."""
     if depth == 0:
         n = rng.randint(-12, 12)
-        one, name = rng.choice(((X, "x"), (Y, "y"), (Z, "z"), (constant(n), "")))
+        one, name = rng.choice(((X, "x"), (Y, "y"), (Z, "z"), (terms.constant(n), "")))
         return one, ENV[name] if name else np.full_like(ENV["x"], n)
     a, x = _drawn(rng, depth - 1)
     b, y = _drawn(rng, depth - 1)
@@ -123,40 +102,42 @@ def _drawn(rng: random.Random, depth: int) -> tuple[Sum, np.ndarray]:
     form = rng.randrange(14)
     match form:
         case 0 | 1:
-            return add(a, b), x + y
+            return terms.add(a, b), x + y
         case 2:
-            return scale(a, n - 7), x * (n - 7)
+            return terms.scale(a, n - 7), x * (n - 7)
         case 3:
-            return multiply(a, b), x * y
+            return terms.multiply(a, b), x * y
         case 4:
-            return floor_div(a, n), x // n
+            return terms.floor_div(a, n), x // n
         case 5:
-            return floor_mod(a, n), x % n
+            return terms.floor_mod(a, n), x % n
         case 6:
-            found = divide(a, constant(n))
+            found = terms.divide(a, terms.constant(n))
             assert found is not None
             return found, np.sign(x) * (np.abs(x) // n)
         case 7:
-            found = remainder(a, constant(n))
+            found = terms.remainder(a, terms.constant(n))
             assert found is not None
             return found, x - np.sign(x) * (np.abs(x) // n) * n
         case 8:
             op = rng.choice(("and", "or", "xor"))
-            return bits(op, a, b), {"and": x & y, "or": x | y, "xor": x ^ y}[op]
+            return terms.bits(op, a, b), {"and": x & y, "or": x | y, "xor": x ^ y}[op]
         case 9:
             op = rng.choice(("<", ">", "<=", ">=", "==", "!="))
             how = {"<": x < y, ">": x > y, "<=": x <= y, ">=": x >= y, "==": x == y, "!=": x != y}[op]
-            return compare(op, a, b), how.astype(np.int64)
+            return terms.compare(op, a, b), how.astype(np.int64)
         case 10:
-            return select(truth(a), b, constant(n)), np.where(x != 0, y, n)
+            return terms.select(terms.truth(a), b, terms.constant(n)), np.where(x != 0, y, n)
         case 11:
             op = rng.choice(("min", "max"))
-            return extreme(op, a, b), np.minimum(x, y) if op == "min" else np.maximum(x, y)
+            return terms.extreme(op, a, b), np.minimum(x, y) if op == "min" else np.maximum(x, y)
         case 12:
             width, signed = rng.choice(((3, False), (4, True), (8, True), (8, False)))
             kept = x & ((1 << width) - 1)
-            return held(a, width, signed), np.where(kept >> (width - 1) & signed, kept - (1 << width), kept)
-    return negated(truth(a)), (x == 0).astype(np.int64)
+            return terms.held(a, width, signed), np.where(
+                kept >> (width - 1) & signed, kept - (1 << width), kept
+            )
+    return terms.negated(terms.truth(a)), (x == 0).astype(np.int64)
 
 
 def test_sums_are_what_plain_integers_make() -> None:
@@ -165,11 +146,11 @@ def test_sums_are_what_plain_integers_make() -> None:
     threads = {**ENV, "thread": np.arange(len(ENV["x"]))}
     for _ in range(600):
         one, wanted = _drawn(rng, rng.randint(1, 4))
-        found = np.broadcast_to(np.asarray(values(one, ENV)), wanted.shape)
+        found = np.broadcast_to(np.asarray(terms.values(one, ENV)), wanted.shape)
         assert (found == wanted).all(), str(one)
         assert one.low <= wanted.min() and wanted.max() <= one.high, str(one)
         at = {name: int(axis[5]) for name, axis in ENV.items()}
-        known = substitute(one, {name: constant(n) for name, n in at.items()})
+        known = terms.substitute(one, {name: terms.constant(n) for name, n in at.items()})
         assert known.known and known.constant == wanted[5], str(one)
-        table = np.broadcast_to(np.asarray(values(tabled(one, threads), threads)), wanted.shape)
+        table = np.broadcast_to(np.asarray(terms.values(terms.tabled(one, threads), threads)), wanted.shape)
         assert (table == wanted).all(), str(one)

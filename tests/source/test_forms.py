@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from layoutalg.source import SourceAccess, read_kernel
-from tests.source.lane_oracle import SHARED, Case, Told, Touched, ran, told
+from layoutalg.source import read_kernel
+from tests.source.lane_oracle import SHARED, Case, Told, Touched, ran, readings, told
 from tests.sweeps import each
 
 FILE = Path(__file__).with_name("forms.cu")
@@ -54,18 +53,6 @@ def test_a_form_is_followed_or_said_not_to_be(name: str) -> None:
     assert bool(read.unread) == (name in NOT_READ), read.unread
 
 
-def readings(bodies: Sequence[str], arch: str = "sm_90") -> list[list[SourceAccess]]:
-    """The accesses of some bodies, each of a kernel with threads t, n = 5 and int* g: parsed as one text."""
-    text, starts = "", []
-    for number, body in enumerate(bodies):
-        starts.append(text.count("\n") + 1)
-        text += f"namespace k_{number} {{ __global__ void k(int n, int* g) {{ {SHARED} "
-        text += f"const int t = threadIdx.x;\n{body}\n}} }}\n"
-    memory = read_kernel(text, 64, sets={"n": 5}, arch=arch).memory
-    ends = [*starts[1:], text.count("\n") + 1]
-    return [[a for a in memory if first <= a.line < last] for first, last in zip(starts, ends, strict=True)]
-
-
 REPRODUCERS = (
     # [instructions, wavefronts] of all accesses, None where one of them is not read
     ("int a = 3, b = 1; if (t > 20 && (a = 2 * t)) b = a; s[a] = 1;", [2, 3]),
@@ -79,6 +66,11 @@ REPRODUCERS = (
     ("int a = t; a = max(a++, 2 * a); s[a] = 1;", None),
     ("int a = t, b = 3; int c = max(a++, b++); s[c + a] = 1;", [2, 4]),
     ("int q = (2 * t - 64) % 7; s[(q + 6) * 32] = 1;", [2, 14]),
+    ("s[32 * (__brev(t) >> 27)] = 1;", [2, 64]),
+    ("s[32 * abs(t - 8)] = 1;", [2, 56]),
+    ("s[__umul24(t, 3)] = 1;", [2, 2]),
+    ("if (t == 63) s[t] = 1; if (t >= 63) s[t] = 1; if (t < 1) s[t] = 1;", [3, 3]),
+    ("if (t > 3) s[t] = 1; else s[2 * t] = 1;", [3, 3]),
 )
 
 
@@ -94,7 +86,7 @@ def test_counts_that_were_wrong() -> None:
 @each(("arch", "wanted"), [("sm_80", 800), ("sm_90", 900), ("sm_100", 1000), ("sm_120", 1200)])
 def test_the_architecture_decides_what_the_preprocessor_keeps(arch: str, wanted: int) -> None:
     body = f"#if __CUDA_ARCH__ == {wanted}\ns[t] = 1;\n#else\ns[32 * t] = 1;\n#endif"
-    assert [(a.line, a.total) for a in readings([body], arch)[0] if a.read] == [(3, 2)]
+    assert [(a.line, a.total) for a in readings([body], arch=arch)[0] if a.read] == [(3, 2)]
 
 
 BROKEN = (
@@ -135,6 +127,7 @@ ASM = (
     ('asm("add.u32 %0, %0, 1;" : "+r"(v));', False),
     ('asm("bra out; mov.u32 %0, %1; out:" : "=r"(v) : "r"(2 * t));', False),
     ('asm("bar.sync 0;" : "+r"(v));', True),
+    ('asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p mov.u32 %0, %2; }" : "+r"(v) : "r"(1), "r"(t));', False),
 )
 
 
@@ -142,6 +135,29 @@ def test_what_an_asm_statement_leaves() -> None:
     bodies = [f"int v = 2 * t; {statement} s[v] = 1;" for statement, _ in ASM]
     for (statement, known), memory in zip(ASM, readings(bodies), strict=True):
         assert [(a.read, a.total) for a in memory] == [(known, 4 if known else None)], statement
+
+
+STORE = 'unsigned b = (unsigned)__cvta_generic_to_shared(s + t * 32); asm volatile("{ .reg .pred p; '
+PREDICATES = (
+    # a predicate, the branch that a store of 32 ways is under, and (instructions, wavefronts)
+    ("setp.ne.s32 p, %1, 0; @p", "t & 1", (2, 32)),
+    ("setp.ne.s32 p, %1, 0; @!p", "t < 40", (1, 24)),
+    ("setp.ne.b32 p, %1, 0x0; @p", "0", (0, 0)),
+    ("setp.ne.s32 p, %1, 3; @p", "t", None),
+    ("setp.lt.s32 p, %1, 0; @p", "t", None),
+)
+
+
+def test_a_predicate_of_an_asm_statement_is_a_condition() -> None:
+    bodies = [
+        f'{STORE}{asm} st.shared.u32 [%0], %1; }}" :: "r"(b), "r"({value}));' for asm, value, _ in PREDICATES
+    ]
+    for (asm, _, wanted), memory in zip(PREDICATES, readings(bodies), strict=True):
+        assert all(a.read for a in memory) == (wanted is not None), asm
+        if wanted is not None:
+            assert (sum(a.instructions or 0 for a in memory), sum(a.total or 0 for a in memory)) == wanted, (
+                asm
+            )
 
 
 def test_what_threads_tell_each_other_is_not_known() -> None:

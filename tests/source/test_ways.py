@@ -29,16 +29,6 @@ def kernel_ways(element: str, places: list[list[int]]) -> tuple[int, int]:
     return access.total, access.ways
 
 
-def test_eleven_wavefronts_of_one_phase_are_eight_ways(tmp_path: Path) -> None:
-    """8 + 1 + 1 + 1 wavefronts against 4: a ratio of 2.75, and 8 words of one bank."""
-    places = [8 * t if t < 8 else t for t in range(32)]
-    offsets = tmp_path / "offsets.json"
-    offsets.write_text(json.dumps([[16 * at for at in places]]), encoding="utf-8")
-    found = answer("analyze", "--offsets", str(offsets), "--op", "ld.shared.b128")["accesses"][0]
-    assert (found["total"], found["ways"]) == (11, 8)
-    assert kernel_ways("float4", [places]) == (11, 8)
-
-
 @each("element", tuple(WIDTHS))
 def test_every_command_counts_the_same_ways(element: str) -> None:
     """Drawn lanes: the definition, many at once, the kernel's table, and the words of the picture."""

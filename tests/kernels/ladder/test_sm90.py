@@ -23,7 +23,7 @@ from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.sm90 import Lines, work
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.gpu import multicast_counters
-from tests.kernels.gemm.cases import arguments, taken
+from tests.kernels.gemm.cases import arguments
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)
@@ -55,7 +55,8 @@ def test_the_simulator_counts_what_is_predicted(name: str) -> None:
     scalars = {**dict(one.scalars), "alpha": 1}
     found, kernel = work(p, c, one.kernels[0], scalars), printed(one.kernels[0])
     names = {q.name for q in kernel.params}
-    args: dict[str, Any] = taken(kernel, arguments(p)) | {x: n for x, n in scalars.items() if x in names}
+    given = arguments(p) | scalars
+    args: dict[str, Any] = {name: x for name, x in given.items() if name in names}
     if "sums" in names:
         args["sums"] = np.zeros(one.scratch_bytes // 4, np.uint32)
     run = simulate(kernel, args)
