@@ -76,8 +76,8 @@ def _collides(pair: Any, a: Any, moving: bool = False) -> bool:
     if pair is not None:
         return bool(pair[0] != pair[1] and a(pair[0]) == a(pair[1]))
     still = 1
-    for s, d in zip(*map(_flat, (a.shape, a.stride)), strict=True):
-        still *= s if moving and d == 0 else 1
+    for s, d in zip(*map(_flat, (a.shape, a.stride)), strict=True) if moving else ():
+        still *= s if d == 0 else 1
     return len(set(table(a))) * still == len(table(a))
 
 
