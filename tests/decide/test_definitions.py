@@ -8,7 +8,7 @@ from hypothesis import given
 
 from layoutalg import decide
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle, size
 from tests.draws.operands import SOURCES, Call
 from tests.judges.definitions import DEFINITIONS, HOLDS, judge
 from tests.sweeps import each
@@ -42,10 +42,12 @@ def test_a_question_is_answered_by_definition(op: str) -> None:
 
 
 OUTER = Layout((6, 4), (4, 1))
+PLAIN: list[tuple[IntTuple, IntTuple]] = [
+    ((4, 3, 2), (1, 2, 30)), ((2, 2, 2, 2), (1, 4, 5, 40)), ((5, 4), (3, 4)), ((3, 3, 3), (6, 10, 15)),
+    ((2, 3), (1, 0)), ((4, 4), (-1, 3)), ((3, 4, 5), (6, 10, 15)), ((2, 2, 3), (2, 4, 3)), ((), ()), (1, 5),
+]  # fmt: skip
 EDGES: list[AnyLayout] = [
-    *(Layout(s, d) for s, d in [((4, 3, 2), (1, 2, 30)), ((2, 2, 2, 2), (1, 4, 5, 40)), ((5, 4), (3, 4))]),
-    *(Layout(s, d) for s, d in [((3, 3, 3), (6, 10, 15)), ((2, 3), (1, 0)), ((4, 4), (-1, 3))]),
-    *(Layout(s, d) for s, d in [((3, 4, 5), (6, 10, 15)), ((2, 2, 3), (2, 4, 3)), ((), ()), (1, 5)]),
+    *(Layout(shape, stride) for shape, stride in PLAIN),
     *(ComposedLayout(Swizzle(*s), k, Layout((3, 5), (1, 7))) for s, k in [((2, 0, 2), 0), ((3, 1, -3), 5)]),
     ComposedLayout(Layout((4, 8), (9, 1)), 3, ComposedLayout(Swizzle(1, 0, 3), 1, Layout((2, 3), (5, 1)))),
     ComposedLayout(Swizzle(0, 0, 0), 3, Layout(4, -2)),

@@ -71,7 +71,7 @@ FOUND = synthesize((8, 8), [ACCESS], element="f32")
 VALUES: list[object] = [
     TILE, TILE.outer, TILE.inner, Layout((4, 8), (ScaledBasis(1, 0), ScaledBasis(1, 1))), ScaledBasis(3, 1),
     ArithTuple((1, (2, 3))), LinearLayout({"lane": [1, 2]}, {"offset": 4}),
-    LinearLayout.from_layout(TILE), Swizzles(TILE.outer, Swizzle(1, 0, 2)), to_f2(TILE),
+    LinearLayout.from_layout(TILE), Swizzles(Swizzle(2, 0, 3), Swizzle(1, 0, 2)), to_f2(TILE),
     layoutalg.Tensor(numpy.arange(64), TILE), ACCESS, Guard((7, 8)), dtype("f16"),
     analyze(TILE, ACCESS), analyze(TILE, Access.default("ld.global.b32", TILE.inner, "f32")),
     FOUND, FOUND.certificate, ARCHS["sm_90"].instructions["ldmatrix.x4"], ARCHS["sm_90"],
