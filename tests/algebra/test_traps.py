@@ -90,7 +90,7 @@ def test_what_others_answer_wrongly(answer: Callable[[], object], wanted: str, w
     [
         (lambda: composition(layout("(4,2):(2,1)"), layout("4:-1")), ShapeError, 3, "PC: 4:0"),
         (lambda: complement(layout("(4,4):(1,2)"), 32), NotInjectiveError, None, "PC, DSL: size 0; TL: 4:8"),
-        (lambda: complement(layout("(5,2):(9,10)"), 48), DivisibilityError, 10, "TL: a layout that reaches 28 twice"),
+        (lambda: complement(layout("(5,2):(9,10)"), 48), DivisibilityError, 10, "TL reaches 28 twice"),
         (lambda: complement(layout("4:-1"), 8), UnsupportedError, None, "DSL: nonsense"),
         (lambda: f2.to_f2(layout("(4,4):(1,3)")), NotLinearError, None, "TL: wrong on 9 of 16 points"),
         (lambda: LinearLayout.from_layout(Layout(6)), NotLinearError, None, "TN: aborts the process"),
@@ -98,7 +98,7 @@ def test_what_others_answer_wrongly(answer: Callable[[], object], wanted: str, w
         (lambda: upcast(layout("8:3"), 2), DivisibilityError, 1, "TL and DSL: 8:2"),
         (lambda: upcast(ComposedLayout(Swizzle(3, 0, 3), 0, Layout(32)), 4), DivisibilityError, 8,
          "C++ drops the bit"),
-        (lambda: Layout(((4, 8), (32, 2)), ((512, 1), ((16, 8),))), ShapeError, None, "C++ 4.2: A of 16x8x128"),
+        (lambda: Layout(((4, 8), (32, 2)), ((512, 1), ((16, 8),))), ShapeError, None, "C++ 4.2: a table"),
     ],
 )  # fmt: skip
 def test_what_others_do_not_refuse(
