@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import sympy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from layoutalg.decide import (
     same_function,
 )
 from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce, size
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce, size, with_assumptions
 from layoutalg.testing import composed_layouts, swizzles
 from tests.judges.brute import table
 from tests.work import counted
@@ -29,6 +30,8 @@ def test_layouts_of_different_sizes_are_not_comparable() -> None:
     assert not same_function(Layout(4), Layout(5))
     with pytest.raises(ShapeError, match="not comparable"):
         find_difference(Layout(4), Layout(5))
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    assert with_assumptions(find_difference, Layout(n), Layout(m)) == (None, (sympy.Eq(n, m),))
 
 
 @given(composed_layouts(), swizzles())
