@@ -24,7 +24,7 @@ from layoutalg.codegen.gpu.arguments import check_aligned, launch_grid
 from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, launch_sequence, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
-from layoutalg.kernels import FAMILIES, family
+from layoutalg.kernels import FAMILIES, matrix
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
@@ -216,7 +216,7 @@ def matrix_trial(name: str, rng: random.Random, draws: int) -> list[str]:
     for _ in range(draws):
         x = says.draw(rng, {})
         q = replace(p, m=x["m"], n=x["n"], lds=x["lds"], ldd=x["ldd"])
-        src, old = family.buffers(q, rng.randrange(99))
+        src, old = matrix.buffers(q, rng.randrange(99))
         for way, run in RUNS.items():
             dst = old.copy()
             run(kernel, {**x, "src": src, "dst": dst})
