@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layoutalg.errors import LayoutAlgError, ShapeError, named
+from layoutalg.errors import ShapeError, names_refusals
 from layoutalg.layout import (
     AnyLayout,
     IntTuple,
@@ -27,6 +27,7 @@ from layoutalg.layout import (
 )
 
 
+@names_refusals
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     """The compact layout of `shape` in which the mode with the least `order` varies first.
 
@@ -36,10 +37,7 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     >>> print(make_ordered_layout(((2, 4), 4, 5), ((3, 1), 0, 2)))
     ((2,4),4,5):((80,4),1,16)
     """
-    try:
-        shape, order = Layout(shape).shape, normalize(order, "order")
-    except LayoutAlgError as error:
-        named("make_ordered_layout", error, shape, order)
+    shape, order = Layout(shape).shape, normalize(order, "order")
     ranks: list[int] = []
 
     def spread(part: IntTuple, rank: IntTuple) -> None:

@@ -486,9 +486,13 @@ def array_product(crd: Any, shape: IntTuple, stride: IntTuple, most: Any) -> Any
             else:
                 total = part if total is None else total + part
         return constant if total is None else total + constant if constant else total
-    extents, strides = flatten_tree(shape), flatten_tree(stride)
-    if type(crd).__module__ != "numpy" or not strides:
+    if type(crd).__module__ != "numpy":
         return inner_product(crd, shape, stride)
+    if type(stride) is int:
+        return crd * stride
+    extents, strides = flatten_tree(shape), flatten_tree(stride)
+    if not strides:
+        return crd * 0
     left = crd
     for s, d in zip(extents[:-1], strides, strict=False):
         if type(s) is not int or type(d) is not int:

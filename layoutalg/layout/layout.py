@@ -29,10 +29,9 @@ from typing import Any
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
-    LayoutAlgError,
     ShapeError,
     UnsupportedError,
-    named,
+    names_refusals,
     shown,
 )
 from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
@@ -346,6 +345,7 @@ def layout_of(shape: IntTuple, stride: IntTuple) -> Layout:
     return out
 
 
+@names_refusals
 def make_identity_layout(shape: IntTuple) -> Layout:
     """The layout that sends every coordinate of `shape` to itself: strides 1 along each leaf's own path.
 
@@ -359,10 +359,7 @@ def make_identity_layout(shape: IntTuple) -> Layout:
     >>> print(boxes, boxes(0, (2, 3)))
     ((32,8),(4,8)):((1@0,1@1),(32@0,8@1)) (64,24)
     """
-    try:
-        return Layout(shape, make_basis_like(Layout(shape).shape))
-    except LayoutAlgError as error:
-        named("make_identity_layout", error, shape)
+    return Layout(shape, make_basis_like(Layout(shape).shape))
 
 
 def modes(layout: Layout) -> tuple[Layout, ...]:

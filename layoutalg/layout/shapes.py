@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.errors import DivisibilityError, LayoutAlgError, ShapeError, UnsupportedError, named
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError, names_refusals
 from layoutalg.layout import int_tuple
 from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, flatten_tree, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, leaf_of_shape, leaf_of_stride, require_positive
@@ -164,6 +164,7 @@ def check_nesting(value: object, what: str) -> None:
     raise ShapeError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it first")
 
 
+@names_refusals
 def crd2idx(crd: Any, shape: IntTuple, stride: Any = None) -> Any:
     """Inner product of a coordinate with `stride` (compact column-major when omitted).
 
@@ -174,13 +175,11 @@ def crd2idx(crd: Any, shape: IntTuple, stride: Any = None) -> Any:
     >>> crd2idx((7, 5), ((2, 4), 8)), crd2idx(9, (4, 8), (8, 1))
     (47, 10)
     """
-    try:
-        check_nesting(crd, "coordinate")
-        return Layout(shape, stride)(crd)
-    except LayoutAlgError as error:
-        named("crd2idx", error, crd, shape)
+    check_nesting(crd, "coordinate")
+    return Layout(shape, stride)(crd)
 
 
+@names_refusals
 def idx2crd(index: Any, shape: IntTuple) -> Any:
     """The coordinate of `shape`'s own tree that flat `index` names; the last mode is not reduced.
 
@@ -189,12 +188,10 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
     >>> idx2crd(47, ((2, 4), 8)), idx2crd(70, (8, 8))
     (((1, 3), 5), (6, 8))
     """
-    try:
-        return int_tuple.coordinate_at(index, Layout(shape).shape)
-    except LayoutAlgError as error:
-        named("idx2crd", error, index, shape)
+    return int_tuple.coordinate_at(index, Layout(shape).shape)
 
 
+@names_refusals
 def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     """The coordinate of `target` that has the flat index which `crd` has in `source`.
 
@@ -204,15 +201,12 @@ def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     >>> crd2crd((1, 2), (4, 8), 32), crd2crd(9, (4, 8), (2, 16)), crd2crd((5, 1), (8, 2), ((2, 4), 2))
     (9, (1, 4), ((1, 2), 1))
     """
-    try:
-        source, target = Layout(source).shape, Layout(target).shape
-        crd = tupled(crd, "coordinate")
-        if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
-            if not len(crd) == len(source) == len(target):
-                raise ShapeError(
-                    f"coordinate {crd!r}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
-                )
-            return tuple(map(crd2crd, crd, source, target))
-        return idx2crd(crd2idx(crd, source), target)
-    except LayoutAlgError as error:
-        named("crd2crd", error, crd, source, target)
+    source, target = Layout(source).shape, Layout(target).shape
+    crd = tupled(crd, "coordinate")
+    if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
+        if not len(crd) == len(source) == len(target):
+            raise ShapeError(
+                f"coordinate {crd!r}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
+            )
+        return tuple(map(crd2crd, crd, source, target))
+    return idx2crd(crd2idx(crd, source), target)

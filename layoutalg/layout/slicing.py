@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named
+from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals
 from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, layout_of
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
@@ -34,6 +34,7 @@ Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
 """A coordinate at any depth of a shape; None keeps the mode."""
 
 
+@names_refusals
 def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int]:
     """(rest, offset) with layout(c) = offset + rest(r), where r is what `crd` leaves open of c.
 
@@ -53,11 +54,8 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
         return ComposedLayout(layout.outer, layout.offset + moved, inner), 0
     if crd is None:
         return layout, 0
-    try:
-        crd = tupled(crd, "coordinate")
-        offset: int = layout(_zeros(crd))
-    except LayoutAlgError as error:
-        named("slice_and_offset", error, crd, layout)
+    crd = tupled(crd, "coordinate")
+    offset: int = layout(_zeros(crd))
     kept = _kept(crd, layout)
     return layout_of(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset
 

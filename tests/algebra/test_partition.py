@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.algebra import domain_offset, local_partition, local_tile, slice_
-from layoutalg.errors import LayoutAlgError, ShapeError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError
 from layoutalg.layout import (
     ComposedLayout,
     Layout,
@@ -94,3 +94,8 @@ def test_a_projection_serves_three_operands() -> None:
 def test_coordinates_that_do_not_fit_are_refused(call: Any) -> None:
     with pytest.raises(ShapeError):
         call()
+
+
+def test_threads_are_a_plain_layout() -> None:
+    with pytest.raises(ArgumentTypeError, match="plain layout"):
+        local_partition(Layout(8), 4, 0)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import sympy
 from hypothesis import example, given
@@ -114,8 +116,12 @@ def test_refusals() -> None:
     for bad in (0, -2, (2,)):
         with pytest.raises(ShapeError, match="positive integer"):
             upcast(Layout(8), bad)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentTypeError):
-        downcast(Layout(8), 2.0)  # type: ignore[call-overload]
+    bad_operands: list[tuple[Any, Any]] = [(Layout(8), 2.0), ("8:1", 2)]
+    for operands in bad_operands:
+        with pytest.raises(ArgumentTypeError, match="upcast"):
+            upcast(*operands)
+        with pytest.raises(ArgumentTypeError, match="downcast"):
+            downcast(*operands)
     with pytest.raises(UnsupportedError, match="powers of two"):
         upcast(swizzled, 3)
 

@@ -17,7 +17,19 @@ from layoutalg.errors import (
     ShapeError,
     UnsupportedError,
 )
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, filter, modes, product, rank, size, span
+from layoutalg.layout import (
+    ComposedLayout,
+    Layout,
+    ScaledBasis,
+    Swizzle,
+    filter,
+    make_identity_layout,
+    modes,
+    product,
+    rank,
+    size,
+    span,
+)
 from layoutalg.testing import composed_layouts, layouts
 from tests.judges.brute import table
 from tests.sweeps import each
@@ -135,6 +147,20 @@ def test_tile_to_shape_in_an_order() -> None:
     result = algebra.tile_to_shape(TILE, (128, 128), (1, 0))
     assert str(result) == "Sw<3,3,3> o 0 o ((8,16),(64,2)):((64,1024),(1,512))"
     assert sorted(table(result)) == list(range(product((128, 128))))
+
+
+def test_products_go_along_one_mode() -> None:
+    every_second = Layout(4, ScaledBasis(2, 1))
+    assert str(algebra.logical_product(every_second, Layout(6))) == "(4,(2,3)):(2@1,(1@1,8@1))"
+    assert str(algebra.logical_product(Layout(4, ScaledBasis(1, 1)), Layout(3))) == "(4,3):(1@1,4@1)"
+    tile = make_identity_layout((4, 8))
+    by_mode = algebra.logical_product(tile, (Layout(2), Layout(3)))
+    assert str(by_mode) == "((4,2),(8,3)):((1@0,4@0),(1@1,8@1))"
+    assert str(algebra.blocked_product(make_identity_layout((4,)), Layout((3,)))) == "((4,3)):((1@0,4@0))"
+    with pytest.raises(UnsupportedError, match="multiply mode by mode"):
+        algebra.logical_product(tile, 2)
+    with pytest.raises(UnsupportedError, match="copies are numbered, by integers"):
+        algebra.logical_product(Layout(4), Layout(4, ScaledBasis(1, 0)))
 
 
 BAD_TILERS: list[tuple[Any, type[LayoutAlgError], str]] = [

@@ -29,7 +29,7 @@ def test_a_text_is_the_access_it_describes(layout: la.AnyLayout) -> None:
     expected = [analyze_access(layout, Access.of(text, layout, "f16")) for text in TEXTS]
     assert [la.analyze(layout, text, "f16") for text in TEXTS] == expected
     assert la.analyze(layout, TEXTS, dtype("f16")) == la.analyze(layout, iter(TEXTS), "f16") == expected
-    assert la.analyze(layout, [], "f16") == []
+    assert la.analyze(layout, [], "f16") == [] and la.analyze(str(layout), TEXTS, "f16") == expected
 
 
 def test_an_access_is_counted_as_it_is() -> None:
@@ -50,7 +50,8 @@ def test_every_mistake_is_named() -> None:
         (ArgumentTypeError, "an access, its text or a list is needed", (TILE, 4, "f16")),
         (ArgumentTypeError, "counts what lanes do", (TILE, [TmaAccess((8, 8), 0)], "f16")),
         (ArgumentTypeError, "counts what lanes do", (TILE, [None], "f16")),
-        (ArgumentTypeError, "a layout is needed", ("(64,64):(64,1)", "LDS", "f32")),
+        (ParseError, "expected ',' or", ("(64,64", "LDS", "f32")),
+        (ArgumentTypeError, "a layout is needed", ("Sw<3,3,3>", "LDS", "f32")),
         (ArgumentTypeError, "a layout is needed", (la.Swizzle(3, 3, 3), "LDS", "f32")),
         (ArgumentTypeError, "a layout is needed", (LinearLayout.from_layout(TILE), "LDS", "f32")),
         (UnsupportedError, "has symbols; solve_conflict_free", (la.Layout((8, 8), (ld, 1)), "LDS", "f32")),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.algebra import blocked_product, flat_divide, logical_divide, logical_product
+from layoutalg.algebra import flat_divide, logical_divide
 from layoutalg.compose import axes_of, composition
 from layoutalg.decide import same_function
-from layoutalg.errors import DivisibilityError, UndecidedError, UnsupportedError
+from layoutalg.errors import DivisibilityError, UndecidedError
 from layoutalg.layout import ArithTuple, Layout, ScaledBasis, coalesce, make_identity_layout, size
 from layoutalg.notation import parse
 from layoutalg.testing import layouts
@@ -93,20 +93,6 @@ def test_refusals_name_the_layouts_and_the_coordinate() -> None:
         "value (0,1) at coordinate 4 (index 4); the second layout's extents and strides must divide the "
         "first's extents"
     )
-
-
-def test_products_go_along_one_mode() -> None:
-    every_second = Layout(4, ScaledBasis(2, 1))
-    assert str(logical_product(every_second, Layout(6))) == "(4,(2,3)):(2@1,(1@1,8@1))"
-    assert str(logical_product(Layout(4, ScaledBasis(1, 1)), Layout(3))) == "(4,3):(1@1,4@1)"
-    tile = make_identity_layout((4, 8))
-    by_mode = logical_product(tile, (Layout(2), Layout(3)))
-    assert str(by_mode) == "((4,2),(8,3)):((1@0,4@0),(1@1,8@1))"
-    assert str(blocked_product(make_identity_layout((4,)), Layout((3,)))) == "((4,3)):((1@0,4@0))"
-    with pytest.raises(UnsupportedError, match="multiply mode by mode"):
-        logical_product(tile, 2)
-    with pytest.raises(UnsupportedError, match="copies are numbered, by integers"):
-        logical_product(Layout(4), Layout(4, ScaledBasis(1, 0)))
 
 
 def test_flat_divide_of_a_nested_space() -> None:
