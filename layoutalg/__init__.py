@@ -37,8 +37,8 @@ The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of
     cli          the `layoutalg` command
 
 Single modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
-(limits on the work of searches), answers (JSON from records), glossary; and for internal use: later, notebook,
-optional, tools.
+(limits on the work of searches), answers (JSON of records), glossary; and for internal use: later,
+notebook, optional, tools.
 """
 
 from __future__ import annotations

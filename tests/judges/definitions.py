@@ -75,8 +75,8 @@ def _collides(pair: Any, a: Any, moving: bool = False) -> bool:
     """A pair that shares an offset; None where there is none, or none but along strides of 0."""
     if pair is not None:
         return bool(pair[0] != pair[1] and a(pair[0]) == a(pair[1]))
-    modes = zip(flatten_tree(a.shape), flatten_tree(a.stride), strict=True)
-    still = prod(s for s, d in modes if moving and d == 0)
+    modes = zip(flatten_tree(a.shape), flatten_tree(a.stride), strict=True) if moving else ()
+    still = prod(s for s, d in modes if d == 0)
     return len(set(table(a))) * still == len(table(a))
 
 
