@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.analysis import Access, TmaAccess
+from layoutalg.analysis import Access, TmaAccess, analyze
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -169,6 +169,17 @@ def test_a_mutant_is_rejected_or_true(make: Callable[[], Synthesis]) -> None:
     rng = random.Random(7)
     outcomes = [(what, said) for what, said, _ in sampled(make(), rng, 40)]
     assert {said for _, said in outcomes} <= {"rejected", "true", "undecided"}, outcomes
+
+
+@each("swizzle", [Swizzle(0, 3, 5), Swizzle(1, 3, 4)])
+def test_a_swizzle_of_the_same_period_is_counted_itself(swizzle: Swizzle) -> None:
+    """Its reports are its own, so that only the classes of instructions tell."""
+    found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
+    assert found.certificate.reason == "classes" and isinstance(found.layout, ComposedLayout)
+    layout = ComposedLayout(swizzle, 0, found.layout.inner)
+    reports = tuple(analyze(layout, access) for access in found.accesses if isinstance(access, Access))
+    with pytest.raises(MismatchError, match="has bank conflicts"):
+        check_certificate(dataclasses.replace(found, layout=layout, reports=reports))
 
 
 def test_two_of_the_three_do_not_clash() -> None:
