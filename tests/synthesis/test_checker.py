@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.analysis import Access, TmaAccess, analyze
+from layoutalg.analysis import Access, TmaAccess
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -173,13 +173,11 @@ def test_a_mutant_is_rejected_or_true(make: Callable[[], Synthesis]) -> None:
 
 @each("swizzle", [Swizzle(0, 3, 5), Swizzle(1, 3, 4)])
 def test_a_swizzle_of_the_same_period_is_counted_itself(swizzle: Swizzle) -> None:
-    """Its reports are its own, so that only the classes of instructions tell."""
     found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
     assert found.certificate.reason == "classes" and isinstance(found.layout, ComposedLayout)
     layout = ComposedLayout(swizzle, 0, found.layout.inner)
-    reports = tuple(analyze(layout, access) for access in found.accesses if isinstance(access, Access))
     with pytest.raises(MismatchError, match="has bank conflicts"):
-        check_certificate(dataclasses.replace(found, layout=layout, reports=reports))
+        check_certificate(with_synthesis(layout=layout)(found))
 
 
 def test_two_of_the_three_do_not_clash() -> None:
