@@ -224,6 +224,7 @@ def test_a_rule_broken_alone(rule: str, asked: dict[str, Any], says: str, neares
     assert violation.fix or rule in ("tma.element", "tma.rank", "tma.extent")
     if legal is not None:
         assert check_tma(**{**request, **legal.changes}).legal
+        assert check_tma(**{**request, **dict(violation.fix)}).legal
     with pytest.raises(violation.rule.error, match=rule):
         report.require()
 
