@@ -31,9 +31,10 @@ FILE = Path(__file__).parents[2] / "layoutalg" / "schema" / "output.json"
 
 
 def kinds() -> list[type[Answer]]:
-    """Every kind of answer, by the name of its command."""
+    """Every kind of answer, by the name of its command; that of `layoutalg ci` is below the commands."""
     for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
         importlib.import_module(module.name)
+    importlib.import_module("layoutalg.checks.formats")
     return sorted(_below(Answer), key=lambda kind: (kind.command, kind.__name__))
 
 
