@@ -44,7 +44,7 @@ Share = Annotated[float, Bound("minimum", 0), Bound("maximum", 1)]
 
 
 class Answer:
-    """What a command prints with --json.
+    """A record that a command prints with --json.
 
     >>> class Nothing(Answer, command="nothing"): ...
     >>> Nothing.command

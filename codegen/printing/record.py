@@ -190,7 +190,7 @@ integers with + - * / % and parentheses, where / rounds down."""
 
 @dataclass(frozen=True)
 class AttributeAnswer:
-    """By the name of CUDA's runtime."""
+    """An attribute of a launch, by its name in CUDA's runtime."""
 
     name: str
     value: Positive
@@ -206,7 +206,7 @@ class BufferAnswer:
     bytes: Number
     """From the pointer to the end of the last element."""
     least_bytes: Count
-    """What the smallest launch needs."""
+    """Bytes that the smallest launch needs."""
     written: bool
 
 
@@ -247,14 +247,14 @@ class ParameterAnswer:
     built_in: bool
     """A constant of the text, no argument: least = most."""
     holds: str | None
-    """What a scalar is."""
+    """The meaning of a scalar."""
     buffer: str | None
     """The buffer that a pointer is the start of."""
 
 
 @dataclass(frozen=True)
 class LaunchAnswer:
-    """What a launch of the kernel must give it. The kernel is right for all such launches and promises
+    """The terms of a launch of the kernel. The kernel is right for all such launches and promises
     nothing outside of them; no buffer that is written may overlap another one."""
 
     problem: str
@@ -267,8 +267,8 @@ class LaunchAnswer:
     cluster: tuple[Positive, ...]
     """Blocks of a cluster along x, y and z."""
     attributes: tuple[AttributeAnswer, ...]
-    """What has to be set for the dynamic shared memory and for clusters of more than 8 blocks, and what
-    may be set so that the kernel starts while the one in front of it ends."""
+    """Attributes that have to be set for the dynamic shared memory and for clusters of more than 8 blocks,
+    and those that may be set so that the kernel starts while the one in front of it ends."""
     dynamic_shared_bytes: Count
     buffers: tuple[BufferAnswer, ...]
     alias: Literal["forbidden", "in_place"]
@@ -319,7 +319,7 @@ def _number(n: Expr) -> int | str:
 
 
 def _map_answer(m: TensorMapParam, buffer: str) -> MapAnswer:
-    """What a launch gives cuTensorMapEncodeTiled."""
+    """The arguments of cuTensorMapEncodeTiled that a launch gives."""
     named = {name: value.name for name, value in map_enumerators(m).items()}
     return MapAnswer(
         name=m.name, buffer=buffer, tensorRank=m.rank, globalDim=tuple(map(_number, m.dims)),

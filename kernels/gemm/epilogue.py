@@ -240,7 +240,7 @@ class Epilogue:
                         value, error = value + vector, error + roundoff * np.abs(vector)
                     case Map(f):
                         value = wrapped(value) if integers else value
-                        # 0 times infinity is no bound: a function may be exact, or of any slope
+                        # 0 times infinity is not a number: a function may be exact, or of any slope
                         error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
                         value = f.meaning(value)
                         if f.relative:

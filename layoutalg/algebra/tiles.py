@@ -98,7 +98,7 @@ def as_tile(name: str, layout: AnyLayout, tiler: Tiler) -> Layout:
 
 
 def _placed(layout: Layout, copies: Layout, trace: Trace | None = None) -> Layout:
-    """Where the copies of `layout` go: complement(layout, ...) o copies."""
+    """The places of the copies of `layout`: complement(layout, ...) o copies."""
     try:
         target = product(layout.shape) * (span(copies)[1] + 1)
         if trace is not None:

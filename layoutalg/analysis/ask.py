@@ -98,7 +98,7 @@ def analyze(
     A layout may be a text that `parse` reads.  An access is an Access, or a text such as "ldmatrix.x4@row"
     that covers the whole tile (see `Access.of`) and needs the type of an `element`; an Access has its type,
     and the architecture may follow it.  A list of accesses gives a list of reports; `print(report)` is a
-    table and a sentence.  Raises ParseError for a text that is no layout, ArgumentTypeError for a text
+    table and a sentence.  Raises ParseError for a text that is not a layout, ArgumentTypeError for a text
     without an element, an element that differs from the access's own, and what is not a layout;
     AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
     named closed form does not apply, UndecidedError when the budget is spent.

@@ -343,7 +343,7 @@ def stride_wavefronts(
     unit_bytes = max(rule.width_bytes, machine.bank_bytes)
     if stride_bytes % unit_bytes or rule.phase_basis:
         # Lanes narrower than a bank, of which neighbours share some words and not others; and phases whose
-        # lanes are no progression.
+        # lanes are not a progression.
         start = base_bytes % unit_bytes + max(0, -stride_bytes) * machine.lanes * unit_bytes
         lanes = [start + stride_bytes * lane if lane < active else None for lane in range(machine.lanes)]
         return Served(wavefronts(rule.name, lanes, machine), ideal_wavefronts(rule.name, lanes, machine))

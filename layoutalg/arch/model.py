@@ -39,7 +39,7 @@ class Instruction:
 
     `phase_basis` are lane numbers whose sums over F2 are all lanes.  The sums of its first log2(group_lanes)
     are the first phase, and a phase is that space moved by a sum of the others: a permutation of the bits of
-    a lane's number, or any other change of basis.  Raises ShapeError for numbers that are no such basis.
+    a lane's number, or any other change of basis.  Raises ShapeError for numbers that are not such a basis.
 
     >>> Instruction("ld.shared.b128", "shared", 16, lanes=32, group_lanes=8).ideal
     4
@@ -87,7 +87,7 @@ class Instruction:
         return any(x >> len(columns) or columns[x.bit_length() - 1] == 0 for x in self.merge_xor)
 
     def phase_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
-        """What spans the addresses of a phase, of the `columns` of lanes 1, 2, 4, ...: those of active lanes.
+        """A span of the addresses of a phase, of the `columns` of lanes 1, 2, 4, ...: those of active lanes.
 
         >>> read = Instruction("read", "shared", 16, 64, 8, phase_basis=(1, 2, 20, 4, 8, 32))
         >>> read.phase_columns((1, 2, 4, 8, 16))

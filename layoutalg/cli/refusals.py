@@ -34,7 +34,7 @@ class Refusal(Answer):
     error: str
     """Class of layoutalg.errors, UsageError or OSError; with exit code 3 any class of Python's."""
     message: str
-    """One sentence."""
+    """A sentence."""
     position: Count | None
     """Character of the text where reading failed."""
 

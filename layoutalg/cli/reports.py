@@ -40,7 +40,7 @@ class SharedAccess:
     method: Method
     provenance: Provenance
     notes: tuple[str, ...]
-    """What is true of the count and easily overlooked."""
+    """Truths about the count that are easily overlooked."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class GlobalAccess:
     method: Method
     provenance: Provenance
     notes: tuple[str, ...]
-    """What is true of the count and easily overlooked."""
+    """Truths about the count that are easily overlooked."""
 
 
 @dataclass(frozen=True)
 class DramAccess:
-    """What memory moves for all requests of an access of global memory together."""
+    """Bytes that memory moves for all requests of an access of global memory together."""
 
     access: str | None
     """The access as it was asked for; together: all of them."""
@@ -90,7 +90,7 @@ class DramAccess:
     method: Method
     provenance: Provenance
     notes: tuple[str, ...]
-    """What is true of the count and easily overlooked."""
+    """Truths about the count that are easily overlooked."""
 
 
 AccessAnswer: TypeAlias = SharedAccess | GlobalAccess | DramAccess
@@ -98,7 +98,7 @@ AccessAnswer: TypeAlias = SharedAccess | GlobalAccess | DramAccess
 
 @dataclass(frozen=True)
 class CheckedProperty:
-    """One property that was checked."""
+    """A property that was checked."""
 
     name: str
     passed: bool
@@ -107,7 +107,7 @@ class CheckedProperty:
 
 @dataclass(frozen=True)
 class Verified:
-    """One configuration on one target."""
+    """A configuration on one target."""
 
     problem: str
     target: Literal["simulator", "gpu", "host"]

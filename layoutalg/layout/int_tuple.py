@@ -360,7 +360,7 @@ def _in_int64(crd: Any) -> Any:
 
 
 def _as_objects(crd: Any) -> Any:
-    """A coordinate with its arrays as arrays of Python's integers; refused where they are no indices."""
+    """A coordinate with its arrays as arrays of Python's integers; refused where they are not indices."""
     if isinstance(crd, tuple):
         return tuple(map(_as_objects, crd))
     if type(crd).__module__ != "numpy":

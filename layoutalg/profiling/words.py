@@ -144,9 +144,9 @@ class LineAnswer:
     pitches: tuple[int, ...]
     """Bytes between rows that give the measured number."""
     layout: str | None
-    """Of rows of the first pitch, without conflicts."""
+    """The layout of rows of the first pitch, without conflicts."""
     extra_bytes: Positive | None
-    """Of padding per row that removes the conflict."""
+    """Bytes of padding per row that remove the conflict."""
     notes: tuple[str, ...]
 
 
@@ -172,7 +172,7 @@ class ProfiledLaunch:
     device: str
     missing: tuple[str, ...]
     nanoseconds: Count | None
-    """Of one run under the profiler."""
+    """The time of one run under the profiler."""
     cycles: Count | None
     lines: tuple[LineAnswer, ...]
     instructions: tuple[MeasuredAnswer, ...]

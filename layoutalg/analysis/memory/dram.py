@@ -1,4 +1,4 @@
-"""What memory moves for all requests of accesses: half lines that loads fill, sectors that stores write.
+"""Bytes that memory moves for all requests: half lines that loads fill, sectors that stores write.
 
 The idea.  A sector that a warp asks for twice, or another warp beside it, comes from memory once; and memory
 does not move sectors alone.  On an H200 a load that misses the L2 brings the half line of 64 bytes that holds

@@ -49,7 +49,7 @@ class TuneAnswer(Answer, command="tune"):
 
 
 Found: TypeAlias = tuple[list[Any], TuneAnswer]
-"""What is said, and the record of the answer."""
+"""The sentences and tables, and the record of the answer."""
 
 
 @dataclass(frozen=True)

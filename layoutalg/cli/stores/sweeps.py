@@ -55,9 +55,9 @@ class RandomCases:
     compared: Count | None
     """Numbers of --counters, or cases of algebra in which a law was compared."""
     equal: Count | None
-    """Of the compared."""
+    """The equal ones of the compared."""
     missing: Count | None
-    """Of --counters: numbers that the profiler's report does not have."""
+    """Numbers of --counters that the profiler's report does not have."""
     left: Count
     store: str
 

@@ -50,7 +50,7 @@ class ReuseAnswer:
 
 @dataclass(frozen=True)
 class Subject:
-    """What accesses are counted on: a layout, an index expression, or a file of offsets."""
+    """The subject of a count: a layout, an index expression, or a file of offsets."""
 
     layout: str | None
     index: str | None
@@ -62,7 +62,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Analysis(Subject, Answer, command="analyze"):
-    """What accesses cost."""
+    """The cost of accesses."""
 
     arch: str
     accesses: tuple[AccessAnswer, ...]

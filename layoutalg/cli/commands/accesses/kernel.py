@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AccessRow:
-    """One access of a CUDA source; counts are null where it is not read."""
+    """An access of a CUDA source; counts are null where it is not read."""
 
     line: Positive
     op: str
@@ -39,7 +39,7 @@ class AccessRow:
     why: str | None
     """Why it is not read."""
     note: str | None
-    """What else is to be known of the counts."""
+    """A remark on the counts."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class EditAnswer:
 
 @dataclass(frozen=True)
 class FixAnswer:
-    """What removes the conflicts of an array, in wavefronts of all its accesses."""
+    """A change that removes the conflicts of an array, in wavefronts of all its accesses."""
 
     array: str
     line: Positive
-    """Of the array's declaration."""
+    """The line of the array's declaration."""
     kind: Literal["padding", "swizzle"]
     layout: str
     extra_bytes: Count

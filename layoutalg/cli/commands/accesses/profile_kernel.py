@@ -27,7 +27,7 @@ class ProfileAnswer(Answer, command="profile"):
 
     report: str
     kernels: tuple[str, ...]
-    """Of all launches, in order."""
+    """The kernels of all launches, in order."""
     launches: tuple[ProfiledLaunch, ...]
 
 

@@ -32,7 +32,7 @@ class PageAnswer(Answer, command="report"):
     dtype: str
     arch: str
     accesses: tuple[str, ...]
-    """Those that were named, or what --index or --offsets are on their layout."""
+    """The accesses that were named, or that --index or --offsets are on their layout."""
     output: str
     """Path that was written."""
     bytes: Count

@@ -78,7 +78,7 @@ class LegalAnswer(Answer, command="legal"):
     subject: str
     legal: bool
     result: str | None
-    """What is legal, in words."""
+    """The legal request in words."""
     rules: tuple[RuleAnswer, ...]
     broken: tuple[Broken, ...]
     notes: tuple[str, ...]

@@ -102,7 +102,7 @@ class Executed:
 
 @dataclass(frozen=True)
 class DemoSteps:
-    """One record a step."""
+    """A record per step."""
 
     analyze: Analyzed
     synthesize: Synthesized

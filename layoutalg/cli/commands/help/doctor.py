@@ -70,7 +70,7 @@ class PartAnswer:
     """Why it was not found."""
     use: str
     get: str
-    """What works without it, and how to get it."""
+    """The work that does without it, and the way to get it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class CacheState:
 
 @dataclass(frozen=True)
 class Installation(Answer, command="doctor"):
-    """What is installed; exit code 1 where the installation is broken."""
+    """The installation; exit code 1 where the installation is broken."""
 
     version: str
     python: str

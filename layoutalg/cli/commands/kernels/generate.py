@@ -55,9 +55,9 @@ class Generated(Answer, command="generate"):
     output: str | None
     source: str | None
     language: Literal["cuda", "ptx"]
-    """Of the source."""
+    """The language of the source."""
     part: Positive | None
-    """Which of the kernels that are launched in order the source has; null: all of several."""
+    """The number of the kernel that the source has, of those launched in order; null: all of several."""
     parts: Positive
     compiled: tuple[Compiled, ...]
 

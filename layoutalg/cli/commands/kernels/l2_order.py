@@ -25,7 +25,7 @@ MOST_WAVES = 1 << 21
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """What an order of blocks takes from DRAM."""
+    """Panels that an order of blocks takes from DRAM."""
 
     order: str
     waves: Positive

@@ -25,7 +25,7 @@ from layoutalg.model import occupancy_of
 
 @dataclass(frozen=True)
 class Limit:
-    """What a resource allows."""
+    """Blocks that a resource allows."""
 
     resource: Literal["warps", "registers", "blocks", "shared"]
     per_block: Positive

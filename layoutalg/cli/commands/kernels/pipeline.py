@@ -29,7 +29,7 @@ FORMATS = ("text", "svg", "png", "pdf")
 
 @dataclass(frozen=True)
 class RoleTurns:
-    """What warps of a role do in every turn, and the turns that they have waited for each barrier."""
+    """The work of the warps of a role in every turn, and the turns that they have waited for each barrier."""
 
     warps: str
     turns: tuple[str, ...]
@@ -38,7 +38,7 @@ class RoleTurns:
 
 @dataclass(frozen=True)
 class PlaceUse:
-    """What a place holds in a step."""
+    """The tile that a place holds in a step."""
 
     place: str
     step: Count
@@ -51,7 +51,7 @@ class PlaceUse:
 
 @dataclass(frozen=True)
 class PipelineAnswer(Answer, command="pipeline"):
-    """What the places of a main loop hold in each step; steps are named by the tile and the part of it
+    """The tiles in the places of a main loop in each step; steps are named by the tile and the part of it
     that is multiplied, and by nothing before the loop."""
 
     family: str
@@ -62,7 +62,7 @@ class PipelineAnswer(Answer, command="pipeline"):
     places: tuple[str, ...]
     uses: tuple[PlaceUse, ...]
     roles: tuple[RoleTurns, ...] | None
-    """Of a kernel whose warps have roles."""
+    """The roles of a kernel whose warps have some; null of another."""
     output: str | None
 
 
@@ -145,12 +145,12 @@ def pipeline_command(
 
 
 def _uses(line: Timeline) -> tuple[PlaceUse, ...]:
-    """What places hold."""
+    """The tiles that places hold."""
     return tuple(taken(PlaceUse, use, place=row, step=n) for (row, n), use in line.uses.items())
 
 
 def _roles(line: RoleTimeline) -> tuple[RoleTurns, ...]:
-    """What warps of roles do."""
+    """The work of warps by roles."""
     return tuple(
         RoleTurns(
             name,

@@ -50,7 +50,7 @@ class VerifyAnswer(Answer, command="verify"):
     gpu: GpuAnswer
     reports: tuple[Verified, ...]
     random: RandomCases | None
-    """Of --random, whose reports are of failures."""
+    """The cases of --random, whose reports are of failures; null without it."""
 
 
 @spread

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One compilation."""
+    """A compilation."""
 
     arch: str
     registers: Count

@@ -45,7 +45,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Explanation(Answer, command="explain"):
-    """How a result of the algebra comes about."""
+    """The derivation of a result of the algebra."""
 
     call: str
     """The operation and its operands in CuTe notation."""

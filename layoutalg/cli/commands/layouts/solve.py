@@ -60,7 +60,7 @@ class Solution(ValueSet):
     space: Literal["shared", "global"]
     latex: str
     open: str | None
-    """Why there is no closed answer, null when there is; exit code 1."""
+    """The reason why an answer is not closed, null when it is; exit code 1."""
     stores: bool
     """Whether the access stores: then no two elements share an address at the values."""
     overlapping: tuple[tuple[Count | None, ...], ...] | None

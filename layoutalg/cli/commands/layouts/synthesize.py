@@ -83,7 +83,7 @@ class OfferAnswer(Alternative):
     """A layout that is free of conflicts with another order of lanes or more memory."""
 
     change: str
-    """What is different from what was asked."""
+    """The difference from the request."""
     accesses: tuple[str, ...]
     command: str
     """The command that gives it."""

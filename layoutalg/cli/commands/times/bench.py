@@ -256,7 +256,7 @@ _MOVED = ("ours", "copy", "torch", "cupy")
 
 @dataclass(frozen=True)
 class RateRow:
-    """One row of the table, in 10^9 bytes a second."""
+    """A row of the table, in 10^9 bytes a second."""
 
     problem: str
     ours_gb_per_s: Rate
@@ -269,7 +269,7 @@ class RateRow:
 
 @dataclass(frozen=True)
 class Timings:
-    """Where and how rows were timed."""
+    """The device and the method that rows were timed with."""
 
     family: str
     device: str
@@ -337,7 +337,7 @@ def _means(name: str, limit: str, rows: Rows) -> str:
 
 @dataclass(frozen=True)
 class ReducedRow:
-    """One row of the bench of reductions, in 10^9 bytes a second."""
+    """A row of the bench of reductions, in 10^9 bytes a second."""
 
     problem: str
     ours_gb_per_s: Rate
@@ -348,7 +348,7 @@ class ReducedRow:
     torch_gb_per_s: Rate | None
     cupy_gb_per_s: Rate | None
     moved_bytes: Positive
-    """What has to be read and written."""
+    """Bytes that have to be read and written."""
     predicted_memory_bytes: Positive
     run: RunAnswer
 
@@ -415,7 +415,7 @@ def _grouped_row(row: BenchRow) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class GroupRates(GroupExpectation):
-    """Of groups of rows, where cuBLAS is a loop of matmuls: torch._grouped_mm, null where PyTorch has
+    """Rates of groups of rows, where cuBLAS is a loop of matmuls: torch._grouped_mm, null where PyTorch has
     none, and what is expected of groups of one size."""
 
     grouped_mm_tflop_per_s: Amount | None

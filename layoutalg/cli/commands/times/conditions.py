@@ -30,7 +30,7 @@ class SpanAnswer:
 
 @dataclass(frozen=True)
 class ConditionsAnswer:
-    """What was read of the GPU while a contender was timed; null where it cannot be read."""
+    """Readings of the GPU while a contender was timed; null where it cannot be read."""
 
     readings: Count
     sm_mhz: SpanAnswer | None
@@ -46,7 +46,7 @@ class ConditionsAnswer:
 
 @dataclass(frozen=True)
 class RunAnswer:
-    """What a row was timed under. Data is cold where buffers rotated through four L2 caches; launches are
+    """The conditions of a row. Data is cold where buffers rotated through four L2 caches; launches are
     those of the rule of the later half; joules are those of a launch, and work operations or bytes."""
 
     cold: bool
@@ -58,7 +58,7 @@ class RunAnswer:
 
 @dataclass(frozen=True)
 class MethodAnswer:
-    """How rows were timed."""
+    """The method that rows were timed with."""
 
     rule: Literal["rounds", "later half"]
     cold: bool

@@ -43,12 +43,12 @@ class StepAnswer:
     """The resource that takes most cycles."""
     flops_per_cycle: Rate
     least_cycles: Rate
-    """Of the bound, or of copying and multiplying one after another where they do not overlap."""
+    """Cycles of the bound, or of copying and multiplying one after another where they do not overlap."""
     overlapped: bool
     share: Rate
-    """Of the rate on registers alone, at most."""
+    """The largest share of the rate on registers alone."""
     published_share: float | None
-    """Of cuBLAS, as the step's author gives it."""
+    """The share of cuBLAS that the step's author gives."""
     flops_per_byte: Rate
     index_operations: IndexOperations
     effects: Mapping[str, Rate]
@@ -64,7 +64,7 @@ class RefusedStep:
 
 @dataclass(frozen=True)
 class GroupExpectation:
-    """What is expected of groups of one size."""
+    """The expectation for groups of one size."""
 
     expected_us: Amount | None
     boxes_by_tma: Count
@@ -74,7 +74,7 @@ class GroupExpectation:
 
 @dataclass(frozen=True)
 class GroupChoice(GroupExpectation):
-    """How groups of rows of one size are computed, in place of steps."""
+    """The way in which groups of rows of one size are computed, in place of steps."""
 
     way: str
 
@@ -91,12 +91,12 @@ class PredictedProblem:
 
 @dataclass(frozen=True)
 class Predicted(Answer, command="bench"):
-    """What is predicted of products."""
+    """Predictions of products."""
 
     family: str
     arch: str
     rates: tuple[str, ...]
-    """Where each rate is from."""
+    """The source of each rate."""
     predicted: tuple[PredictedProblem, ...]
 
 
@@ -177,7 +177,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
 
 
 def expected_of(notes: Mapping[str, Any]) -> GroupExpectation:
-    """What a bench's notes on a problem expect of its groups."""
+    """The expectation for groups in a bench's notes on a problem."""
     return GroupExpectation(notes["expected us"], notes["boxes by TMA"], notes["boxes by threads"])
 
 

@@ -30,7 +30,7 @@ MOST_WAVES = 1 << 20
 
 @dataclass(frozen=True)
 class BoundAnswer:
-    """What a level of memory allows."""
+    """The bound of a level of memory."""
 
     level: str
     bytes_per_s: Rate
