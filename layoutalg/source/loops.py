@@ -79,6 +79,7 @@ class _Tried:
     names: dict[str, int]
     after: dict[int, Value]
     condition: Condition
+    formless: set[int]
 
 
 class Reader(Statements):
@@ -98,10 +99,10 @@ class Reader(Statements):
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         registers = dict(self.registers)
         carried = ""
-        changed = self._changed(parts)
+        changed, formless = self._changed(parts), set[int]()
         while True:
             try:
-                self._at_once(parts, changed)
+                self._at_once(parts, changed, formless)
                 carried = next((t.why for t in self.touches[mark:] if t.carried), "")
                 if not carried and not self._lost(start):
                     return False
@@ -109,6 +110,7 @@ class Reader(Statements):
                 break
             except _More as more:
                 changed = [*changed, *more.keys]
+                formless |= more.formless
                 self.variables = dict(start)
                 del self.touches[mark:]
                 self.frames_back(frames)
@@ -174,11 +176,11 @@ class Reader(Statements):
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(self, parts: _Parts, may_change: list[int]) -> None:
+    def _at_once(self, parts: _Parts, may_change: list[int], formless: set[int]) -> None:
         for key in _declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
-        tried = self._tried(parts, start, may_change)
+        tried = self._tried(parts, start, may_change, formless)
         self.loops += 1
         name = f"t{self.loops}"
         forms, guard, turns, count = self._solved(tried, start, parts, name)
@@ -188,18 +190,22 @@ class Reader(Statements):
         depth = len(self.turns)
         self.turns.append((name, turns))
         with self.frame("loop") as frame, self.under(ZERO if turns == 0 else substitute(guard, {name: turn})):
+            condition: Condition = ONE
             if parts.first and parts.condition is not None:
-                self.condition(parts.condition)
+                condition = self.condition(parts.condition)
             ended = self.run(parts.body)
             for left, kept in frame.leaving:
                 self.variables = kept if ended else self.merge(left, kept, self.variables)
                 ended = False
             if not parts.first and parts.condition is not None:
-                self.condition(parts.condition)
+                condition = self.condition(parts.condition)
             if parts.step is not None:
                 self.value(parts.step)
         del self.turns[depth:]
         self._more(before, tried.after)
+        self._as_tried(before, tried, forms)
+        if isinstance(condition, Unknown):
+            raise NoForm(condition.why)
         after = self.variables
         self.variables = dict(after)
         self._enter(forms, start, count, tried)
@@ -214,6 +220,24 @@ class Reader(Statements):
         if fresh:
             raise _More(fresh)
 
+    def _as_tried(self, before: dict[int, Value], tried: _Tried, forms: dict[int, Any]) -> None:
+        """Raise where a turn has changed a variable in another way than the try.
+
+        The try takes it that a pointer stays in its array.  Where it does not, the turn stores to what is not
+        known: what has a form by the try then has none.
+        """
+        formless = set[int]()
+        for key in tried.after.keys() - tried.formless:
+            value, entered, form = self.variables.get(key), before[key], forms.get(key)
+            if isinstance(entered, Cells):
+                kept = isinstance(value, Cells) and _kept(entered, value)
+            else:
+                kept = form is None or isinstance(form, Unknown) or _alike(entered, value)
+            if not kept:
+                formless.add(key)
+        if formless:
+            raise _More([], formless)
+
     def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: _Tried) -> None:
         """Give every variable that the loop changes its value at a turn."""
         for key in tried.after:
@@ -222,13 +246,16 @@ class Reader(Statements):
             if isinstance(form, Unknown):
                 self.variables[key] = lost(self.kind_of_variable(key), form)
             elif isinstance(before, Cells):
-                self.variables[key] = _entering(before, tried.after[key])
+                known = key not in tried.formless
+                self.variables[key] = _entering(before, tried.after[key]) if known else Cells({}, CARRIED)
             elif form is not None and isinstance(before, Number):
                 self.variables[key] = Number(form(turn), before.bits, before.signed)
             elif form is not None and isinstance(before, Address):
                 self.variables[key] = Address(before.array, form(turn))
 
-    def _tried(self, parts: _Parts, start: dict[int, Value], may_change: list[int]) -> _Tried:
+    def _tried(
+        self, parts: _Parts, start: dict[int, Value], may_change: list[int], formless: set[int]
+    ) -> _Tried:
         """One turn with every changed variable standing for itself."""
         names: dict[str, int] = {}
         changed = [key for key in may_change if key in start]
@@ -240,7 +267,9 @@ class Reader(Statements):
                 before = start[key]
                 name = f"v{key}.{self.trying}"
                 stand = stand_in(name, kind_of(before))
-                if isinstance(before, Number):
+                if key in formless:
+                    self.variables[key] = lost(self.kind_of_variable(key), CARRIED)
+                elif isinstance(before, Number):
                     names[name] = key
                     self.variables[key] = Number(stand, before.bits, before.signed)
                 elif isinstance(before, Address):
@@ -280,7 +309,7 @@ class Reader(Statements):
             self.variables = dict(start)
             self.registers = registers
             del self.turns[mark:]
-        return _Tried(names, after, condition)
+        return _Tried(names, after, condition, formless)
 
     def _solved(
         self, tried: _Tried, start: dict[int, Value], parts: _Parts, name: str
@@ -533,11 +562,11 @@ class Reader(Statements):
 
 
 class _More(Exception):
-    """Variables that a loop changes beyond those that its text names."""
+    """Variables that a loop changes beyond those that its text names, or that have no form after all."""
 
-    def __init__(self, keys: list[int]) -> None:
+    def __init__(self, keys: list[int], formless: Collection[int] = ()) -> None:
         super().__init__("a loop changes more variables")
-        self.keys = keys
+        self.keys, self.formless = keys, set(formless)
 
 
 class _Wanted(NoForm):
@@ -559,6 +588,18 @@ def _entering(before: Cells, after: Value) -> Value:
     if not isinstance(after, Cells) or after.rest is not CARRIED:
         return Cells({}, CARRIED)
     return Cells({**before.elements, **dict.fromkeys(after.elements, CARRIED)}, before.rest)
+
+
+def _alike(before: Value, after: Value | None) -> bool:
+    """Whether a turn leaves a number a number, and an address in its array."""
+    return type(before) is type(after) and (after is None or array_of(before) == array_of(after))
+
+
+def _kept(before: Cells, after: Cells) -> bool:
+    """Whether a turn leaves the elements as they are that were known when it began."""
+    entered = {**before.elements, None: before.rest}
+    left = {**after.elements, None: after.rest}
+    return all(value is CARRIED or left.get(at) is value for at, value in entered.items())
 
 
 def _settled(value: Cells, name: str) -> Cells:
