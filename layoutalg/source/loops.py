@@ -597,9 +597,8 @@ def _alike(before: Value, after: Value | None) -> bool:
 
 def _kept(before: Cells, after: Cells) -> bool:
     """Whether a turn leaves the elements as they are that were known when it began."""
-    entered = {**before.elements, None: before.rest}
-    left = {**after.elements, None: after.rest}
-    return all(value is CARRIED or left.get(at) is value for at, value in entered.items())
+    pairs = [(before.rest, after.rest), *((v, after.elements.get(at)) for at, v in before.elements.items())]
+    return all(entered is CARRIED or left is entered for entered, left in pairs)
 
 
 def _settled(value: Cells, name: str) -> Cells:

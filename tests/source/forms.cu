@@ -546,3 +546,9 @@ s[a.f * t] = 1;
 s[b.lo] = 1;
 p[0] = 3;
 s[a.lo * t] = 1;
+// --- pointer_that_changes_its_array_in_a_loop
+int a = t, b = 2 * t + 1, c = 3; ((unsigned char*)&b)[1] = -3;
+{ int* z = &b; for (int y = 0; y < 3; ++y) { *z += 3; z = y & 1 ? &b : &a; } }
+s[(a * 2) & 4095] = 1;
+{ int m[2] = {t, 5}; int* z = &c; LOOP for (int y = 0; y < 2000; ++y) { TURN s[(y + m[0]) & 4095] = 1; *z += 3; z = m; } }
+{ int k = 0; int* z = &c; c = 0; LOOP while (*z < 9) { TURN s[c & 4095] = 1; ++*z; z = ++k & 1 ? &a : &c; } }

@@ -40,6 +40,7 @@ NOT_READ = {
     "null_pointer_by_a_condition", "member_with_a_value_of_its_own", "reference_member",
     "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle",
     "float_read_as_int", "braces_left_out", "bases",
+    "pointer_that_changes_its_array_in_a_loop",
     "base_member_hidden", "anonymous_union", "destructor", "virtual_call", "function_pointer", "case_range",
     "case_inside_a_block", "lambda_that_calls_itself", "string", "bit_fields_by_list",
 }  # fmt: skip
