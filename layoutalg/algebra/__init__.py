@@ -4,7 +4,7 @@
     left_search  the search behind left_inverse where no law gives it
     tiles        divides and products: logical, zipped, tiled, flat, blocked, raked; tile_to_shape
     partition    local_tile, local_partition, slice_, dice, domain_offset
-    order        make_layout_like, make_ordered_layout
+    order        make_layout_like, make_ordered_layout; storage_layout, storage_order of a tile
     common       max_common_layout, max_common_vector, max_alignment, nullspace
     recast       upcast, downcast, recast_layout: the same bytes in units of another size
 
@@ -19,7 +19,13 @@ from __future__ import annotations
 
 from layoutalg.algebra.common import max_alignment, max_common_layout, max_common_vector, nullspace
 from layoutalg.algebra.inverse import complement, left_inverse, right_inverse
-from layoutalg.algebra.order import make_layout_like, make_ordered_layout
+from layoutalg.algebra.order import (
+    Order,
+    make_layout_like,
+    make_ordered_layout,
+    storage_layout,
+    storage_order,
+)
 from layoutalg.algebra.partition import dice, domain_offset, local_partition, local_tile, slice_
 from layoutalg.algebra.recast import downcast, recast_layout, upcast
 from layoutalg.algebra.tiles import (
@@ -38,6 +44,7 @@ from layoutalg.algebra.tiles import (
 from layoutalg.compose import composition, normal_form
 
 __all__ = [
+    "Order",
     "blocked_product",
     "complement",
     "composition",
@@ -62,6 +69,8 @@ __all__ = [
     "recast_layout",
     "right_inverse",
     "slice_",
+    "storage_layout",
+    "storage_order",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",

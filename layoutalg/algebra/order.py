@@ -1,4 +1,4 @@
-"""Compact layouts whose modes vary in a given order.
+"""Layouts whose modes vary in a given order: compact ones, and those that a tile is stored in.
 
 >>> print(make_ordered_layout((4, 8), (1, 0)))
 (4,8):(8,1)
@@ -9,10 +9,13 @@ Source: CUTLASS, include/cute/layout.hpp, make_ordered_layout and make_layout_li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
+from layoutalg.decide import same_function
 from layoutalg.errors import ShapeError, names_refusals
 from layoutalg.layout import (
     AnyLayout,
+    ComposedLayout,
     IntTuple,
     Layout,
     check_layouts,
@@ -25,6 +28,9 @@ from layoutalg.layout import (
     to_text,
     unflatten_tree,
 )
+
+Order: TypeAlias = Literal["row", "col"]
+"""Which mode of a tile is stored contiguously: the last, or the first."""
 
 
 @names_refusals
@@ -79,3 +85,38 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     extents, strides = integer_leaves("make_layout_like", layout)
     moving = [s if d else 1 for s, d in zip(extents, strides, strict=True)]
     return _compact(layout.shape, moving, [abs(d) for d in strides])
+
+
+def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:
+    """The plain layout of a tile: "row" stores the last mode contiguously, "col" the first.
+
+    A mode that is itself a tuple is stored as one, leftmost fastest.  `pad_elems` are left free after each
+    run of the contiguous mode.
+
+    >>> print(storage_layout((4, 8), "row"), storage_layout((4, (2, 4)), "row", 2))
+    (4,8):(8,1) (4,(2,4)):(10,(1,2))
+    """
+    modes = shape if isinstance(shape, tuple) else (shape,)
+    strides: list[IntTuple] = [0] * len(modes)
+    current, pad = 1, pad_elems
+    for i in reversed(range(len(modes))) if order == "row" else range(len(modes)):
+        inner: list[int] = []
+        for extent in flatten_tree(modes[i]):
+            inner.append(0 if extent == 1 else current)
+            current *= extent
+        strides[i] = unflatten_tree(tuple(inner), modes[i])
+        if current > 1 and pad:
+            current, pad = current + pad, 0
+    return Layout(shape, tuple(strides) if isinstance(shape, tuple) else strides[0])
+
+
+def storage_order(layout: AnyLayout) -> Order | None:
+    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes.
+
+    >>> storage_order(Layout((4, 8), (8, 1))), storage_order(Layout((4, 8))), storage_order(Layout(8, 2))
+    ('row', 'col', None)
+    """
+    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
+    if not isinstance(inner, Layout):
+        return None
+    return next((o for o in get_args(Order) if same_function(inner, storage_layout(inner.shape, o))), None)

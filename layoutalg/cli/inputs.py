@@ -19,7 +19,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzl
 from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
-    from layoutalg.synthesis import Order
+    from layoutalg.algebra import Order
 
 Offsets = list[int | None]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
+from layoutalg.algebra import storage_order
 from layoutalg.analysis import Access, Report, SharedReport, report_notes, report_rows, sentence
 from layoutalg.arch import Arch
 from layoutalg.compose import find_normal_form
@@ -28,7 +29,6 @@ from layoutalg.synthesis import (
     choices_of,
     ranked_choices,
     refusal,
-    storage_order,
     synthesize,
 )
 

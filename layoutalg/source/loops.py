@@ -23,6 +23,7 @@ from typing import Any
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
+    CARRIED,
     LANES,
     MOST_TABLED,
     Affine,
@@ -30,11 +31,16 @@ from layoutalg.source.recurrences import (
     Previous,
     Table,
     Walk,
+    alike,
     array_of,
+    changed_to,
+    entering,
     kind_of,
     plain,
+    settled,
     stand_in,
     turns_until,
+    undisturbed,
 )
 from layoutalg.source.statements import Statements
 from layoutalg.source.terms import (
@@ -58,8 +64,6 @@ MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
-
-CARRIED = Unknown("a loop changes it", carried=True)
 
 
 @dataclass(slots=True)
@@ -212,7 +216,7 @@ class Reader(Statements):
         some = nonnegative(minus(count, ONE))
         for key, value in after.items():
             if isinstance(value, Cells) and key in tried.after:
-                self.variables[key] = chosen(some, _settled(value, name), start[key])
+                self.variables[key] = chosen(some, settled(value, name), start[key])
 
     def _more(self, before: dict[int, Value], known: Collection[int]) -> None:
         """Raise where a turn has changed a variable that was not known to change."""
@@ -230,9 +234,9 @@ class Reader(Statements):
         for key in tried.after.keys() - tried.formless:
             value, entered, form = self.variables.get(key), before[key], forms.get(key)
             if isinstance(entered, Cells):
-                kept = isinstance(value, Cells) and _kept(entered, value)
+                kept = isinstance(value, Cells) and undisturbed(entered, value)
             else:
-                kept = form is None or isinstance(form, Unknown) or _alike(entered, value)
+                kept = form is None or isinstance(form, Unknown) or alike(entered, value)
             if not kept:
                 formless.add(key)
         if formless:
@@ -247,7 +251,7 @@ class Reader(Statements):
                 self.variables[key] = lost(self.kind_of_variable(key), form)
             elif isinstance(before, Cells):
                 known = key not in tried.formless
-                self.variables[key] = _entering(before, tried.after[key]) if known else Cells({}, CARRIED)
+                self.variables[key] = entering(before, tried.after[key]) if known else Cells({}, CARRIED)
             elif form is not None and isinstance(before, Number):
                 self.variables[key] = Number(form(turn), before.bits, before.signed)
             elif form is not None and isinstance(before, Address):
@@ -326,7 +330,7 @@ class Reader(Statements):
                 name_of = value.array.name
                 forms[key] = Unknown(f"a loop changes it to an address in {name_of}", carried=True)
             elif ended is None:
-                forms[key] = _changed_to(value)
+                forms[key] = changed_to(value)
             else:
                 after[n] = ended
         for key, value in tried.after.items():
@@ -575,42 +579,6 @@ class _Wanted(NoForm):
     def __init__(self, why: Unknown) -> None:
         super().__init__(why.why)
         self.unknown = why
-
-
-def _changed_to(value: Value) -> Unknown:
-    """What a variable is after a loop that sets it to something that is not a number."""
-    found = unknown(value)
-    return Unknown(found.why, found.name, found.carried)
-
-
-def _entering(before: Cells, after: Value) -> Value:
-    """Elements in a turn, where those that a turn sets are not known when it begins."""
-    if not isinstance(after, Cells) or after.rest is not CARRIED:
-        return Cells({}, CARRIED)
-    return Cells({**before.elements, **dict.fromkeys(after.elements, CARRIED)}, before.rest)
-
-
-def _alike(before: Value, after: Value | None) -> bool:
-    """Whether a turn leaves a number a number, and an address in its array."""
-    return type(before) is type(after) and (after is None or array_of(before) == array_of(after))
-
-
-def _kept(before: Cells, after: Cells) -> bool:
-    """Whether a turn leaves the elements as they are that were known when it began."""
-    pairs = [(before.rest, after.rest), *((v, after.elements.get(at)) for at, v in before.elements.items())]
-    return all(entered is CARRIED or left is entered for entered, left in pairs)
-
-
-def _settled(value: Cells, name: str) -> Cells:
-    """Elements that a loop has set: those that depend on its turn are not known behind it."""
-
-    def of(one: Value) -> Value:
-        total = plain(one)
-        if total is not None and name in total.variables:
-            return Unknown("an element of an array in registers is set in a loop", carried=True)
-        return one
-
-    return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))
 
 
 def _declared_in(body: Node) -> list[int]:

@@ -4,6 +4,7 @@
     Table        begin + a number for each turn
     Previous     begin in turn 0, later a function of the turn before
     turns_until  the turns after which a condition on affine variables is false
+    entering     the elements of an array at the start of a turn; settled: behind the loop
     Walk         variables that go on from known numbers to known numbers, in every turn
 
 The turn is a sum too: a variable of the loop, or a number.
@@ -33,10 +34,12 @@ from layoutalg.source.terms import (
     values,
     variable,
 )
-from layoutalg.source.values import Address, Number, Value
+from layoutalg.source.values import Address, Cells, Number, Unknown, Value, unknown
 
 MOST_TABLED = 1 << 16
 """Turns that are gone through one by one."""
+
+CARRIED = Unknown("a loop changes it", carried=True)
 
 
 class NoForm(Exception):
@@ -237,3 +240,39 @@ class Walk:
             env[n] = entries[:turns] if entries.ndim == 2 or not wide else entries[:turns, None]
         shape = (turns, len(self.threads["thread"])) if wide else (turns,)
         return np.broadcast_to(np.asarray(values(step, env), dtype=np.int64), shape)
+
+
+def changed_to(value: Value) -> Unknown:
+    """What a variable is after a loop that sets it to something that is not a number."""
+    found = unknown(value)
+    return Unknown(found.why, found.name, found.carried)
+
+
+def entering(before: Cells, after: Value) -> Value:
+    """Elements in a turn, where those that a turn sets are not known when it begins."""
+    if not isinstance(after, Cells) or after.rest is not CARRIED:
+        return Cells({}, CARRIED)
+    return Cells({**before.elements, **dict.fromkeys(after.elements, CARRIED)}, before.rest)
+
+
+def alike(before: Value, after: Value | None) -> bool:
+    """Whether a turn leaves a number a number, and an address in its array."""
+    return type(before) is type(after) and (after is None or array_of(before) == array_of(after))
+
+
+def undisturbed(before: Cells, after: Cells) -> bool:
+    """Whether a turn leaves the elements as they are that were known when it began."""
+    pairs = [(before.rest, after.rest), *((v, after.elements.get(at)) for at, v in before.elements.items())]
+    return all(entered is CARRIED or left is entered for entered, left in pairs)
+
+
+def settled(value: Cells, name: str) -> Cells:
+    """Elements that a loop has set: those that depend on its turn are not known behind it."""
+
+    def of(one: Value) -> Value:
+        total = plain(one)
+        if total is not None and name in total.variables:
+            return Unknown("an element of an array in registers is set in a loop", carried=True)
+        return one
+
+    return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))

@@ -24,15 +24,7 @@ from __future__ import annotations
 
 from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.forms import refusal, ruled_out
-from layoutalg.synthesis.result import (
-    Alternative,
-    Certificate,
-    Form,
-    Order,
-    Synthesis,
-    storage_layout,
-    storage_order,
-)
+from layoutalg.synthesis.result import Alternative, Certificate, Form, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles import (
     Choice,
@@ -53,7 +45,6 @@ __all__ = [
     "Choice",
     "Form",
     "Offer",
-    "Order",
     "Piece",
     "Synthesis",
     "TileSynthesis",
@@ -65,8 +56,6 @@ __all__ = [
     "read_tile",
     "refusal",
     "ruled_out",
-    "storage_layout",
-    "storage_order",
     "synthesize",
     "synthesize_tile",
 ]

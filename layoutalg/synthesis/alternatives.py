@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
@@ -26,7 +27,7 @@ from layoutalg.f2 import rank
 from layoutalg.layout import AnyLayout, Layout, Swizzle
 from layoutalg.synthesis.maps import kernel_of, swizzled_tile
 from layoutalg.synthesis.patterns import BitTile, Pattern
-from layoutalg.synthesis.result import Alternative, Kind, Order
+from layoutalg.synthesis.result import Alternative, Kind
 from layoutalg.synthesis.search import degree_bits, single_swizzles
 from layoutalg.synthesis.tma import tma_layouts
 

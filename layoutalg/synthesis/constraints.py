@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import IntTuple, Layout
-from layoutalg.synthesis.result import Order, storage_layout
 
 
 def with_constraints(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import (
     Access,
     Place,
@@ -31,7 +32,6 @@ from layoutalg.arch import Arch, find_instruction
 from layoutalg.compose import Rotation
 from layoutalg.dtype import DType
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, product
-from layoutalg.synthesis.result import Order, storage_layout
 
 
 def padded_tiles(

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, access_extent, addressing
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, NotLinearError, ShapeError, UnsupportedError
 from layoutalg.f2 import affine_f2, apply, basis, rank, to_f2
 from layoutalg.layout import IntTuple, Layout, product, to_text
-from layoutalg.synthesis.result import Order, storage_layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,15 @@ exists is certified by the classes of layouts that were ruled out and by why, of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import Access, SharedReport, TmaAccess, report_text
 from layoutalg.arch import Arch
-from layoutalg.decide import same_function
 from layoutalg.dtype import DType
-from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, flatten_tree, to_text
+from layoutalg.layout import AnyLayout, IntTuple, to_text
 from layoutalg.notebook import Shown
 
-Order: TypeAlias = Literal["row", "col"]
 Form: TypeAlias = Literal["any", "single", "tma", "rotation"]
 Kind: TypeAlias = Literal["plain", "swizzle", "xor", "padding", "rotation", "none"]
 
@@ -154,48 +153,3 @@ def padding_class(max_extra_bytes: int) -> str:
     'padding up to 4096 bytes'
     """
     return f"padding up to {max_extra_bytes} bytes"
-
-
-def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:
-    """The plain layout of a tile: "row" stores the last mode contiguously, "col" the first.
-
-    A mode that is itself a tuple is stored as one, leftmost fastest.  `pad_elems` are left free after each
-    run of the contiguous mode.
-
-    >>> print(storage_layout((4, 8), "row"), storage_layout((4, (2, 4)), "row", 2))
-    (4,8):(8,1) (4,(2,4)):(10,(1,2))
-    """
-    modes = shape if isinstance(shape, tuple) else (shape,)
-    strides: list[IntTuple] = [0] * len(modes)
-    current, pad = 1, pad_elems
-    for i in reversed(range(len(modes))) if order == "row" else range(len(modes)):
-        mode = modes[i]
-        inner: list[int] = []
-        for extent in flatten_tree(mode):
-            inner.append(0 if extent == 1 else current)
-            current *= extent
-        strides[i] = _nested(mode, inner)
-        if current > 1 and pad:
-            current, pad = current + pad, 0
-    if isinstance(shape, tuple):
-        return Layout(shape, tuple(strides))
-    return Layout(shape, strides[0])
-
-
-def storage_order(layout: AnyLayout) -> Order | None:
-    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes.
-
-    >>> storage_order(Layout((4, 8), (8, 1))), storage_order(Layout((4, 8))), storage_order(Layout(8, 2))
-    ('row', 'col', None)
-    """
-    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
-    if not isinstance(inner, Layout):
-        return None
-    return next((o for o in get_args(Order) if same_function(inner, storage_layout(inner.shape, o))), None)
-
-
-def _nested(mode: IntTuple, leaves: list[int]) -> IntTuple:
-    """The leaves, consumed from the front, in the form of `mode`."""
-    if isinstance(mode, tuple):
-        return tuple(_nested(m, leaves) for m in mode)
-    return leaves.pop(0)

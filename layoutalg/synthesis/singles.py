@@ -13,7 +13,7 @@ anything is tried: bits past the memory are never set.  Most swizzles fail on th
 of them are asked at once.
 
 >>> from layoutalg.arch import ARCHS
->>> from layoutalg.synthesis import storage_layout
+>>> from layoutalg.algebra import storage_layout
 >>> base, machine = storage_layout((64, 96), "row"), ARCHS["sm_90"]
 >>> rows = Access.default("ldmatrix.x4", base, "f16")
 >>> str(next(free_singles([visits_of(base, rows, machine)], 64 * 96, 64 * 96, machine)).swizzle)

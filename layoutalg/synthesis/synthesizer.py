@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, get_args
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, SharedReport, TmaAccess, addressing, analyze_access
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
@@ -59,16 +60,7 @@ from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free, rotated_tiles
 from layoutalg.synthesis.patterns import BitTile, Pattern, check_access, make_patterns, make_tile
-from layoutalg.synthesis.result import (
-    Certificate,
-    Form,
-    Kind,
-    Order,
-    Synthesis,
-    padding_class,
-    storage_layout,
-    unit_class,
-)
+from layoutalg.synthesis.result import Certificate, Form, Kind, Synthesis, padding_class, unit_class
 from layoutalg.synthesis.search import find_graph, find_kernel, in_rows, union_of
 from layoutalg.synthesis.singles import Single, free_singles, visits_of
 from layoutalg.synthesis.tma import tma_layouts

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import TmaAccess
 from layoutalg.arch import HOPPER_MODES, Arch, SwizzleMode, find_swizzle_mode
 from layoutalg.compose import compose_layouts
@@ -39,7 +40,6 @@ from layoutalg.layout import (
     to_text,
 )
 from layoutalg.legality import MAX_BOX_ELEMS, check_tma
-from layoutalg.synthesis.result import Order
 
 _BOX_START_BYTES = 128
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze, conflict_words
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, product
-from layoutalg.synthesis import storage_layout
 from tests.draws.synthesis_cases import drawn
 
 MACHINE = ARCHS["sm_90"]

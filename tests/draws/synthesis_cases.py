@@ -17,12 +17,13 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import ARCHS, INSTRUCTIONS, instruction_table
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
-from layoutalg.synthesis import Form, Order, Synthesis, check_certificate, storage_layout, synthesize
+from layoutalg.synthesis import Form, Synthesis, check_certificate, synthesize
 
 OPS = (
     "ld.shared.b8", "ld.shared.b16", "ld.shared.b32", "ld.shared.b64", "ld.shared.b128", "st.shared.b32",

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, product
-from layoutalg.synthesis import Synthesis, check_certificate, storage_layout
+from layoutalg.synthesis import Synthesis, check_certificate
 from tests.draws.synthesis_cases import Question, ask, drawn, is_free, missed
 
 Mutant = tuple[str, Synthesis]

@@ -10,19 +10,12 @@ from typing import Any
 
 import pytest
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.synthesis import (
-    Certificate,
-    Order,
-    Synthesis,
-    check_certificate,
-    padding,
-    synthesize,
-    synthesizer,
-)
+from layoutalg.synthesis import Certificate, Synthesis, check_certificate, padding, synthesize, synthesizer
 from layoutalg.synthesis.proof import forms, refutation
 from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
 from tests.draws.synthesis_cases import SPLIT, THREE

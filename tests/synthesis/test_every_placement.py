@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, ideal_wavefronts, wavefronts
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.layout import Layout, product, size
-from layoutalg.synthesis import Order, Synthesis, check_certificate, refusal, storage_layout, synthesize
+from layoutalg.synthesis import Synthesis, check_certificate, refusal, synthesize
 from tests.draws.synthesis_cases import TOY
 
 BANKS = LANES = 4

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Place, access_extent, instruction_offsets
 from layoutalg.f2 import to_f2
-from layoutalg.synthesis import storage_layout, synthesize
+from layoutalg.synthesis import synthesize
 from layoutalg.synthesis.maps import kernel_of
 from layoutalg.synthesis.patterns import make_patterns, make_tile
 from layoutalg.synthesis.proof import evidence

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
-from layoutalg.synthesis import storage_layout
 from layoutalg.synthesis.padding import padded_tiles, reports_if_free
 from tests.sweeps import each
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access
 from layoutalg.arch import ARCHS
 from layoutalg.errors import UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.synthesis import singles, storage_layout, synthesize
+from layoutalg.synthesis import singles, synthesize
 from layoutalg.synthesis.proof.forms import every_single as listed
 from layoutalg.synthesis.singles import every_swizzle, free_singles, visits_of
 from tests.draws.synthesis_cases import is_free, missed_rows, mistakes

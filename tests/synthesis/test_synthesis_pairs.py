@@ -20,12 +20,13 @@ from typing import get_args
 import pytest
 from hypothesis import settings
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, Place, SharedReport, analyze, instruction_offsets
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
 from layoutalg.layout import Layout, modes, size
-from layoutalg.synthesis import Order, check_certificate, storage_layout, synthesize
+from layoutalg.synthesis import check_certificate, synthesize
 from tests.sweeps import each
 from tests.work import counted
 

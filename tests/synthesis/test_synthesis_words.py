@@ -8,11 +8,12 @@ import re
 
 import pytest
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, Place, TmaAccess, instruction_offsets
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.f2 import basis
 from layoutalg.layout import product
-from layoutalg.synthesis import Synthesis, certificate_words, storage_layout, synthesize
+from layoutalg.synthesis import Synthesis, certificate_words, synthesize
 from layoutalg.synthesis.proof.forms import every_single, paddings
 from tests.draws.synthesis_cases import THREE, ask, drawn
 

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg import errors
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, SharedReport, TmaAccess, analyze
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
-from layoutalg.synthesis import Order, Synthesis, check_certificate, storage_layout, synthesize
+from layoutalg.synthesis import Synthesis, check_certificate, synthesize
 from layoutalg.synthesis.tma import tma_layouts
 from tests.command import run
 from tests.draws.synthesis_cases import SPLIT, THREE, TOY, is_free

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import TmaAccess
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, product
-from layoutalg.synthesis import Certificate, Order, Synthesis, check_certificate, synthesize, synthesizer
+from layoutalg.synthesis import Certificate, Synthesis, check_certificate, synthesize, synthesizer
 from layoutalg.synthesis.proof.tensor_maps import is_written, places_of, tiles_of_question
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
 

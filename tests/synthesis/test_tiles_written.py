@@ -7,12 +7,12 @@ import random
 
 import pytest
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access
 from layoutalg.decide import is_injective
 from layoutalg.dtype import dtype
 from layoutalg.errors import ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, size
-from layoutalg.synthesis import storage_layout
 from layoutalg.synthesis.tiles import Stage, WrittenTile, read_tile
 from tests.sweeps import each
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import TmaAccess
 from layoutalg.arch import ARCHS, SWIZZLE_MODES
 from layoutalg.decide import is_injective
@@ -17,7 +18,6 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coordinate_at, size
 from layoutalg.legality import check_tma
-from layoutalg.synthesis import Order
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
 from tests.sweeps import each
 

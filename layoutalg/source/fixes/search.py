@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import dtype
@@ -44,7 +45,7 @@ from layoutalg.source.front import Declaration
 from layoutalg.source.machine import Touch
 from layoutalg.source.reading import KernelReading
 from layoutalg.source.terms import Sum, add, bits, constant, floor_div, scale, values
-from layoutalg.synthesis import storage_layout, synthesize
+from layoutalg.synthesis import synthesize
 
 MOST_PITCHES, MOST_PAD, MOST_BITS = 8, 128, 5
 """Pitches of an array of one dimension, bytes of a pad, and bits of a swizzle: as many as banks have."""

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import find_instruction
 from layoutalg.errors import (
@@ -51,7 +52,7 @@ from layoutalg.synthesis.proof.evidence import (
 from layoutalg.synthesis.proof.forms import bytes_past, is_tma, paddings, room_bytes, rotations, tile_bytes
 from layoutalg.synthesis.proof.refutation import check_refutation
 from layoutalg.synthesis.proof.tensor_maps import is_written, tiles_of_question
-from layoutalg.synthesis.result import Form, Kind, Order, Synthesis, padding_class, storage_layout
+from layoutalg.synthesis.result import Form, Kind, Synthesis, padding_class
 
 
 def check_certificate(synthesis: Synthesis) -> str:

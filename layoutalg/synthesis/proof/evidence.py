@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, addressing, batch_lanes, served_batch
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
 from layoutalg.f2 import affine_f2, apply, basis, kernel
 from layoutalg.layout import Layout, leaves, modes, product, size
-from layoutalg.synthesis.result import Synthesis, storage_layout
+from layoutalg.synthesis.result import Synthesis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,11 +18,12 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import find_instruction
 from layoutalg.errors import ArgumentTypeError, check_type
 from layoutalg.layout import IntTuple, Layout, Swizzle, flatten_tree, product, to_text
-from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout
+from layoutalg.synthesis.result import Synthesis, padding_class
 
 
 def tile_bytes(synthesis: Synthesis) -> int:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import SharedReport, analyze_access
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
@@ -43,7 +44,7 @@ from layoutalg.synthesis.proof.forms import (
     tile_bytes,
 )
 from layoutalg.synthesis.proof.tensor_maps import tiles_of_question
-from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout, unit_class
+from layoutalg.synthesis.result import Synthesis, padding_class, unit_class
 
 ADDRESSES = 1 << 26
 """Addresses that are swizzled, at most, to count single swizzles again."""

@@ -23,13 +23,14 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import TmaAccess
 from layoutalg.arch import CHUNK_BYTES, HOPPER_MODES, Arch, SwizzleMode, find_swizzle_mode
 from layoutalg.errors import AlignmentError, MismatchError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, product, to_text
 from layoutalg.legality import TmaCopy, check_tma
 from layoutalg.synthesis.proof.forms import tile_bytes
-from layoutalg.synthesis.result import Synthesis, storage_layout
+from layoutalg.synthesis.result import Synthesis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
+from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
@@ -41,7 +42,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import AnyLayout, Layout, normalize
 from layoutalg.synthesis.proof.forms import refusal
-from layoutalg.synthesis.result import Form, Synthesis, storage_layout
+from layoutalg.synthesis.result import Form, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles.covers import Cost, Cover, cost_of, covers_of
 from layoutalg.synthesis.tiles.ranking import Choice, plain_layout, ranked_choices, tma_mode, wgmma_operands

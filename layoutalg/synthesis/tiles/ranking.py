@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from layoutalg.algebra import Order
 from layoutalg.arch import HOPPER_MODES, WGMMA_TYPES, Arch
 from layoutalg.decide import same_function
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, product
 from layoutalg.legality import check_wgmma
-from layoutalg.synthesis.result import Order, Synthesis
+from layoutalg.synthesis.result import Synthesis
 from layoutalg.synthesis.tma import tma_layouts
 
 NONE = "no"

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
+from layoutalg.algebra import Order
 from layoutalg.analysis import Access
 from layoutalg.compose import compose_layouts, find_rotation
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
@@ -40,7 +41,6 @@ from layoutalg.layout import (
     modes,
     size,
 )
-from layoutalg.synthesis.result import Order
 
 
 class Stage(NamedTuple):

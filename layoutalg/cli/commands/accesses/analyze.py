@@ -154,7 +154,7 @@ def _of_layout(
     shared = [spec for spec, report in named if isinstance(report, SharedReport)]
     if all(report.conflict_free for _, report in named if isinstance(report, SharedReport)):
         return subject, named, "", reuse
-    from layoutalg.synthesis import storage_order
+    from layoutalg.algebra import storage_order
 
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     words += [word for spec in shared for word in ("--access", spec)]

@@ -22,8 +22,9 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
+    from layoutalg.algebra import Order
     from layoutalg.dtype import DType
-    from layoutalg.synthesis import Choice, Form, Offer, Order, Piece, Synthesis, TileSynthesis
+    from layoutalg.synthesis import Choice, Form, Offer, Piece, Synthesis, TileSynthesis
 
 INFEASIBLE = 1
 
@@ -397,7 +398,8 @@ def _answer(view: _View) -> SynthesisAnswer:
 
 def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _Asked:
     """The layout that is asked about: a shape, storage order, swizzles of it, or a tile as it is written."""
-    from layoutalg.synthesis import read_tile, storage_layout, storage_order
+    from layoutalg.algebra import storage_layout, storage_order
+    from layoutalg.synthesis import read_tile
 
     wanted = None if order is None else _order(order)
     if ":" not in text:
