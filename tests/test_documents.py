@@ -113,11 +113,23 @@ def test_files_that_documents_name_exist() -> None:
     assert not wrong, wrong
 
 
-def test_a_decision_is_one_note_of_a_few_lines() -> None:
-    """Numbered in order, with context or cause, at most 15 lines each; longer measurements are linked."""
-    notes = re.split(r"^## ", (ROOT / "DESIGN.md").read_text(encoding="utf-8"), flags=re.M)[1:]
-    assert [int(note.split(".")[0]) for note in notes] == list(range(1, len(notes) + 1))
-    assert not [note.splitlines()[0] for note in notes if len(note.strip().splitlines()) - 2 > 15]
+def test_each_room_has_one_note() -> None:
+    """Headings name the rooms, the drawing is the contract `rooms`, and the page stays one that is read."""
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^## (.*)$", text, re.M)
+    named = [name for head in heads for name in re.split(r", | and ", head)]
+    top = [face.parent.name for face in (ROOT / "layoutalg").glob("*/__init__.py")]
+    inner = [
+        f"{part}/{f.parent.name}"
+        for part in ("codegen", "kernels")
+        for f in ROOT.glob(f"{part}/*/__init__.py")
+    ]
+    assert sorted(named) == sorted({"The house", "tests", *top, *inner} - {"codegen"})
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (layers,) = [c["layers"] for c in contracts["contracts"] if c["id"] == "rooms"]
+    drawing = "\n".join(re.findall(r"^    (.*)$", text.partition("\n## ")[0], re.M))
+    assert re.split(r", |\n", drawing) == layers
+    assert len(text.splitlines()) <= 400 and max(map(len, text.splitlines())) <= 120
 
 
 # --- jobs, and what is asked for ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ that lost arbitration against global loads and stores and went again, which `l1t
 counts as conflicts too, and the write-back of what global loads brought.  None of it depends on a layout.
 
 Notes.  Counted on an H200: tests/data/h200_wavefronts.jsonl, h200_copies.jsonl, h200_word_copies.jsonl;
-`python -m tests.gpu.idle_copies`; arbitration in DESIGN.md, note 13.
+`python -m tests.gpu.idle_copies`; arbitration in DESIGN.md, analysis and model.
 """
 
 from __future__ import annotations
