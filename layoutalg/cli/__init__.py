@@ -1,5 +1,4 @@
-"""The `layoutalg` command: analyze, solve, synthesize, explain, code, identify, check, ci, generate, verify,
-bench, chart, sass, occupancy, roofline, l2, registers, pipeline, draw, glossary, cache, doctor, demo.
+"""The `layoutalg` command; `commands` says which questions it answers.
 
 Every command answers with tables, or with `--json` as one JSON object that follows
 layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction, decode, encode
+from layoutalg.codegen.instr import GELU, ScalarFunction, decode, encode
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
 from tests.codegen.instr.probe import LANES, probe, ran
 from tests.sweeps import each
+
+FUNCTIONS = [v for v in vars(instr).values() if isinstance(v, ScalarFunction)]
 
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53, "s32": 0.0}
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 88.0, -87.0, -89.0, 200.0, -200.0, 1e30, math.inf, math.nan)
@@ -35,14 +38,14 @@ def drawn(n: int, element: str) -> Any:
 def test_meanings_are_the_definitions_and_slopes_bound_how_errors_grow() -> None:
     x = np.concatenate([np.linspace(-9, 9, 181), [math.inf, math.nan]])
     far = np.linspace(-20, 20, 400001)
-    for f in (RELU, GELU, SILU):
+    for f in FUNCTIONS:
         with np.errstate(all="ignore"):
             np.testing.assert_allclose(f.meaning(x), [DEFINITIONS[f.name](v) for v in x.tolist()], rtol=1e-14)
         assert np.abs(np.diff(f.meaning(far)) / np.diff(far)).max() <= f.slope * (1 + 1e-9)
 
 
 @each("n", [1, 4], sample=1)
-@each(("f", "element"), [(f, e) for f in (RELU, GELU, SILU) for e in f.elements], sample=1)
+@each(("f", "element"), [(f, e) for f in FUNCTIONS for e in f.elements], sample=1)
 def test_a_text_is_its_meaning_within_its_bound(f: ScalarFunction, element: str, n: int) -> None:
     words = drawn(n, element)
     ((_, (got,), _),) = ran([(f.instr(n, element), [words], [])])
@@ -60,7 +63,7 @@ def test_a_text_is_its_meaning_within_its_bound(f: ScalarFunction, element: str,
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_texts_compile(arch: str) -> None:
     cases: list[Any] = [
-        (f.instr(n, e), [drawn(n, e)], []) for f in (RELU, GELU, SILU) for e in f.elements for n in (1, 4)
+        (f.instr(n, e), [drawn(n, e)], []) for f in FUNCTIONS for e in f.elements for n in (1, 4)
     ]
     assert compile_cubin(to_cuda(probe(cases), arch.removesuffix("a")), "probe", arch).spill_bytes == 0
 

@@ -1,0 +1,115 @@
+"""The paths of CONTRIBUTING, "How to add something": a test fails when a place of a path was forgotten.
+
+What other tests hold is named in the table there, and not held here again.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import layoutalg
+from layoutalg import kernels
+from layoutalg.cli import commands
+from layoutalg.cli.table import COMMANDS
+from layoutalg.codegen import instr
+from layoutalg.codegen.instr import Instr, ScalarFunction
+from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.gemm.epilogue import FUNCTIONS
+from tests.command import run
+from tests.documents import DOCUMENTS, ROOT
+from tests.draws.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, integers_alone
+from tests.frozen.schema import kinds
+
+LAWS = {*WITH_SYMBOLS, *WITH_BASES, *OFFSETS_ALONE, *integers_alone(A)}
+"""Operations on which the laws of symbols and of strides along modes are tried."""
+
+NO_LAYOUT = {"rotated_layout", "swizzle_inverse"}
+"""Functions of the same rooms that take a shape or a swizzle, of which these laws say nothing."""
+
+
+def modules(package: ModuleType) -> Iterator[ModuleType]:
+    """A package and all that is in it."""
+    yield package
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        yield importlib.import_module(found.name)
+
+
+def said(*paths: Path) -> str:
+    """Documents, each run of blanks as one."""
+    return " ".join(" ".join(path.read_text(encoding="utf-8").split()) for path in paths)
+
+
+def test_a_command_has_an_answer_a_line_in_the_table_and_in_the_face_and_a_page() -> None:
+    """A module of commands brings the record of its answer, by which it is seen where the table lacks it."""
+    assert {kind.command for kind in kinds()} - {""} == set(COMMANDS)
+    pages = said(*DOCUMENTS)
+    face = commands.__doc__ or ""
+    assert not [name for name in COMMANDS if not re.search(rf"\b{name}\b", face)]
+    assert not [name for name in COMMANDS if not re.search(rf"layoutalg {name}\b", pages)]
+
+
+def test_an_operation_is_in_its_face_the_root_the_document_and_the_laws() -> None:
+    made = {
+        (path.parent.name, node.name)
+        for path in sorted((ROOT / "layoutalg").glob("*/*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "operation" in map(ast.unparse, node.decorator_list)
+    }
+    page = said(ROOT / "docs" / "algebra.md")
+    assert len(made) >= 20
+    for room, name in made:
+        assert name in importlib.import_module(f"layoutalg.{room}").__all__, name
+        assert f"`{name}`" in page, name
+        assert hasattr(layoutalg, name), name
+    public = {
+        name
+        for room in ("layout", "compose", "algebra", "decide", "f2")
+        for name in importlib.import_module(f"layoutalg.{room}").__all__
+        if hasattr(layoutalg, name) and inspect.isfunction(getattr(layoutalg, name))
+    }
+    assert public - LAWS == NO_LAYOUT
+
+
+def test_an_instruction_of_kernels_is_in_the_face() -> None:
+    made = {n: v for module in modules(instr) for n, v in vars(module).items() if isinstance(v, Instr)}
+    assert len(made) >= 20 and not set(made) - set(instr.__all__)
+
+
+def test_a_family_is_registered_and_stands_on_a_page() -> None:
+    """Families are records of a module, or tuples of them."""
+    lists = [
+        v if isinstance(v, tuple) else (v,) for module in modules(kernels) for v in vars(module).values()
+    ]
+    made = {family.name for items in lists for family in items if isinstance(family, Family)}
+    assert made == set(FAMILIES)
+    pages = said(ROOT / "docs" / "kernels.md", ROOT / "docs" / "ops.md")
+    assert not [name for name in made if not re.search(rf"\b{re.escape(name)}\b", pages)]
+
+
+def test_a_function_of_epilogues_is_offered_wherever_they_are() -> None:
+    made = {v.name for v in vars(instr).values() if isinstance(v, ScalarFunction)}
+    assert set(FUNCTIONS) == made
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("generate", "--help").stdout).split())
+    (offered,) = re.findall(r"Apply a function to the result of a GEMM: ([\w, ]+)\.", shown)
+    assert set(offered.split(", ")) == made
+    assert all(f'"{name}"' in said(ROOT / "docs" / "ops.md") for name in made)
+
+
+def test_contributing_names_tests_that_exist() -> None:
+    """Each row of the table says what fails."""
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)[
+        1:
+    ]
+    assert len(rows) >= 10
+    for added, _, fails in rows:
+        tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", fails)
+        assert tests, added
+        for path, name in tests:
+            assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), (added, path, name)
