@@ -94,7 +94,9 @@ def test_a_family_is_registered_and_stands_on_a_page() -> None:
 
 
 def test_a_function_of_epilogues_is_offered_wherever_they_are() -> None:
-    made = {v.name for v in vars(instr).values() if isinstance(v, ScalarFunction)}
+    made = {
+        v.name for module in modules(instr) for v in vars(module).values() if isinstance(v, ScalarFunction)
+    }
     assert set(FUNCTIONS) == made
     shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("generate", "--help").stdout).split())
     (offered,) = re.findall(r"Apply a function to the result of a GEMM: ([\w, ]+)\.", shown)
