@@ -7,7 +7,8 @@ import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutalg import Layout, MismatchError, Swizzle, analysis, composition
+from layoutalg import Layout, Swizzle, analysis, composition
+from layoutalg.errors import MismatchError
 from layoutalg.notation import parse_index
 from layoutalg.testing import check_bijective, check_index_function
 

@@ -262,7 +262,7 @@ def test_faces_of_kernels_show_each_name_at_work() -> None:
 
 
 def test_no_public_name_is_the_name_of_a_module() -> None:
-    """`layoutalg.transpose` must not be a function now and a module after some import."""
+    """`layoutalg.ops.transpose` must not be a function now and a module after some import."""
     wrong = []
     for package in (m for m in sorted(MODULES) if MODULES[m].name == "__init__.py"):
         modules = {m.rpartition(".")[2] for m in MODULES if m.rpartition(".")[0] == package}

@@ -30,7 +30,7 @@ from layoutalg.errors import (
 from layoutalg.layout import MAX_DEPTH, ComposedLayout, Layout, ScaledBasis, Swizzle, make_identity_layout
 from layoutalg.registers import converted
 from tests.judges.brute import table
-from tests.judges.exports import algebra
+from tests.judges.exports import PUBLIC, algebra
 from tests.sweeps import each
 
 A, B = Layout((4, 8), (8, 1)), Layout(4, 2)
@@ -72,7 +72,7 @@ DOORS = {
     "analysis": "analyze sectors wavefronts analyze_access",
     "arch": "atom_layout board_rates decode_descriptor descriptor_text encode_descriptor find_arch "
     "find_instruction find_smem_atom find_swizzle_mode instruction_name tensor_map_arguments tensor_map_text",
-    "atoms": "copy_tensor find_copy_atom find_mma_atom make_fragment_like make_tiled_copy make_tiled_copy_A "
+    "atoms": "copy_tensor find_copy_atom find_mma_atom make_tiled_copy make_tiled_copy_A "
     "make_tiled_copy_B make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
     "make_tiled_mma require_atom tile_copy Tensor",
     "draw": "access_picture layout_access_picture swizzle_picture as_dot as_svg as_text copy_picture "
@@ -115,7 +115,7 @@ def surprises(asked: Iterable[tuple[str, Any]]) -> list[str]:
 
 @each("name", OPERATIONS)
 def test_anything_gets_an_answer_or_a_named_error(name: str) -> None:
-    operation, calls = getattr(la, name), calls_of(name, ANYTHING, DRAWN)
+    operation, calls = getattr(PUBLIC, name), calls_of(name, ANYTHING, DRAWN)
     found = [(f"call {n}", outcome(operation, *operands)) for n, operands in enumerate(calls)]
     assert not (wrong := surprises(found)), "\n".join(wrong)
     needed = [p for p in inspect.signature(operation).parameters.values()
@@ -184,7 +184,7 @@ NEGATIVE = {
 
 def asked(call: str, value: Any) -> Any:
     """The outcome of a call that is written above."""
-    names = {name: getattr(la, name) for name in la.__all__} | {"A": A, "B": B, "a": value}
+    names = vars(PUBLIC) | {"A": A, "B": B, "a": value}
     return outcome(lambda: eval(call, names))  # noqa: S307
 
 
@@ -248,7 +248,7 @@ def test_what_is_no_layout_is_refused_by_the_operation_and_its_type(name: str, b
     if name in ("size", "rank", "depth") and bad in (5, (4, 8)):
         return  # a shape is measured as well
     with pytest.raises(ArgumentTypeError, match=rf"{name} of .*this is a {type(bad).__name__}; a .*layout"):
-        getattr(la, name)(bad)
+        getattr(PUBLIC, name)(bad)
 
 
 BY_ANOTHER_NAME = {
@@ -267,7 +267,7 @@ def test_a_refusal_begins_with_the_operation_that_was_called() -> None:
     """Whichever part of it refuses; the inner reason is the cause."""
     wrong = []
     for name in sorted(set(OPERATIONS) - BY_ANOTHER_NAME):
-        found = [outcome(getattr(la, name), *operands) for operands in calls_of(name, ANYTHING, DRAWN)]
+        found = [outcome(getattr(PUBLIC, name), *operands) for operands in calls_of(name, ANYTHING, DRAWN)]
         wrong += [f"{e}" for e in found if isinstance(e, LayoutAlgError) and not str(e).startswith(name)]
     assert not wrong, "\n".join(wrong)
 
@@ -295,7 +295,7 @@ def test_the_reason_of_a_refusal_is_its_cause(name: str) -> None:
     """A composition that has no layout is refused by the divide that asked for it, with its witness."""
     operands, kind, reason = REFUSED[name]
     with pytest.raises(kind) as refused:
-        getattr(la, name)(*operands)
+        getattr(PUBLIC, name)(*operands)
     error = refused.value
     assert str(error) == error.message and error.message.startswith(name), name
     inner = error.__cause__

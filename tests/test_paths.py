@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import layoutalg
 from layoutalg import kernels
 from layoutalg.cli import commands
 from layoutalg.cli.table import COMMANDS
@@ -26,6 +25,7 @@ from tests.command import run
 from tests.documents import DOCUMENTS, ROOT
 from tests.draws.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, integers_alone
 from tests.frozen.schema import kinds
+from tests.judges.exports import PUBLIC
 
 LAWS = {*WITH_SYMBOLS, *WITH_BASES, *OFFSETS_ALONE, *integers_alone(A)}
 """Operations on which the laws of symbols and of strides along modes are tried."""
@@ -67,12 +67,12 @@ def test_an_operation_is_in_its_face_the_root_the_document_and_the_laws() -> Non
     for room, name in made:
         assert name in importlib.import_module(f"layoutalg.{room}").__all__, name
         assert f"`{name}`" in page, name
-        assert hasattr(layoutalg, name), name
+        assert hasattr(PUBLIC, name), name
     public = {
         name
         for room in ("layout", "compose", "algebra", "decide", "f2")
         for name in importlib.import_module(f"layoutalg.{room}").__all__
-        if hasattr(layoutalg, name) and inspect.isfunction(getattr(layoutalg, name))
+        if hasattr(PUBLIC, name) and inspect.isfunction(getattr(PUBLIC, name))
     }
     assert public - LAWS == NO_LAYOUT
 

@@ -38,7 +38,7 @@ inside
 print(la.composition(la.Layout((6, 2), (8, 2)), la.Layout((4, 3), (3, 1))))
 try:
     la.composition(la.Layout((6, 2), (1, 7)), la.Layout((3, 2), (2, 3)))
-except la.DivisibilityError as error:
+except la.errors.DivisibilityError as error:
     print(error)
 
 # %% [markdown]

@@ -43,7 +43,7 @@ from dataclasses import replace
 
 try:
     la.check_certificate(replace(found, layout=la.Layout((64, 64), (64, 1)), kind="plain"))
-except la.MismatchError as error:
+except la.errors.MismatchError as error:
     print(error)
 
 # %% [markdown]

@@ -5,9 +5,9 @@ anything with __cuda_array_interface__ or DLPack) are moved by a kernel that is 
 problem, compiled once and kept, on disk too; arrays on the CPU by NumPy, or with simulate=True by the same
 kernel in the simulator.
 
-    y = layoutalg.permute(x, (0, 3, 1, 2))                       NHWC to NCHW, as x.transpose(...) copied
-    y = layoutalg.permute(x, (0, 3, 1, 2), dtype="float16")      the same, converted on the way
-    y = layoutalg.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
+    y = layoutalg.ops.permute(x, (0, 3, 1, 2))                       NHWC to NCHW, as x.transpose(...) copied
+    y = layoutalg.ops.permute(x, (0, 3, 1, 2), dtype="float16")      the same, converted on the way
+    y = layoutalg.ops.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
 
 Notes.  Elements are moved, never interpreted, but for those that are converted (`codegen.instr.convert`
 states how they are rounded).  What starts or strides at no multiple of its element is moved in narrower

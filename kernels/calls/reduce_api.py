@@ -3,9 +3,9 @@
 The idea.  As in api: an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
 
-    layoutalg.reduce(x, "sum", (0, 2, 3))                     a value a channel of NCHW
-    layoutalg.softmax(x, 0)                                   over columns as fast as over rows
-    layoutalg.layer_norm(x, -1, weight, bias)
+    layoutalg.ops.reduce(x, "sum", (0, 2, 3))                     a value a channel of NCHW
+    layoutalg.ops.softmax(x, 0)                                   over columns as fast as over rows
+    layoutalg.ops.layer_norm(x, -1, weight, bias)
 
 Elements are float32, float16 or bfloat16, results of the same type; what is computed between is float32 on a
 GPU and in the simulator, for which simulate=True asks, and float64 for arrays on the CPU, rounded once.

@@ -2,7 +2,8 @@
 
     inverse      complement, right_inverse, left_inverse
     left_search  the search behind left_inverse where no law gives it
-    tiles        divides and products: logical, zipped, tiled, flat, blocked, raked; tile_to_shape
+    tiles        divides and products: logical, zipped, tiled, flat, blocked, raked; tile_to_shape;
+                 make_fragment_like
     partition    local_tile, local_partition, slice_, dice, domain_offset
     order        make_layout_like, make_ordered_layout; storage_layout, storage_order of a tile
     common       max_common_layout, max_common_vector, max_alignment, nullspace
@@ -34,6 +35,7 @@ from layoutalg.algebra.tiles import (
     flat_product,
     logical_divide,
     logical_product,
+    make_fragment_like,
     raked_product,
     tile_to_shape,
     tiled_divide,
@@ -58,6 +60,7 @@ __all__ = [
     "local_tile",
     "logical_divide",
     "logical_product",
+    "make_fragment_like",
     "make_layout_like",
     "make_ordered_layout",
     "max_alignment",

@@ -11,7 +11,7 @@ With a tuple of tilers each mode is cut or repeated for itself, which gives a pa
     tiled     ((m, n), M/m, N/n)        flat     (m, n, M/m, N/n)
 
 blocked_product and raked_product take the product of the whole layouts and pair its modes, the tile's first
-or the copies' first.
+or the copies' first.  The registers of a partition are such a product: make_fragment_like.
 
 >>> print(zipped_divide(Layout((8, 32), (32, 1)), (2, 4)))
 ((2,4),(4,8)):((32,1),(64,4))
@@ -40,8 +40,12 @@ from layoutalg.layout import (
     IntTuple,
     Layout,
     check_depth,
+    check_layouts,
     concat,
+    filter_zeros,
     has_bases,
+    innermost,
+    integer_leaves,
     is_symbolic,
     layout_of,
     modes,
@@ -355,3 +359,24 @@ def tile_to_shape(layout: Layout, shape: IntTuple, order: IntTuple | None = None
     counts = tuple(-(-t // product(m.shape)) for t, m in zip(target, tile, strict=True))
     ranks = tuple(range(len(counts))) if order is None else order
     return blocked_product(concat(*tile), make_ordered_layout(counts, ranks))
+
+
+def make_fragment_like(layout: AnyLayout) -> Layout:
+    """Registers for the elements of a partition: mode 0 varies first, then the others by their strides.
+
+    Strides of 0 stay 0 in mode 0.  Of a composed layout, that of the layout inside.
+
+    Source: CUTLASS, include/cute/layout.hpp, make_fragment_like.
+
+    >>> print(make_fragment_like(Layout(((2, 2), 4, 2), ((1, 8), 1024, 16))))
+    ((2,2),4,2):((1,2),8,4)
+    """
+    check_layouts("make_fragment_like", layout)
+    layout = innermost(layout)
+    integer_leaves("make_fragment_like", layout)
+    if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
+        return Layout(layout.shape)
+    first, rest = layout[0], layout[1:]
+    kept = Layout(filter_zeros(first).shape)
+    registers = layout_of(first.shape, kept.stride)
+    return tiled_product(registers, make_ordered_layout(rest.shape, rest.stride))

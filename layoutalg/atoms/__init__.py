@@ -8,7 +8,7 @@ rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor
 tensor_memory  tmem_load_tv: the TV layout of an sm_100 accumulator after tcgen05.ld
-tiling       what TiledCopy and TiledMMA share; make_fragment_like
+tiling       what TiledCopy and TiledMMA share
 tiled_copy   TiledCopy, make_tiled_copy and its relatives
 tiled_mma    TiledMMA, make_tiled_mma
 """
@@ -32,7 +32,6 @@ from layoutalg.atoms.tiled_copy import (
     tile_copy,
 )
 from layoutalg.atoms.tiled_mma import TiledMMA, make_tiled_mma
-from layoutalg.atoms.tiling import make_fragment_like
 
 __all__ = [
     "COPY_ATOMS",
@@ -48,7 +47,6 @@ __all__ = [
     "find_copy_atom",
     "find_mma_atom",
     "hold",
-    "make_fragment_like",
     "make_tiled_copy",
     "make_tiled_copy_A",
     "make_tiled_copy_B",

@@ -35,14 +35,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import overload
 
-from layoutalg.algebra import complement, logical_divide, right_inverse, tiled_product, zipped_divide
+from layoutalg.algebra import (
+    complement,
+    logical_divide,
+    make_fragment_like,
+    right_inverse,
+    tiled_product,
+    zipped_divide,
+)
 from layoutalg.atoms.atom import MMAAtom, Operand, check_operand
 from layoutalg.atoms.registry import find_mma_atom
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.atoms.tiling import (
     as_layout,
     check_multiples,
-    make_fragment_like,
     nearest_multiple,
     take,
 )

@@ -7,22 +7,18 @@ as (value, rest, rest, ...).  The matrix may be swizzled: changing coordinates h
 >>> print(part, offset)
 (2,4):(1,2) 24
 
-Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp; include/cute/layout.hpp, make_fragment_like.
+Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp.
 """
 
 from __future__ import annotations
 
-from layoutalg.algebra import make_ordered_layout, tiled_product
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import (
     AnyLayout,
     Coordinate,
     Layout,
-    check_layouts,
-    filter_zeros,
     innermost,
-    layout_of,
     layout_size,
     modes,
     slice_and_offset,
@@ -86,23 +82,3 @@ def take(matrix: AnyLayout | Tensor, layout: AnyLayout, thread: Coordinate) -> t
     if isinstance(matrix, Tensor):
         return Tensor(matrix.buffer, part, matrix.offset + moved)
     return part, moved
-
-
-def make_fragment_like(layout: AnyLayout) -> Layout:
-    """Registers for the elements of a partition: mode 0 varies first, then the others by their strides.
-
-    Strides of 0 stay 0 in mode 0.  Of a composed layout, that of the layout inside.
-
-    Source: CUTLASS, include/cute/layout.hpp, make_fragment_like.
-
-    >>> print(make_fragment_like(Layout(((2, 2), 4, 2), ((1, 8), 1024, 16))))
-    ((2,2),4,2):((1,2),8,4)
-    """
-    check_layouts("make_fragment_like", layout)
-    layout = innermost(layout)
-    if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
-        return Layout(layout.shape)
-    first, rest = layout[0], layout[1:]
-    kept = Layout(filter_zeros(first).shape)
-    registers = layout_of(first.shape, kept.stride)
-    return tiled_product(registers, make_ordered_layout(rest.shape, rest.stride))

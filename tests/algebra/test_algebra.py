@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import layoutalg as algebra
 from layoutalg.errors import LayoutAlgError, ShapeError
 from layoutalg.layout import AnyLayout, Layout, concat
 from layoutalg.testing import composed_layouts, layouts
+from tests.judges.exports import PUBLIC as algebra
 from tests.sweeps import each
 
 UNARY = ("coalesce", "complement", "cosize", "depth", "image_size", "is_bijective", "is_injective",

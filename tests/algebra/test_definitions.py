@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-import layoutalg
 from layoutalg import decide
 from layoutalg.errors import LayoutAlgError
 from tests.draws.operands import SOURCES, Call
 from tests.judges.definitions import DEFINITIONS, HOLDS, judge
+from tests.judges.exports import PUBLIC
 from tests.sweeps import each
 
 
 @each("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS} - {*decide.__all__}), sample=9)
 def test_an_operation_is_right_by_definition(op: str) -> None:
-    operation = getattr(layoutalg, op)
+    operation = getattr(PUBLIC, op)
 
     @settings(max_examples=max(10, settings().max_examples // 2))
     @given(SOURCES[op])

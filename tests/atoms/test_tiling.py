@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.atoms import Tensor, make_fragment_like
+from layoutalg.algebra import make_fragment_like
+from layoutalg.atoms import Tensor
 from layoutalg.atoms.tiling import check_multiples, take
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle

@@ -27,8 +27,9 @@ from typing import Any
 if __name__ == "__main__":  # else the tree that is timed stands there
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg import DTYPES, ComposedLayout, Layout, Swizzle
+from layoutalg import ComposedLayout, Layout, Swizzle
 from layoutalg.analysis import Access, analyze, sectors, wavefronts
+from layoutalg.dtype import DTYPES
 from layoutalg.synthesis import check_certificate, synthesize
 
 RUNS = 30

@@ -73,7 +73,7 @@ def test_costs_in_closed_form_are_those_of_counting(op: str) -> None:
 
 
 def test_vectors_that_a_rotation_tears_are_refused() -> None:
-    with pytest.raises(la.AlignmentError):
+    with pytest.raises(la.errors.AlignmentError):
         analyze(la.rotated_layout((8, 12), step=1), "ld.shared.b64@row", "f32")
 
 

@@ -74,7 +74,7 @@ class Relayout:
 
     @property
     def problem(self) -> PermuteProblem:
-        """The problem that `layoutalg.relayout` moves."""
+        """The problem that `layoutalg.ops.relayout` moves."""
         elems = int(cosize(self.src)) + self.spare[0], int(cosize(self.dst)) + self.spare[1]
         return relayout_problem(self.src, self.dst, UNSIGNED[self.item_bytes], elems)
 

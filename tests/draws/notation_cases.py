@@ -91,7 +91,7 @@ def _extents(value: Notation) -> tuple[int, ...]:
     if isinstance(value, la.LinearLayout):
         return tuple(extent for _, extent in value.outs)
     assert not isinstance(value, la.Swizzle)
-    return tuple(la.size(mode) for mode in la.modes(innermost(value)))
+    return tuple(la.size(mode) for mode in la.layout.modes(innermost(value)))
 
 
 def judged(value: la.AnyLayout | la.LinearLayout, form: str, element: str) -> str:
@@ -100,7 +100,7 @@ def judged(value: la.AnyLayout | la.LinearLayout, form: str, element: str) -> st
     options: dict[str, Any] = {"element": element} if "element" in record.writes else {}
     try:
         text = la.convert(value, form, **options)
-    except la.UnsupportedError as error:
+    except la.errors.UnsupportedError as error:
         return "refused" if len(error.message) > 20 else "WRONG, without a reason"
     back = la.parse(text, **_reading(value, form, text))
     if isinstance(value, la.LinearLayout):

@@ -22,8 +22,8 @@ def integers_alone(a: Layout) -> dict[str, Call]:
     """Calls of what asks which offsets a layout has: refused by name unless all leaves are integers."""
     alone = (
         *("aliasing", "cycles", "find_collision", "footprint", "gaps", "image_size", "is_bijective"),
-        *("is_contiguous", "is_injective", "is_surjective", "left_inverse", "make_layout_like"),
-        *("max_alignment", "nullspace", "order", "right_inverse", "sort", "to_f2"),
+        *("is_contiguous", "is_injective", "is_surjective", "left_inverse", "make_layout_like", "order"),
+        *("make_fragment_like", "max_alignment", "nullspace", "right_inverse", "sort", "to_f2"),
     )
     return {
         **{name: lambda f: f(a) for name in alone},

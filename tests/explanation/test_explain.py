@@ -28,6 +28,7 @@ from tests.command import answer, run
 from tests.draws.operands import ANY, CHAINS, SOURCES, Call, located
 from tests.explanation.paper import Judge, statements
 from tests.judges.definitions import judge
+from tests.judges.exports import PUBLIC
 from tests.sweeps import each
 
 ALGEBRA = sorted(set(OPERATIONS) - {"analyze", "synthesize"})
@@ -40,7 +41,7 @@ def proved(op: Any, *operands: Any, **params: Any) -> Derivation:
     """explain(op, ...), after checking it against the operation, the definition and its own statements."""
     derivation = explain(op, *operands, **params)
     said = statements(derivation)
-    operation = getattr(layoutalg, op) if isinstance(op, str) else op
+    operation = getattr(PUBLIC, op) if isinstance(op, str) else op
     assert max(map(len, derivation.lines())) <= PAGE
     if derivation.refusal is not None:
         with pytest.raises(type(derivation.refusal), match=re.escape(str(derivation.refusal))):

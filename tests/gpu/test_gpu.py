@@ -107,5 +107,5 @@ def test_formats_of_relayout() -> None:
     blocked = Layout((16, 56, 56, (32, 4)), (401408, 1792, 32, (1, 100352)))
     x = cupy.random.randint(0, 127, 16 * 56 * 56 * 128).astype("i1")
     expected = x.reshape(16, 56, 56, 4, 32).transpose(0, 3, 1, 2, 4).ravel()
-    y = layoutalg.relayout(x, nhwc, blocked)
-    assert bool((y == expected).all()) and bool((layoutalg.relayout(y, blocked, nhwc) == x).all())
+    y = layoutalg.ops.relayout(x, nhwc, blocked)
+    assert bool((y == expected).all()) and bool((layoutalg.ops.relayout(y, blocked, nhwc) == x).all())

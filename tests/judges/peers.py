@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import layoutalg as algebra
 from layoutalg.layout import Layout, flatten_tree
+from tests.judges.exports import PUBLIC as algebra
 
 PEERS = {"pycute": "pycute", "tensor-layouts": "tensor_layouts"}
 """Name -> module."""

@@ -298,18 +298,18 @@ def call(case: Case, arrays: Mapping[str, Any]) -> Any:
     x, out = arrays["x"], arrays.get("out")
     match case.function:
         case "permute":
-            return layoutalg.permute(x, case.axes if isinstance(case.axes, tuple) else (), out)
+            return layoutalg.ops.permute(x, case.axes if isinstance(case.axes, tuple) else (), out)
         case "transpose":
-            return layoutalg.transpose(x, case.axes, out)  # type: ignore[arg-type]
+            return layoutalg.ops.transpose(x, case.axes, out)  # type: ignore[arg-type]
         case "relayout":
             assert case.layouts is not None
-            return layoutalg.relayout(x, *case.layouts, out)
+            return layoutalg.ops.relayout(x, *case.layouts, out)
         case "softmax":
-            return layoutalg.softmax(x, case.axes, out)
+            return layoutalg.ops.softmax(x, case.axes, out)
         case "layer_norm":
             w, b = arrays.get("weight"), arrays.get("bias")
-            return layoutalg.layer_norm(x, case.axes, w, b, case.eps, out)
-    return layoutalg.reduce(x, case.function.removeprefix("int_"), case.axes, case.keepdims, out)
+            return layoutalg.ops.layer_norm(x, case.axes, w, b, case.eps, out)
+    return layoutalg.ops.reduce(x, case.function.removeprefix("int_"), case.axes, case.keepdims, out)
 
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LayoutAlgError, LookupError, MemoryError)

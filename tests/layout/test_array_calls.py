@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg import ComposedLayout, Layout, ResourceError, ShapeError, Swizzle
+from layoutalg import ComposedLayout, Layout, Swizzle
+from layoutalg.errors import ResourceError, ShapeError
 
 DTYPES = ("int8", "uint8", "int32", "uint64", "int64", ">i4")
 EXTENTS = st.sampled_from((1, 2, 3, 8, 100, 1 << 40))

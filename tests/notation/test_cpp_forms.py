@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg import AnyLayout, ComposedLayout, Layout, ScaledBasis, Swizzle, convert, parse, size
+from layoutalg import AnyLayout, ComposedLayout, Layout, Swizzle, convert, parse, size
 from layoutalg.errors import UnsupportedError
+from layoutalg.layout import ScaledBasis
 from layoutalg.testing import compile_shared
 from tests.draws import notation_cases
 

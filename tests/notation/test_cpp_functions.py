@@ -16,6 +16,7 @@ from layoutalg.layout import Layout, flatten_tree
 from layoutalg.notation import parse
 from layoutalg.notation.forms.constructors import CONSTRUCTORS
 from layoutalg.notation.forms.functions import FUNCTIONS, OF_TENSORS
+from tests.judges.exports import PUBLIC
 from tests.notation.texts import rows
 from tests.sweeps import each
 
@@ -81,13 +82,13 @@ def draw(rng: random.Random, depth: int) -> Drawn:
     match name:
         case "composition" | "max_common_layout":
             other, value = draw(rng, depth - 1)
-            return f"{name}({text}, {other})", lambda: getattr(la, name)(inner(), value())
+            return f"{name}({text}, {other})", lambda: getattr(PUBLIC, name)(inner(), value())
         case "blocked_product" | "raked_product":
             other, value = _leaf(rng)
-            return f"cute::{name}({text}, {other})", lambda: getattr(la, name)(inner(), value())
+            return f"cute::{name}({text}, {other})", lambda: getattr(PUBLIC, name)(inner(), value())
         case _ if name.endswith(("_divide", "_product")):
             other, tiler = _tiler(rng)
-            return f"{name}({text}, {other})", lambda: getattr(la, name)(inner(), tiler)
+            return f"{name}({text}, {other})", lambda: getattr(PUBLIC, name)(inner(), tiler)
         case "complement":
             target = rng.choice((64, 512))
             return f"complement({text}, Int<{target}>{{}})", lambda: la.complement(inner(), target)
@@ -98,16 +99,18 @@ def draw(rng: random.Random, depth: int) -> Drawn:
         case "group" | "group_modes":
             return f"{name}<{begin},{begin + 2}>({text})", lambda: la.group(inner(), begin, begin + 2)
         case "upcast" | "downcast":
-            return f"{name}<2>({text})", lambda: getattr(la, name)(inner(), 2)
+            return f"{name}<2>({text})", lambda: getattr(PUBLIC, name)(inner(), 2)
         case "recast_layout":
             old, new = rng.choice(list(TYPES)), rng.choice(list(TYPES))
             return f"{name}<{old}, {new}>({text})", lambda: la.recast_layout(inner(), TYPES[old], TYPES[new])
         case "append" | "prepend":
             if rng.random() < 0.5:
-                return f"{name}<4>({text})", lambda: getattr(la, name)(inner(), rank=4)
-            return f"{name}({text}, Layout<_2,_64>{{}})", lambda: getattr(la, name)(inner(), Layout(2, 64))
+                return f"{name}<4>({text})", lambda: getattr(PUBLIC, name)(inner(), rank=4)
+            return f"{name}({text}, Layout<_2,_64>{{}})", lambda: getattr(PUBLIC, name)(
+                inner(), Layout(2, 64)
+            )
         case "replace":
-            return f"replace<0>({text}, Layout<_2>{{}})", lambda: la.replace(inner(), 0, Layout(2))
+            return f"replace<0>({text}, Layout<_2>{{}})", lambda: la.layout.replace(inner(), 0, Layout(2))
         case "tile_to_shape":
             shape = (16, 48)
             order, steps = rng.choice(((None, ""), ((0, 1), ", Step<_0,_1>{}"), ((1, 0), ", LayoutRight{}")))
@@ -119,14 +122,14 @@ def draw(rng: random.Random, depth: int) -> Drawn:
             if name == "max_common_vector":
                 text, value = f"{name}({text}, {text})", lambda: la.max_common_vector(inner(), inner())
             else:
-                text, value = f"{name}({text})", lambda: getattr(la, name)(inner())
+                text, value = f"{name}({text})", lambda: getattr(PUBLIC, name)(inner())
             return f"make_layout({text})", lambda: Layout(value())
         case "shape" | "stride":
             return f"make_layout(shape({text}), stride({text}))", inner
         case "get" | "layout":
-            return f"{name}<0>({text})", lambda: la.modes(inner())[0]
+            return f"{name}<0>({text})", lambda: la.layout.modes(inner())[0]
         case _:
-            return f"{name}({text})", lambda: getattr(la, name)(inner())
+            return f"{name}({text})", lambda: getattr(PUBLIC, name)(inner())
 
 
 def _wrapped(text: str, rng: random.Random) -> str:
@@ -148,7 +151,7 @@ def test_drawn_trees_of_calls_are_what_the_library_makes(block: int) -> None:
                 parse(text)
             continue
         if not isinstance(expected, (Layout, la.ComposedLayout)) or any(
-            isinstance(leaf, la.ScaledBasis) for leaf in flatten_tree(getattr(expected, "stride", ()))
+            isinstance(leaf, la.layout.ScaledBasis) for leaf in flatten_tree(getattr(expected, "stride", ()))
         ):
             continue
         read += 1

@@ -17,13 +17,13 @@ from layoutalg import (
     ComposedLayout,
     Layout,
     LinearLayout,
-    ScaledBasis,
     Swizzle,
     Swizzles,
     convert,
     errors,
     parse,
 )
+from layoutalg.layout import ScaledBasis
 from layoutalg.notation import FORMS, to_object
 from tests.draws import notation_cases
 from tests.judges.peers import present

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import errors, layer_norm, permute, reduce, relayout, softmax, transpose
+from layoutalg import errors
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.f2 import LinearLayout
 from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
@@ -20,7 +20,18 @@ from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.reduce import build_pass
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.ops import cross_entropy, grouped_matmul, matmul, rms_norm
+from layoutalg.ops import (
+    cross_entropy,
+    grouped_matmul,
+    layer_norm,
+    matmul,
+    permute,
+    reduce,
+    relayout,
+    rms_norm,
+    softmax,
+    transpose,
+)
 from tests.command import run
 from tests.sweeps import each
 

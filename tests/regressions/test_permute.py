@@ -32,7 +32,7 @@ def test_a_destination_that_starts_between_vectors_has_room_in_the_tile(case: Mo
 def test_relayout_to_a_swizzle_with_an_offset() -> None:
     x = np.arange(28, dtype="u4")
     target = ComposedLayout(Swizzle(1, 1, 1), 1, Layout(28))
-    y = layoutalg.relayout(x, Layout(28), target)
+    y = layoutalg.ops.relayout(x, Layout(28), target)
     assert [int(y[target(i)]) for i in range(28)] == x.tolist()
 
 

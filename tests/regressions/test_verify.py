@@ -87,11 +87,11 @@ def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda x: layoutalg.permute(x, (1, 0), simulate=True),
-        lambda x: layoutalg.transpose(x, simulate=True),
-        lambda x: layoutalg.reduce(x, "sum", 1, simulate=True),
-        lambda x: layoutalg.softmax(x, 1, simulate=True),
-        lambda x: layoutalg.layer_norm(x, 1, simulate=True),
+        lambda x: layoutalg.ops.permute(x, (1, 0), simulate=True),
+        lambda x: layoutalg.ops.transpose(x, simulate=True),
+        lambda x: layoutalg.ops.reduce(x, "sum", 1, simulate=True),
+        lambda x: layoutalg.ops.softmax(x, 1, simulate=True),
+        lambda x: layoutalg.ops.layer_norm(x, 1, simulate=True),
         lambda x: layoutalg.ops.matmul(x, x.T, simulate=True),
     ],
     ids=["permute", "transpose", "reduce", "softmax", "layer_norm", "matmul"],

@@ -59,22 +59,22 @@ def test_a_reduction_over_nothing_without_results_is_nothing() -> None:
         over = axis if isinstance(axis, tuple) else (axis,)
         kept = tuple(n for k, n in enumerate(shape) if axis is not None and k not in over)
         if axis is None:  # one result, of nothing
-            assert layoutalg.reduce(x, "sum") == 0
+            assert layoutalg.ops.reduce(x, "sum") == 0
             continue
         for op in ("sum", "mean"):
-            assert layoutalg.reduce(x, op, axis).shape == kept
+            assert layoutalg.ops.reduce(x, op, axis).shape == kept
             assert reduce_problem(shape, axis, op, "f32").of_nothing is None
         with pytest.raises(ShapeError):  # as NumPy, of no elements even where there is no result
-            layoutalg.reduce(x, "max", axis)
+            layoutalg.ops.reduce(x, "max", axis)
 
 
 def test_what_nothing_is_reduced_to_is_written_to_no_aliasing_destination() -> None:
     """It was written by the array's own library, past the checks of a destination."""
     x, raw = np.zeros((3, 0), "f4"), np.full(17, 7, "u1")
     with pytest.raises(NotInjectiveError):
-        layoutalg.reduce(x, "sum", 1, out=np.lib.stride_tricks.as_strided(raw[:4].view("f4"), (3,), (0,)))
+        layoutalg.ops.reduce(x, "sum", 1, out=np.lib.stride_tricks.as_strided(raw[:4].view("f4"), (3,), (0,)))
     with pytest.raises(AlignmentError):
-        layoutalg.reduce(x, "sum", 1, out=raw[1:13].view("f4"))
+        layoutalg.ops.reduce(x, "sum", 1, out=raw[1:13].view("f4"))
     assert (raw == 7).all()
 
 
@@ -89,17 +89,17 @@ def test_a_weight_may_start_at_any_element() -> None:
             assert run_in_simulator(case).kind == "right"
     whole = np.zeros(17, "u1")
     with pytest.raises(AlignmentError, match=r"weight starts at .*: its elements must start at multiples of"):
-        layoutalg.layer_norm(np.ones((2, 4), "f4"), weight=whole[1:].view("f4"))
+        layoutalg.ops.layer_norm(np.ones((2, 4), "f4"), weight=whole[1:].view("f4"))
 
 
 def test_strides_of_single_elements_do_not_make_another_place() -> None:
     """In place means the same elements: the stride of a mode that has one counts for nothing."""
     x = np.arange(6, dtype="f4").reshape(1, 6)
     same = np.lib.stride_tricks.as_strided(x, (1, 6), (400, 4))
-    wanted = layoutalg.softmax(x.copy())
-    assert layoutalg.softmax(x, out=same) is same and np.array_equal(x, wanted)
+    wanted = layoutalg.ops.softmax(x.copy())
+    assert layoutalg.ops.softmax(x, out=same) is same and np.array_equal(x, wanted)
     with pytest.raises(ArgumentTypeError, match="overlap"):
-        layoutalg.softmax(x[:, :5], out=x[:, 1:])
+        layoutalg.ops.softmax(x[:, :5], out=x[:, 1:])
 
 
 def test_a_relayout_starts_at_any_element_where_no_swizzle_counts_from_the_start() -> None:

@@ -2,7 +2,7 @@
 
     with simulated_gpu("sm_90") as gpu:
         x = gpu.array(raw, start, "float32", (3, 4), (-16, 4))      a view of raw bytes, on "the GPU"
-        y = layoutalg.softmax(x, 0)                                 as of a CuPy array, Python line by line
+        y = layoutalg.ops.softmax(x, 0)                             as of a CuPy array, Python line by line
 
 The idea.  While it lasts, `cupy` names a module of a few lines whose arrays are views of NumPy bytes, and the
 one function that loads a problem's kernels gives launches that run in the simulator, on the bytes at the very

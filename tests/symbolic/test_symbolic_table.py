@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import layoutalg
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.draws.symbolic_calls import (
@@ -22,6 +21,7 @@ from tests.draws.symbolic_calls import (
     number,
 )
 from tests.draws.symbolic_cases import K, M, N, put, table
+from tests.judges.exports import PUBLIC
 from tests.sweeps import each
 
 DRAWS = 12
@@ -37,7 +37,7 @@ def _same(got: Any, wanted: Any) -> bool:
 
 @each("name", WITH_SYMBOLS)
 def test_substitution_commutes_with_the_operation(name: str) -> None:
-    operation, call, draw = getattr(layoutalg, name), WITH_SYMBOLS[name], random.Random(name)
+    operation, call, draw = getattr(PUBLIC, name), WITH_SYMBOLS[name], random.Random(name)
     in_symbols = call(operation)
     for _ in range(DRAWS):
         n, m = draw.randint(1, 12), draw.randint(1, 12)
@@ -51,7 +51,7 @@ def test_substitution_commutes_with_the_operation(name: str) -> None:
 
 @each("name", WITH_BASES)
 def test_coordinates_are_numbers_in_a_radix_too_large_to_carry(name: str) -> None:
-    operation, call = getattr(layoutalg, name), WITH_BASES[name]
+    operation, call = getattr(PUBLIC, name), WITH_BASES[name]
     result = call(operation)
     assert _same(number(result), number(call(lambda *operands: operation(*map(number, operands)))))
 
@@ -67,7 +67,7 @@ def test_what_takes_neither_refuses_them_by_name() -> None:
     wrong: list[str] = []
     for name, call, kind, words in calls:
         try:
-            wrong.append(f"{name} answers {call(getattr(layoutalg, name))}")
+            wrong.append(f"{name} answers {call(getattr(PUBLIC, name))}")
         except kind as error:
             if words not in str(error):
                 wrong.append(f"{name}: {error}")

@@ -70,8 +70,8 @@ _NOT_LAYOUTS = {
     "TiledCopy": "a tiled copy is threads over atoms, no layout",
     "make_tiled_mma": "a tiled MMA is threads over atoms, no layout",
     "make_tiled_copy": "a tiled copy is threads over atoms, no layout",
-    "MMA_Atom": "an atom has several layouts: see layoutalg.MMA_ATOMS",
-    "Copy_Atom": "an atom has several layouts: see layoutalg.COPY_ATOMS",
+    "MMA_Atom": "an atom has several layouts: see layoutalg.atoms.MMA_ATOMS",
+    "Copy_Atom": "an atom has several layouts: see layoutalg.atoms.COPY_ATOMS",
     **OF_TENSORS,
 }
 

@@ -19,12 +19,13 @@ cutlass.cute.core, for the order of the arguments of its recast_layout.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from layoutalg import algebra, decide
+from layoutalg import layout as values
 from layoutalg.layout import Layout, modes, rank
 
 
@@ -135,7 +136,7 @@ def _itself(value: Any) -> Any:
 _OWN: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {"shape": _shape, "stride": _stride, "layout": _itself}
 )
-"""Functions that are not names of `layoutalg` by themselves."""
+"""Functions that are not functions of the algebra by themselves."""
 
 _BY_TILER = tuple(
     f"{kind}_{what}" for what in ("divide", "product") for kind in ("logical", "zipped", "tiled", "flat")
@@ -190,7 +191,8 @@ def call_function(name: str, numbers: Sequence[int], given: Sequence[Any], keys:
     Raises TypeError for arguments that it does not take, and what the library's function raises.
     """
     row = FUNCTIONS[name]
-    function = _OWN.get(row.answers) or getattr(importlib.import_module("layoutalg"), row.answers)
+    rooms = (algebra, decide, values)
+    function = _OWN.get(row.answers) or next(f for r in rooms if (f := getattr(r, row.answers, None)))
     if numbers and not row.brackets:
         raise TypeError(f"{name} takes nothing in <...>")
     return row.call(function, numbers, given, keys)
