@@ -37,6 +37,7 @@ from layoutalg.errors import (
 from layoutalg.layout.basis import ScaledBasis, StrideTuple, make_basis_like
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
+    MAX_INT_BITS,
     IntTuple,
     array_product,
     check_index,
@@ -54,6 +55,23 @@ from layoutalg.layout.int_tuple import (
 )
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
 from layoutalg.layout.value import Coded, Value
+
+_LARGEST = (1 << MAX_INT_BITS) - 1
+
+
+def _plain(shape: object, stride: object, level: int = 0) -> bool:
+    """Whether two trees of one form have plain integers alone, as nearly all layouts do, and are a layout."""
+    if type(shape) is not tuple:
+        return type(shape) is type(stride) is int and 0 < shape <= _LARGEST >= abs(stride)
+    if type(stride) is not tuple or len(shape) != len(stride) or level >= MAX_DEPTH:
+        return False
+    for s, d in zip(shape, stride):  # noqa: B905  # strict takes longer, and the lengths are equal
+        if type(s) is int and type(d) is int:
+            if not (0 < s <= _LARGEST and -_LARGEST <= d <= _LARGEST):
+                return False
+        elif not _plain(s, d, level + 1):
+            return False
+    return True
 
 
 class Layout(Coded, Value):
@@ -77,6 +95,10 @@ class Layout(Coded, Value):
     _weight: int
 
     def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
+        if _plain(shape, shape if stride is None else stride):
+            _set_shape(self, shape)
+            _set_stride(self, prefix_product(shape) if stride is None else stride)
+            return
         shape = normalize(shape, "shape", leaf_of_shape)
         try:
             for s in flatten_tree(shape):
@@ -96,8 +118,8 @@ class Layout(Coded, Value):
             add = False
         if not add:
             _check_bases(stride)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "stride", stride)
+        _set_shape(self, shape)
+        _set_stride(self, stride)
 
     @staticmethod
     def from_strides(shape: Iterable[int], strides: Iterable[int]) -> Layout:
