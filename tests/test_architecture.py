@@ -1,6 +1,6 @@
 """The rules of the house, read off the source with `ast`: one test per rule, reporting every breach at once.
 
-Which module may import which stands in `pyproject.toml` under `[tool.importlinter]`, and what ruff refuses
+Which room may import which stands in `pyproject.toml` under `[tool.importlinter]`, and what ruff refuses
 under `[tool.ruff.lint]`; what these tools cannot say is here.  A rule is checked on the whole tree as it is,
 so a new file is held to it by existing.
 """
@@ -30,6 +30,16 @@ LAZY = {"numpy", "sympy", "cupy", "cupyx", "torch", "hypothesis"}
 
 LAZY_EXEMPT = {"layoutalg.testing.strategies": {"hypothesis"}}
 """A module nobody imports by accident: the strategies are hypothesis."""
+
+
+FACELESS = {"layoutalg.cli", "layoutalg.codegen", "layoutalg.kernels"}
+"""Packages whose rooms are entered one by one."""
+
+NAMESPACES = {
+    ("layoutalg.kernels.gemm.epilogue", f"layoutalg.codegen.instr.arithmetic.{name}")
+    for name in ("arith", "double")
+}
+"""(importer, module) where functions of two modules have the same names."""
 
 
 def _modules() -> dict[str, Path]:
@@ -150,12 +160,32 @@ def test_the_library_imports_names_from_where_they_are_defined() -> None:
     assert not hidden, f"import the module that defines them: {hidden}"
 
 
+def _rooms(name: str) -> list[str]:
+    """The rooms with faces around a module: those of layoutalg, and all of codegen and kernels."""
+    parts = name.split(".")
+    deep = name.startswith(("layoutalg.codegen.", "layoutalg.kernels."))
+    around = (".".join(parts[:n]) for n in range(2, len(parts) if deep else min(3, len(parts))))
+    return [r for r in around if r not in FACELESS and MODULES[r].name == "__init__.py"]
+
+
+def test_a_room_is_entered_by_its_face() -> None:
+    """From outside of a room its modules are not imported; two of instructions are used as namespaces."""
+    wrong = []
+    for module, path in MODULES.items():
+        for node, name, imported in _imports(path):
+            target = f"{name}.{imported}" if f"{name}.{imported}" in MODULES else name
+            if target not in MODULES or target.startswith(f"{module}.") or (module, target) in NAMESPACES:
+                continue
+            outside = [r for r in _rooms(target) if not f"{module}.".startswith(f"{r}.")]
+            wrong += [f"{_where(path, node)}: {target} is inside {room}" for room in outside]
+    assert not wrong, "\n".join(wrong)
+
+
 def _internal(name: str) -> str:
     """The room that a module is an internal of, or nothing; the command's parts are no room with a face."""
     parts = name.split(".")
     room, module = ".".join(parts[:2]), ".".join(parts[:3])
-    kept = {"layoutalg.cli", "layoutalg.codegen", "layoutalg.kernels"}
-    return room if module in MODULES and len(parts) > 2 and room not in kept else ""
+    return room if module in MODULES and len(parts) > 2 and room not in FACELESS else ""
 
 
 def test_tests_import_faces_or_internals_of_their_own_room() -> None:

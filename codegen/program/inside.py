@@ -20,7 +20,7 @@ from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, Mem
 from layoutalg.errors import AlignmentError, IRError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.language.tensor import Tensor
+    from layoutalg.codegen.language import Tensor
 
 
 def check_tensors(kernel: Kernel) -> None:

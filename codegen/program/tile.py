@@ -32,7 +32,7 @@ from layoutalg.layout import AnyLayout, innermost, layout_size, modes
 from layoutalg.notebook import Shown
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.language.tensor import Tensor
+    from layoutalg.codegen.language import Tensor
 
 
 @dataclass(frozen=True, slots=True)
