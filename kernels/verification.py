@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_costs
@@ -31,18 +30,16 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
-from layoutalg.errors import MismatchError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import MismatchError, ShapeError, UnsupportedError
 from layoutalg.kernels.elements import agrees, largest_share, numbers_of
 from layoutalg.kernels.family import Expected, Family
 from layoutalg.layout import whole_number
+from layoutalg.limits import Most
 
 Target: TypeAlias = Literal["simulator", "gpu"]
 
 GROUPS: tuple[Literal["block", "warp"], ...] = ("block", "warp")
 """How the warps of a block take turns."""
-
-MOST_BYTES: Mapping[Target, int] = MappingProxyType({"simulator": 1 << 30, "gpu": 1 << 34})
-"""Bytes of the arrays of a problem that is verified, at most, by target: they are made on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +83,8 @@ def verify(
     """Run one configuration (the best when None) on every trial's data and compare with the definition.
 
     Raises UnsupportedError for target "gpu" without one, ShapeError for a problem that cannot be verified and
-    for a seed below 0, ResourceError for arrays of more than MOST_BYTES, SimulationError for a hazard,
-    CompileError.
+    for a seed below 0, ResourceError for arrays past Most.BULK, on a GPU Most.ARRAYS, SimulationError for a
+    hazard, CompileError.
 
     >>> from layoutalg.kernels import FAMILIES
     >>> verify(FAMILIES["transpose"], FAMILIES["transpose"].problem(8, 24, "f32")).passed
@@ -168,10 +165,8 @@ def check_run(family: Family, problem: Any, target: Target, seed: int) -> None:
     """
     if whole_number(seed, "seed") < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
-    nbytes = family.array_bytes(problem)
-    if nbytes > MOST_BYTES[target]:
-        asked = f"bytes of arrays of {problem}, verified on the {target}"
-        raise ResourceError(asked, nbytes, MOST_BYTES[target])
+    limit = Most.BULK if target == "simulator" else Most.ARRAYS
+    limit.guard(family.array_bytes(problem), f"bytes of arrays of {problem}, verified on the {target}")
 
 
 def copied(given: Mapping[str, Any]) -> dict[str, Any]:

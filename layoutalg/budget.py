@@ -27,13 +27,14 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UndecidedError
+from layoutalg.limits import Most
 
 Result = TypeVar("Result")
 
 Question: TypeAlias = "str | Callable[[], str]"
 """What is asked, in words; a function of no arguments makes them where they are needed."""
 
-UNITS = 2_000_000
+UNITS = Most.WORK.number
 """Units of work of a question: about two seconds of one core."""
 
 MOST_TIMES = 1_000_000

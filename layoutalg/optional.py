@@ -1,5 +1,6 @@
-"""Libraries that may be absent, broken, or just being imported by another thread.
+"""Imports that wait, of names until they are asked for, and of libraries that may be absent or broken.
 
+    later(module, places)           the names of a module that are imported when they are first asked for
     loaded("torch", "Tensor")       the class, where that library is loaded; nothing is imported to find out
     import_trouble("cupy", hint)    why a library cannot be imported here, in a sentence; "" where it can
     has_numpy()                     whether NumPy is here: many instructions are then counted at once
@@ -14,6 +15,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -69,3 +71,27 @@ def has_numpy() -> bool:
     except ImportError:
         return False
     return True
+
+
+def later(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that has its names in `places` from other modules, each found once.
+
+    Raises AttributeError for other names.
+
+    >>> later("layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear"})("LinearLayout").__module__
+    'layoutalg.f2.linear'
+    >>> later("layoutalg", {})("nowhere")
+    Traceback (most recent call last):
+    ...
+    AttributeError: module 'layoutalg' has no attribute 'nowhere'
+    """
+
+    def find(name: str) -> Any:
+        place = places.get(name)
+        if place is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(place), name)
+        setattr(sys.modules[module], name, found)
+        return found
+
+    return find

@@ -23,10 +23,8 @@ from layoutalg.arch import Arch
 from layoutalg.draw import as_html, layout_access_picture
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError, check_type, printable
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.limits import Most
 from layoutalg.optional import import_trouble
-
-MAX_ELEMENTS = 1 << 14
-"""Elements of a tile, at most: a slider draws it anew each time."""
 
 MAX_BITS, MAX_BASE, MAX_SHIFT, MAX_PAD = 5, 6, 8, 32
 """Where the sliders end; the pad counts elements."""
@@ -56,7 +54,7 @@ def swizzle_panel(
 
     It holds the layout, what the access costs on it, and the picture of its worst instruction.  A setting
     that the library refuses gives its sentence instead.  Raises ShapeError for a shape that is not two
-    extents, of at most MAX_ELEMENTS elements.
+    extents, of at most Most.CELLS elements.
 
     >>> "8-way" in swizzle_panel((64, 64), "f16", "ldmatrix.x4")
     True
@@ -65,9 +63,9 @@ def swizzle_panel(
     """
     rows, columns = _extents(shape)
     try:
-        if pad < 0 or rows * (columns + pad) > MAX_ELEMENTS:
+        if pad < 0 or rows * (columns + pad) > Most.CELLS.number:
             raise ShapeError(
-                f"swizzle_panel: the pad is {pad}; accepted are 0 to {MAX_ELEMENTS // rows - columns}"
+                f"swizzle_panel: the pad is {pad}; accepted are 0 to {Most.CELLS.number // rows - columns}"
             )
         plain = Layout((rows, columns), (columns + pad, 1))
         layout: AnyLayout = ComposedLayout(Swizzle(bits, base, shift), 0, plain) if bits else plain
@@ -106,7 +104,7 @@ def swizzle_sliders(
         "bits": slider("B", 0, 0, MAX_BITS),
         "base": slider("M", 3, 0, MAX_BASE),
         "shift": slider("S", 3, 1, MAX_SHIFT),
-        "pad": slider("pad", 0, 0, min(MAX_PAD, MAX_ELEMENTS // shape[0] - shape[1])),
+        "pad": slider("pad", 0, 0, min(MAX_PAD, Most.CELLS.number // shape[0] - shape[1])),
         "access": widgets.Dropdown(
             options=list(dict.fromkeys((access, *ACCESSES))), value=access, description="access"
         ),
@@ -128,6 +126,8 @@ def _extents(shape: tuple[int, int]) -> tuple[int, int]:
     check_type("swizzle_panel", shape, tuple, "a shape of two extents")
     if len(shape) != 2 or any(type(extent) is not int or extent < 1 for extent in shape):
         raise ShapeError(f"swizzle_panel: the shape is {shape}; two positive extents are accepted")
-    if shape[0] * shape[1] > MAX_ELEMENTS:
-        raise ShapeError(f"swizzle_panel: {shape} has more than {MAX_ELEMENTS} elements, which is the most")
+    if shape[0] * shape[1] > Most.CELLS.number:
+        raise ShapeError(
+            f"swizzle_panel: {shape} has more than {Most.CELLS.number} elements, which is the most"
+        )
     return shape

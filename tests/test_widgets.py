@@ -15,6 +15,7 @@ from layoutalg import codegen as cg
 from layoutalg import widgets
 from layoutalg.analysis import SharedReport
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.widgets import swizzle_panel, swizzle_sliders
 
 
@@ -63,7 +64,7 @@ def test_what_is_refused_is_a_sentence() -> None:
     assert "accepted are 0 to" in texts(swizzle_panel((64, 64), pad=-1))[0]
     with pytest.raises(ShapeError, match="two positive extents"):
         swizzle_panel((64, 64, 2))  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=str(widgets.MAX_ELEMENTS)):
+    with pytest.raises(ShapeError, match=str(Most.CELLS.number)):
         swizzle_panel((1 << 20, 64))
     with pytest.raises(ArgumentTypeError):
         swizzle_panel(64)  # type: ignore[arg-type]

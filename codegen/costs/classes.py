@@ -27,9 +27,7 @@ import numpy
 from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, numbered, whole
 from layoutalg.codegen.expr import Const, Expr, Var, children, terms, total
 from layoutalg.errors import ResourceError
-
-MAX_POINTS = 1 << 20
-"""Points evaluated at once, at most: the classes of some axes times the values of the next."""
+from layoutalg.limits import Most
 
 MAX_EXECUTIONS = 1 << 50
 """Executions of one access that are counted; weights stay exact in float64, and no GPU runs as many."""
@@ -107,7 +105,7 @@ def classes_of(place: Place, known: dict[object, Classes] | None = None) -> Clas
     """The classes of all points of a place at which a lane may be active.
 
     They do not change where every point's address moves by the same, so that a loop that is written out has
-    many places with the same classes: `known` keeps them.  Raises ResourceError past MAX_POINTS and
+    many places with the same classes: `known` keeps them.  Raises ResourceError past Most.BLOCKS and
     MAX_EXECUTIONS.
     """
     if place.scope.executions > MAX_EXECUTIONS:
@@ -145,8 +143,7 @@ def _divided(place: Place, used: list[Axis], free: int) -> Classes:
         count = numpy.ones(axis.extent, dtype=numpy.int64)
         if points and axis.extent > _ALONE:
             new, count = _merged(place, new, count)
-        if (size := len(weights) * len(count)) > MAX_POINTS:
-            raise ResourceError(f"points of '{place.statement}' that are told apart", size, MAX_POINTS)
+        Most.BLOCKS.guard(len(weights) * len(count), f"points of '{place.statement}' that are told apart")
         points, weights = _merged(place, *_crossed(points, weights, new, count))
     return Classes(points, weights)
 

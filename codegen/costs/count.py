@@ -98,7 +98,7 @@ def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
 
     Shared memory is counted in wavefronts, global memory in sectors; instructions per warp.  Raises
     ArgumentTypeError and ShapeError for parameters that a launch would refuse, ResourceError where more
-    points would have to be told apart than classes.MAX_POINTS, UnsupportedError for an operation that
+    points would have to be told apart than Most.BLOCKS, UnsupportedError for an operation that
     the architecture lacks.
 
     >>> from layoutalg.codegen.language import KernelBuilder

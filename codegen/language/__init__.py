@@ -34,7 +34,7 @@ from layoutalg.codegen.language.values import (
     sqrt,
     tanh,
 )
-from layoutalg.later import later
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg.codegen.language.run import Kernel, Program, compile, launch, simulate, words

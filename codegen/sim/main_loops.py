@@ -47,10 +47,8 @@ from layoutalg.codegen.program import (
     check_integers,
 )
 from layoutalg.draw import Cell, Panel, Picture
-from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
-
-MOST_STATEMENTS = 200_000
-"""That are followed."""
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.limits import Most
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
     """What the places of a kernel's main loop hold, for values of its parameters.
 
     Raises UnsupportedError for a kernel whose warps have roles or that multiplies nothing it has loaded from
-    shared memory, ResourceError for a loop of more than MOST_STATEMENTS, ShapeError for values that the
+    shared memory, ResourceError for a loop of more than Most.FOLLOWED, ShapeError for values that the
     kernel is not right for.
     """
     if any(isinstance(s, Roles) for s in kernel.body):
@@ -118,7 +116,7 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
     env: dict[Var, Any] = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
     env |= {kernel.tid: 0, **dict.fromkeys(kernel.block_vars, 0)}
     seen = _Places(kernel)
-    for s in _followed(kernel.body, env, [MOST_STATEMENTS]):
+    for s in _followed(kernel.body, env, [0]):
         if isinstance(s, For):
             seen.begin_loop()
         else:
@@ -126,12 +124,11 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
     return seen.found()
 
 
-def _followed(body: Sequence[Stmt], env: dict[Var, Any], left: list[int]) -> Iterator[Do | For]:
+def _followed(body: Sequence[Stmt], env: dict[Var, Any], seen: list[int]) -> Iterator[Do | For]:
     """Instructions and loops as the thread comes to them; `env` has the values of variables."""
     for s in body:
-        left[0] -= 1
-        if left[0] < 0:
-            raise ResourceError("statements that are followed", MOST_STATEMENTS + 1, MOST_STATEMENTS)
+        seen[0] += 1
+        Most.FOLLOWED.guard(seen[0], "statements that are followed")
         match s:
             case Do():
                 yield s
@@ -141,13 +138,13 @@ def _followed(body: Sequence[Stmt], env: dict[Var, Any], left: list[int]) -> Ite
                 yield s
                 for n in range(evaluate(count, env)):
                     env[var] = n
-                    yield from _followed(inner, env, left)
+                    yield from _followed(inner, env, seen)
             case Unroll(var, number, inner):
                 for n in range(number):
                     env[var] = n
-                    yield from _followed(inner, env, left)
+                    yield from _followed(inner, env, seen)
             case If(condition, inner, other):
-                yield from _followed(inner if evaluate(condition, env) else other, env, left)
+                yield from _followed(inner if evaluate(condition, env) else other, env, seen)
 
 
 class _Places:

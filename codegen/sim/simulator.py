@@ -54,21 +54,15 @@ from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.statements import Program
 from layoutalg.errors import (
     ArgumentTypeError,
-    ResourceError,
     ShapeError,
     SimulationError,
     UnknownNameError,
     UnsupportedError,
 )
+from layoutalg.limits import Most
 
 Argument: TypeAlias = "int | numpy.integer[Any] | Array"
 Block: TypeAlias = tuple[int, int, int]
-
-MAX_ARRAY_BYTES = 1 << 34
-"""Bytes of all arrays of a simulated launch, at most; pages that nothing touches take no memory."""
-
-MOST_WARPS = 512
-"""Warps of blocks that wait for each other, at most: clocks know what each has seen of each."""
 
 SIMULATED = 5
 """Budgets that a simulated launch has: about ten seconds of one core."""
@@ -118,7 +112,7 @@ def simulate(
     Arrays hold the buffer's elements, or its bytes as uint8; those of writable pointers are modified.
     `blocks` are the (x, y, z) of the blocks to run, all of them by default.  Raises ArgumentTypeError,
     ShapeError or UnknownNameError for arguments that do not fit, ResourceError for arrays of more than
-    MAX_ARRAY_BYTES, UndecidedError past SIMULATED times the usual budget of work (layoutalg.budget),
+    Most.ARRAYS, UndecidedError past SIMULATED times the usual budget of work (layoutalg.budget),
     SimulationError for what the kernel does.
 
     >>> from layoutalg.codegen.instr import LDG, STG
@@ -138,8 +132,8 @@ def simulate(
     chip = find_arch(arch)
     values, arrays = _bind(kernel, args)
     grid = _grid(kernel, values)
-    if (nbytes := sum(array.nbytes for array in arrays.values())) > MAX_ARRAY_BYTES:
-        raise ResourceError(f"bytes of arrays of {kernel.name} in the simulator", nbytes, MAX_ARRAY_BYTES)
+    nbytes = sum(array.nbytes for array in arrays.values())
+    Most.ARRAYS.guard(nbytes, f"bytes of arrays of {kernel.name} in the simulator")
     given = None if blocks is None else _given_blocks(blocks, grid)
 
     def run() -> Iterable[Block]:
@@ -255,10 +249,7 @@ def _units(
     machines = [Machine(warps, kernel.shared_bytes)]
     if asynchronous:
         blocks = launched if kernel.cooperative else kernel.cluster_blocks
-        if blocks * warps > MOST_WARPS:
-            raise ResourceError(
-                f"warps of {kernel.name} that wait for each other, simulated", blocks * warps, MOST_WARPS
-            )
+        Most.WARPS.guard(blocks * warps, f"warps of {kernel.name} that wait for each other, simulated")
         machines = connected(kernel, warps, blocks)
     globals_ = _global_buffers(kernel, machines[0], arrays)
     maps = {m.name: BoundMap(m.name, m.evaluate(params), globals_[m.source.name]) for m in kernel.maps}

@@ -42,13 +42,8 @@ from layoutalg.codegen.program import (
     check_integers,
 )
 from layoutalg.draw import Cell, Panel, Picture
-from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
-
-MOST_STATEMENTS = 200_000
-"""That are followed, counted once per warp."""
-
-MOST_TURNS = 2_000
-"""Of one picture."""
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.limits import Most
 
 COPY_TURNS, MMA_TURNS, WARP = 6, 4, 32
 
@@ -117,8 +112,8 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
     """The turns of the warps of block 0, for values of the kernel's parameters.
 
     Raises UnsupportedError for a kernel without roles, of a cluster of several blocks, or whose waits never
-    end, ShapeError for values that the kernel is not right for, ResourceError past MOST_STATEMENTS or
-    MOST_TURNS.
+    end, ShapeError for values that the kernel is not right for, ResourceError past
+    Most.FOLLOWED.
     """
     if not any(isinstance(s, Roles) for s in kernel.body):
         raise UnsupportedError(f"warps of {kernel.name} have no roles: `timeline` follows its thread 0")
@@ -130,7 +125,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
     check_integers(kernel, params)
     env: _Env = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
     env |= dict.fromkeys(kernel.block_vars, 0)
-    left = [MOST_STATEMENTS]
+    seen = [0]
     names, lists = [], []
     lets: list[Stmt] = []
     for s in kernel.body:
@@ -142,7 +137,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
                     {**env, kernel.tid: role.first_thread + WARP * warp + n, role.thread: WARP * warp + n}
                     for n in range(WARP)
                 ]
-                events = _announced(list(_events((*lets, *role.body), lanes, left)))
+                events = _announced(list(_events((*lets, *role.body), lanes, seen)))
                 if events:
                     names.append(f"{role.name} {warp}")
                     lists.append(events)
@@ -150,12 +145,11 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
     return _merged(kernel.name, names, _played(kernel.name, lists, counts))
 
 
-def _events(body: Sequence[Stmt], lanes: list[_Env], left: list[int]) -> Iterator[Event]:
+def _events(body: Sequence[Stmt], lanes: list[_Env], seen: list[int]) -> Iterator[Event]:
     """What the lanes of a warp come to, in order; loops run as often as those of the first lane."""
     for s in body:
-        left[0] -= 1
-        if left[0] < 0:
-            raise ResourceError("statements that are followed", MOST_STATEMENTS + 1, MOST_STATEMENTS)
+        seen[0] += 1
+        Most.FOLLOWED.guard(seen[0], "statements that are followed")
         match s:
             case Do():
                 yield from _event(s, lanes)
@@ -166,18 +160,18 @@ def _events(body: Sequence[Stmt], lanes: list[_Env], left: list[int]) -> Iterato
                 for n in range(evaluate(count, lanes[0])):
                     for env in lanes:
                         env[var] = n
-                    yield from _events(inner, lanes, left)
+                    yield from _events(inner, lanes, seen)
             case Unroll(var, number, inner):
                 for n in range(number):
                     for env in lanes:
                         env[var] = n
-                    yield from _events(inner, lanes, left)
+                    yield from _events(inner, lanes, seen)
             case If(condition, inner, other):
                 taken = [bool(evaluate(condition, env)) for env in lanes]
                 for part, wanted in ((inner, True), (other, False)):
                     chosen = [env for env, is_so in zip(lanes, taken, strict=True) if is_so is wanted]
                     if chosen and part:
-                        yield from _events(part, chosen, left)
+                        yield from _events(part, chosen, seen)
 
 
 def _event(s: Do, lanes: list[_Env]) -> Iterator[Event]:
@@ -244,7 +238,10 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
     warps = [_Warp(events) for events in lists]
     phases: dict[Place, _Phase] = {}
     landings: list[tuple[int, Place]] = []
-    for turn in range(MOST_TURNS + 1):
+    turn = -1
+    while True:
+        turn += 1
+        Most.FOLLOWED.guard(turn, "turns of a timeline")
         for at, place in [one for one in landings if one[0] == turn]:
             landings.remove((at, place))
             phases[place].due -= 1
@@ -272,7 +269,6 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
         if not moved and all(end <= turn for warp in warps for end in warp.ends):
             stuck = ", ".join(dict.fromkeys(warp.turns[-1].text for warp in working))
             raise UnsupportedError(f"warps of {kernel} wait for ever: {stuck}")
-    raise ResourceError("turns of a timeline", MOST_TURNS + 1, MOST_TURNS, hint="follow fewer tiles")
 
 
 def _step(warp: _Warp, turn: int, phases: Mapping[Place, _Phase]) -> Event | None:

@@ -31,6 +31,7 @@ from types import MappingProxyType
 
 from layoutalg.codegen.timing.steps import SCHEDULERS, LoopStep
 from layoutalg.errors import ShapeError
+from layoutalg.limits import Most
 
 STATES = (
     "selected", "wait", "short scoreboard", "long scoreboard", "barrier", "math pipe throttle",
@@ -40,9 +41,6 @@ STATES = (
 
 WARM = 16
 """Turns that are simulated before a turn is timed."""
-
-MOST_EVENTS = 2_000_000
-"""Instructions that are simulated at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def simulate_loop(
     """A loop on one scheduler: `warps` of it together, in `blocks` that wait for their own warps only.
 
     `queue` instructions wait for lsu, `l2_bytes` per cycle come from global memory to a multiprocessor.
-    Raises ShapeError for an empty loop, counts that make no sense, and more than MOST_EVENTS instructions.
+    Raises ShapeError for an empty loop, counts that make no sense, and more than Most.STEPS instructions.
 
     >>> from layoutalg.codegen.timing.steps import LoopStep
     >>> simulate_loop([LoopStep("HMMA", "tensor", 8.0, 2), LoopStep("IADD3", "alu", 2.0, 1)], 2).cycles
@@ -111,8 +109,10 @@ def simulate_loop(
             f"{len(loop)} instructions, {warps} warps in {blocks} blocks, {turns} turns: a loop, blocks of "
             f"as many warps, more than {WARM} turns and positive rates are needed"
         )
-    if len(loop) * warps * turns > MOST_EVENTS:
-        raise ShapeError(f"{len(loop) * warps * turns} instructions to simulate; {MOST_EVENTS} are the most")
+    if len(loop) * warps * turns > Most.STEPS.number:
+        raise ShapeError(
+            f"{len(loop) * warps * turns} instructions to simulate; {Most.STEPS.number} are the most"
+        )
     return _Scheduler(loop, warps, blocks, turns, queue, l2_bytes).run()
 
 

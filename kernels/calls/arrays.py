@@ -36,13 +36,11 @@ from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.move import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.limits import Most
 from layoutalg.optional import is_of, loaded
 
 UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
-
-MOST_SIMULATED = 1 << 16
-"""Elements of an array that a call runs the simulator for, at most."""
 
 KEPT_FORMS = 4096
 """Forms, and problems by their forms, that are kept; those asked for longest ago leave."""
@@ -281,7 +279,7 @@ def in_simulator(simulate: object, *views: View) -> bool:
     """Whether a call on these arrays runs in the simulator, for which `simulate` asks.
 
     Raises ArgumentTypeError for another value than True and False and for arrays on a GPU, ResourceError for
-    an array of more than MOST_SIMULATED elements.
+    an array of elements past Most.ONE_BY_ONE.
 
     >>> import numpy
     >>> in_simulator(False), in_simulator(True, view(numpy.zeros(3)))
@@ -296,8 +294,7 @@ def in_simulator(simulate: object, *views: View) -> bool:
             raise ArgumentTypeError(
                 f"an array is {_place(v)}, where its kernels run: simulate=True is for arrays on the CPU"
             )
-        if v.form.elems > MOST_SIMULATED:
-            raise ResourceError("elements of an array that is simulated", v.form.elems, MOST_SIMULATED)
+        Most.ONE_BY_ONE.guard(v.form.elems, "elements of an array that is simulated")
     return True
 
 

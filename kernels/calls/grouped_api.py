@@ -32,7 +32,6 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
-    ResourceError,
     ShapeError,
     UnsupportedError,
     shown,
@@ -66,9 +65,7 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.plan_cache import configured_on_gpu, gpu_arch
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.tuning import choose
-
-MOST_GROUPS = 1 << 12
-"""Groups of a call."""
+from layoutalg.limits import Most
 
 FAMILY = "gemm-sm90"
 
@@ -249,10 +246,7 @@ def _asked(
         raise ShapeError(
             f"a has shape {left.shape}, b {right.shape}: (m, k) and (groups, k, n) are multiplied"
         )
-    if right.shape[0] > MOST_GROUPS:
-        raise ResourceError(
-            "groups of a product", right.shape[0], MOST_GROUPS, hint="call it for parts of them"
-        )
+    Most.ENTRIES.guard(right.shape[0], "groups of a product", hint="call it for parts of them")
     if left.shape[1] != right.shape[1]:
         raise ShapeError(
             f"a has shape {left.shape}, b {right.shape}: {left.shape[1]} along a's last mode and "

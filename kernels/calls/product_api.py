@@ -21,6 +21,7 @@ from math import gcd, prod
 from numbers import Real
 from typing import Any, NamedTuple
 
+from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import LoadedSequence
 from layoutalg.codegen.program import SCRATCH, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
@@ -50,9 +51,6 @@ from layoutalg.kernels.gemm import GemmProblem, expected_family, gemm_problem, s
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
-
-MOST_PRODUCTS = 65535
-"""Products of one launch, as many as a grid's third axis has blocks."""
 
 MOST_TILES, LEAST_TILE = 1 << 21, 64
 """Tiles of all products of one launch where there are several, and the rows and columns of the smallest."""
@@ -374,7 +372,7 @@ def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
     ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})
     """
     tiles = -(-p.m // LEAST_TILE) * -(-p.n // LEAST_TILE) * p.products
-    if p.products == 1 or (p.products <= MOST_PRODUCTS and tiles <= MOST_TILES):
+    if p.products == 1 or (p.products <= GRID_LIMITS[2] and tiles <= MOST_TILES):
         yield p if p.products > 1 else replace(p, batch=()), {}
         return
     i = max(range(len(p.batch)), key=lambda i: p.batch[i].extent)

@@ -32,14 +32,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.optional import import_trouble, loaded
 from layoutalg.tools import end_with_parent
 
 UNFIT_S = 2.0
 """How long a worker that cannot do a job holds its answer, so that others take the next ones."""
-
-MOST_GPUS = 64
-"""Of one host."""
 
 NODE = "ray.io/node-id"
 """The label of a node of a Ray cluster that holds its name."""
@@ -98,8 +96,7 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
     """
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         raise ArgumentTypeError(f"gpus = {gpus!r}: an int is needed")
-    if not 1 <= gpus <= MOST_GPUS:
-        raise ResourceError("number of GPUs of a host", gpus, MOST_GPUS)
+    Most.PARTS.integer(gpus, "number of GPUs of a host")
     cores = builders or len(os.sched_getaffinity(0))
     spawn = multiprocessing.get_context("spawn")
 

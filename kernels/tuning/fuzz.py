@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from layoutalg.errors import MismatchError, ResourceError, ShapeError
+from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times
 from layoutalg.kernels.tuning.keys import VERIFIED, library_version, text_digest
-from layoutalg.kernels.tuning.sweep import MOST_CASES
+from layoutalg.limits import Most
 from layoutalg.testing import LAWS, check_law
 
 ALGEBRA = "algebra"
@@ -60,13 +60,12 @@ def laws_of(count: int, *, seed: int = 0, store: Path | None = None, limit_s: fl
     """Jobs that check the laws on the operands of the seeds from `seed` on, blocks that begin at multiples of
     MOST_SEEDS.
 
-    Raises ResourceError for more than MOST_CASES and under 1, ShapeError for a seed below 0.
+    Raises ResourceError for cases past Most.CASES and under 1, ShapeError for a seed below 0.
 
     >>> [str(job.config) for job in laws_of(600, seed=450)]
     ['seeds 450 to 499', 'seeds 500 to 999', 'seeds 1000 to 1049']
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_CASES:
-        raise ResourceError("cases of a sweep", count, MOST_CASES)
+    Most.CASES.integer(count, "cases of a sweep")
     if seed < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
     first, end = seed, seed + count

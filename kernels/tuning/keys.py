@@ -29,8 +29,9 @@ from layoutalg import __version__
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError
 from layoutalg.kernels.family import Family
+from layoutalg.limits import Most
 
 VERIFIED = "verified"
 """What a record is of that has passed a verification, or failed it: its time is how long that took."""
@@ -214,17 +215,17 @@ def library_version() -> str:
     return __version__
 
 
-def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) -> Any:
+def read_named(path: Path, what: str, form: str, version: int, limit: Most) -> Any:
     """What a file of JSON says that names its format and version, None where it names another format.
 
     `what` it is in words.  Raises OSError, for what is not a regular file too, ParseError for another version
-    or none, ResourceError for a file past `most_bytes`.
+    or none, ResourceError for a file past `limit`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "one.json")
     ...     size = path.write_text('{"format": "some", "version": 1, "of": 2}')
-    ...     read_named(path, "the numbers", "some", 1, 100)["of"]
+    ...     read_named(path, "the numbers", "some", 1, Most.FILE)["of"]
     2
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -232,11 +233,10 @@ def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) 
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(most_bytes + 1)
+            data = file.read(limit.number + 1)
     finally:
         os.close(descriptor)
-    if len(data) > most_bytes:
-        raise ResourceError(f"bytes of {what} {path}", len(data), most_bytes)
+    limit.guard(len(data), f"bytes of {what} {path}")
     try:
         named = json.loads(data)
     except (ValueError, RecursionError):

@@ -42,11 +42,9 @@ from layoutalg.kernels.tuning.keys import (
     read_named,
 )
 from layoutalg.kernels.tuning.rates import current_rates
+from layoutalg.limits import Most
 
 FORMAT, VERSION = "layoutalg lock", 1
-
-MOST_BYTES = 64 << 20
-"""Of a lock file: some hundred thousand problems."""
 
 VARIABLE = "LAYOUTALG_LOCK"
 """The environment variable that names the file."""
@@ -182,7 +180,7 @@ def lock_text(lock: Lock) -> str:
 
 def read_lock(path: Path) -> Lock:
     """The lock in a file.  Raises OSError, ParseError for what is not a lock or one of another version,
-    ResourceError for one past MOST_BYTES.
+    ResourceError for one past Most.REPORT.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -191,7 +189,7 @@ def read_lock(path: Path) -> Lock:
     ...     read_lock(path).timing
     'model'
     """
-    match read_named(path, "the lock", FORMAT, VERSION, MOST_BYTES):
+    match read_named(path, "the lock", FORMAT, VERSION, Most.REPORT):
         case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if timing in TIMINGS:
             found: dict[tuple[str, str], Locked] = {}
             for place, named in enumerate(choices, 1):

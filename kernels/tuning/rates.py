@@ -42,14 +42,12 @@ from layoutalg.kernels.tuning.keys import (
     read_named,
 )
 from layoutalg.kernels.tuning.study import fitted_rates
+from layoutalg.limits import Most
 
 FORMAT, VERSION = "layoutalg rates", 1
 
 VARIABLE = "LAYOUTALG_RATES"
 """The environment variable that names the file."""
-
-MOST_BYTES = 1 << 16
-"""Of a file of rates."""
 
 MOST_RANKED = 64
 """Candidates of a problem that are ranked, the first of the family's order."""
@@ -183,7 +181,7 @@ def rates_text(rates: Rates) -> str:
 
 def read_rates(path: Path) -> Rates:
     """The rates in a file.  Raises OSError, ParseError for what holds none or is of another version,
-    ResourceError for a file past MOST_BYTES.
+    ResourceError for a file past Most.FILE.
 
     >>> import tempfile
     >>> given = Rates("sum", "model", "sm_90", "0.1.0", dict(RATES))
@@ -193,7 +191,7 @@ def read_rates(path: Path) -> Rates:
     ...     read_rates(path).rates_ns == given.rates_ns
     True
     """
-    match read_named(path, "the rates", FORMAT, VERSION, MOST_BYTES):
+    match read_named(path, "the rates", FORMAT, VERSION, Most.FILE):
         case {
             "family": str(family),
             "timing": str(timing),

@@ -38,10 +38,11 @@ from typing import Any
 
 from layoutalg.errors import MismatchError, ParseError, ResourceError
 from layoutalg.kernels.tuning.keys import Record, record_fields, record_of
+from layoutalg.limits import Most
 
 FORMAT, VERSION = "layoutalg tuning store", 2
 
-MOST_BYTES, MOST_LINE_BYTES = 1 << 30, 1 << 16
+LINE_BYTES = 1 << 16
 """Of a store, and of a line: some million records."""
 
 _HEADER = json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
@@ -51,7 +52,7 @@ class Store:
     """A store of timings in a file, which is made, for its owner alone, when a record is added.
 
     Raises ParseError for a file that is not a store, of another version, or changed, by the number of the
-    line; ResourceError for one past MOST_BYTES; OSError where it cannot be read or written.
+    line; ResourceError for one past Most.BULK; OSError where it cannot be read or written.
 
     >>> import tempfile
     >>> from layoutalg.kernels.tuning.keys import Key
@@ -109,8 +110,7 @@ class Store:
     def _append(self, descriptor: int, data: bytes) -> None:
         start = self._read_bytes
         data = (b"" if start else _HEADER) + data
-        if start + len(data) > MOST_BYTES:
-            raise ResourceError(f"bytes of the store {self.path}", start + len(data), MOST_BYTES)
+        Most.BULK.guard(start + len(data), f"bytes of the store {self.path}")
         try:
             done = 0
             while done < len(data):
@@ -137,7 +137,7 @@ class Store:
             self._records, self._read_bytes, self._lines, self._inode = {}, 0, 0, status.st_ino
         rest = b""
         for line in _lines_from(descriptor, self._read_bytes):
-            if not line.endswith(b"\n") and len(line) < MOST_LINE_BYTES:
+            if not line.endswith(b"\n") and len(line) < LINE_BYTES:
                 rest = line
                 break
             self._take(line)
@@ -187,7 +187,7 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     """All records of a damaged store that are whole, and the numbers of the lines that are not.
 
     Raises ParseError for what is not a store, or one of another version; ResourceError for one past
-    MOST_BYTES; OSError where it cannot be read.
+    Most.BULK; OSError where it cannot be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -216,12 +216,11 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
 
 
 def _checked(path: Path, descriptor: int) -> os.stat_result:
-    """The status of a store's file.  Raises OSError for what is not a file, ResourceError past MOST_BYTES."""
+    """The status of a store's file.  Raises OSError for what is not a file, ResourceError past Most.BULK."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    if status.st_size > MOST_BYTES:
-        raise ResourceError(f"bytes of the store {path}", status.st_size, MOST_BYTES)
+    Most.BULK.guard(status.st_size, f"bytes of the store {path}")
     return status
 
 
@@ -237,7 +236,7 @@ def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
     """Lines with their ends from a place on, the last one as far as it goes."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(start)
-        while line := file.readline(MOST_LINE_BYTES):
+        while line := file.readline(LINE_BYTES):
             yield line
 
 
@@ -246,8 +245,8 @@ def _line(record: Record) -> bytes:
     record_of(record_fields(record))
     text = json.dumps(record_fields(record), sort_keys=True, allow_nan=False)
     line = json.dumps({"record": record_fields(record), "sha256": _digest(text)}, sort_keys=True).encode()
-    if len(line) >= MOST_LINE_BYTES:
-        raise ResourceError("bytes of a record", len(line), MOST_LINE_BYTES)
+    if len(line) >= LINE_BYTES:
+        raise ResourceError("bytes of a record", len(line), LINE_BYTES)
     return line + b"\n"
 
 

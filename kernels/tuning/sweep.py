@@ -23,15 +23,13 @@ from math import log2
 from pathlib import Path
 from typing import Any
 
-from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, check_worker
 from layoutalg.kernels.tuning.keys import VERIFIED, library_version
 from layoutalg.kernels.verification import verify
-
-MOST_CASES = 10_000_000
-"""Of one sweep."""
+from layoutalg.limits import Most
 
 MOST_CONFIGS = 8
 """Configurations of a problem that are drawn from, the first of the family's order."""
@@ -115,13 +113,12 @@ def cases_of(
 ) -> Iterator[Job]:
     """Jobs that verify random cases of the seeds from `seed` on.
 
-    Raises ResourceError for more than MOST_CASES, ShapeError for a seed below 0, and as `random_case` does.
+    Raises ResourceError for cases past Most.CASES, ShapeError for a seed below 0, and as `random_case` does.
 
     >>> [job.seed for job in cases_of("transpose", 2, seed=5)]
     [5, 6]
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_CASES:
-        raise ResourceError("cases of a sweep", count, MOST_CASES)
+    Most.CASES.integer(count, "cases of a sweep")
     if seed < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
     found = find_family(family)

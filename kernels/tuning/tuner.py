@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.engines import UNFIT_S, Engine, worker_name
 from layoutalg.kernels.tuning.jobs import (
@@ -39,9 +39,7 @@ from layoutalg.kernels.tuning.jobs import (
 from layoutalg.kernels.tuning.keys import MOST_TEXT, Record
 from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.kernels.tuning.store import Store
-
-MOST_TOP = 1000
-"""Candidates of a problem that are timed."""
+from layoutalg.limits import Most
 
 VAIN = 10
 """Jobs per worker that are turned away, one after the other, before nobody is taken to be left."""
@@ -82,16 +80,15 @@ def jobs_of(
     """The first `top` configurations of each problem that a search may look at, `Family.searched`, best first
     by the family or by current rates.
 
-    Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
-    for a problem that has none.
+    Raises ResourceError for a number of candidates past Most.ENTRIES or under 1, and what `Family.choose`
+    raises for a problem that has none.
 
     >>> from layoutalg.kernels.tuning.jobs import model_place
     >>> p = find_family("transpose").problem(256, 256, "f32")
     >>> [job.rank for job in jobs_of("transpose", [p], "sm_90", model_place("sm_90"), top=2)]
     [0, 1]
     """
-    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= MOST_TOP:
-        raise ResourceError("candidates of a problem", top, MOST_TOP)
+    Most.ENTRIES.integer(top, "candidates of a problem")
     found = find_family(family)
     for problem in problems:
         rates = current_rates(family)

@@ -52,7 +52,7 @@ from layoutalg.analysis.classes.classes import warp_families
 from layoutalg.analysis.classes.residues import Residues
 from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
 from layoutalg.analysis.enumerated import access_extent, instruction_costs, instruction_offsets
-from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
+from layoutalg.analysis.lanes import active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.memory.dram import dram_of
 from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, touched_by
@@ -80,7 +80,6 @@ from layoutalg.analysis.words import conflict_words
 
 __all__ = [
     "LEVELS",
-    "MAX_ADDRESS",
     "METHODS",
     "Access",
     "CostClass",

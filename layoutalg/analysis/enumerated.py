@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.analysis.access import Access, Guard, addressing
 from layoutalg.analysis.banks import served_batch, served_lanes
 from layoutalg.analysis.coalescing import traffic_batch, traffic_lanes
-from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, misaligned, scattered
+from layoutalg.analysis.lanes import active_lanes, batch_lanes, misaligned, scattered
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.decide import leaf_count
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError
+from layoutalg.errors import AlignmentError, ShapeError
 from layoutalg.layout import AnyLayout, Layout, Swizzles, leaves, modes, size, span
+from layoutalg.limits import Most
 from layoutalg.optional import has_numpy
 
 if TYPE_CHECKING:
@@ -333,8 +334,7 @@ def lane_addresses(
 def _check_reach(layout: AnyLayout, access: Access) -> None:
     """Refuse layouts whose offsets could overflow 64-bit arithmetic, and indices that could."""
     furthest = max(size(layout), *map(abs, span(access.tv)))
-    if furthest >= MAX_ADDRESS:
-        raise ResourceError("flat index that is looked at one by one", furthest, MAX_ADDRESS - 1)
+    Most.MAGNITUDE.guard(furthest, "flat index that is looked at one by one")
     inner: AnyLayout = layout
     reach, factor = 0, 1
     swizzles = Swizzles()
@@ -347,5 +347,5 @@ def _check_reach(layout: AnyLayout, access: Access) -> None:
     low, high = span(inner)
     reach += max(-low, high)
     reach = swizzles.most_offset(reach, signed=low < 0)
-    if 256 * (reach + 1) * factor + access.base_bytes >= MAX_ADDRESS:
+    if 256 * (reach + 1) * factor + access.base_bytes > Most.MAGNITUDE.number:
         raise ShapeError(f"the offsets of {layout} do not fit the 2^62 bytes that are counted exactly")

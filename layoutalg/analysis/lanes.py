@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.arch import Arch, Instruction, Space, find_arch, find_instruction
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import normalize
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_ADDRESS = 1 << 62
-"""No byte address may reach this; it keeps 64-bit arithmetic exact, and no GPU has that much memory."""
 
 _OTHER = {"shared": "sectors", "global": "wavefronts"}
 
@@ -51,7 +49,7 @@ def active_lanes(
 ) -> tuple[tuple[int, int], ...]:
     """(lane, byte offset) of the lanes that are active and supply an address.
 
-    Raises ShapeError for a wrong number of offsets or one that is negative or beyond MAX_ADDRESS,
+    Raises ShapeError for a wrong number of offsets or one that is negative or past Most.MAGNITUDE,
     ArgumentTypeError for one that is not an integer, AlignmentError for one that is not a multiple of the
     width.
 
@@ -74,7 +72,7 @@ def active_lanes(
             if isinstance(plain, tuple):
                 raise ArgumentTypeError(f"the offset of lane {lane} is {plain!r}; an integer is needed")
             offset = plain
-        if not 0 <= offset < MAX_ADDRESS:
+        if not 0 <= offset <= Most.MAGNITUDE.number:
             raise ShapeError(f"the offset {offset} of lane {lane} is not a byte address: 0 to 2^62 are")
         if offset % rule.width_bytes:
             raise misaligned(rule, lane, offset)
@@ -142,7 +140,7 @@ def batch_lanes(
         )
     mask = mask[:, : rule.lanes]
     given = np.where(mask, given[:, : rule.lanes], 0)
-    if given.size and (int(given.min()) < 0 or int(given.max()) >= MAX_ADDRESS):
+    if given.size and (int(given.min()) < 0 or int(given.max()) > Most.MAGNITUDE.number):
         raise ShapeError(f"offsets run from {given.min()} to {given.max()}; byte addresses are 0 to 2^62-1")
     given = given.astype(np.int64)
     wrong = given % rule.width_bytes != 0

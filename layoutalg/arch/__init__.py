@@ -78,7 +78,7 @@ from layoutalg.arch.tensor_map import (
     tensor_map_text,
 )
 from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
-from layoutalg.later import later
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom

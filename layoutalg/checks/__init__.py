@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.later import later
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg.checks.file import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         failure_lines,
         failure_text,
     )
-    from layoutalg.checks.functions import MAX_POINTS, UNITS, function_layout, source_language
+    from layoutalg.checks.functions import UNITS, function_layout, source_language
     from layoutalg.checks.limits import BASELINE, Limit, number_text
     from layoutalg.checks.runner import (
         Failure,
@@ -67,7 +67,7 @@ _PLACES = {
         "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines", "failure_text",
         "check_answer",
     ),
-    "functions": ("MAX_POINTS", "UNITS", "function_layout", "source_language"),
+    "functions": ("UNITS", "function_layout", "source_language"),
     "limits": ("BASELINE", "Limit", "number_text"),
     "runner": (
         "Failure", "Outcome", "baseline_text", "load_baseline", "named_baseline", "read_baseline",
@@ -79,7 +79,6 @@ __all__ = [
     "BASELINE",
     "FORMATS",
     "KINDS",
-    "MAX_POINTS",
     "UNITS",
     "Check",
     "CheckFile",

@@ -25,17 +25,9 @@ from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
+from layoutalg.limits import Most
 from layoutalg.notation import parse, parse_int_tuple
 from layoutalg.testing import Scope
-
-MAX_TEXT = 4096
-"""Most characters of a text in a file of checks."""
-
-MAX_NAME = 200
-"""Most characters of a name."""
-
-MAX_SOURCE_BYTES = 1 << 20
-"""Largest source file that a check names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +108,20 @@ class Kind:
 
 
 def a_text(value: Any, reading: Reading) -> str:
-    """A text without characters that control a terminal, at most MAX_TEXT of them."""
+    """A text without characters that control a terminal, at most Most.LINE of them."""
     if not isinstance(value, str):
         raise ArgumentTypeError(f"{_shown(value)} is not a text")
-    if len(value) > MAX_TEXT:
-        raise ResourceError("characters of a text", len(value), MAX_TEXT)
+    Most.LINE.guard(len(value), "characters of a text")
     if not value.replace("\n", "").isprintable():
         raise ParseError("the text has characters that cannot be shown", text=value)
     return value
 
 
 def a_name(value: Any, reading: Reading) -> str:
-    """A text of one line, at most MAX_NAME characters, with one that is not blank."""
+    """A text of one line with a character that is not blank."""
     text = a_text(value, reading)
     if not text.strip() or "\n" in text:
         raise ParseError(f"{text!r} is no name: one line that is not blank is needed", text=text)
-    if len(text) > MAX_NAME:
-        raise ResourceError("characters of a name", len(text), MAX_NAME)
     return text.strip()
 
 
@@ -211,14 +200,13 @@ def a_file(value: Any, reading: Reading) -> tuple[Path, str]:
     """A file's path and text; a path that does not start at the root starts at the file of checks."""
     path = reading.folder / a_text(value, reading)
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_SOURCE_BYTES + 1)
+        raw = Most.TEXT.read(path)
     except OSError as error:
         raise ParseError(f"{path}: {error.strerror or error}") from None
+    except ResourceError:
+        raise
     except ValueError as error:
         raise ParseError(f"{value!r} is no path: {error}") from None
-    if len(raw) > MAX_SOURCE_BYTES:
-        raise ResourceError(f"size of {path} in bytes", max(len(raw), path.stat().st_size), MAX_SOURCE_BYTES)
     try:
         return path, raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

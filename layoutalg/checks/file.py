@@ -38,7 +38,8 @@ from layoutalg.checks.layouts import LAYOUT, MEMORY, TMA, WGMMA
 from layoutalg.checks.limits import BASELINE, Limit, read_limit
 from layoutalg.checks.toml_lines import Path as Keys
 from layoutalg.checks.toml_lines import nearest_line, toml_lines
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ResourceError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnknownNameError
+from layoutalg.limits import Most
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind for kind in (ACCESS, LAYOUT, TMA, WGMMA, MEMORY, FUNCTION, KERNEL)
@@ -47,18 +48,6 @@ KINDS: Mapping[str, Kind] = {
 
 NAMES = ("layoutalg.toml", "pyproject.toml")
 """Files that are looked for where none is named."""
-
-MAX_FILE_BYTES = 1 << 20
-"""Largest file of checks."""
-
-MAX_CHECKS = 10_000
-"""Most checks of a file."""
-
-MAX_TILES = 10_000
-"""Most named tiles of a file."""
-
-MAX_LIMITS = 100
-"""Most limits of a check."""
 
 _SETTINGS = (
     Field("baseline", "the file of a baseline", a_text),
@@ -122,7 +111,7 @@ def load_checks(path: Path) -> CheckFile:
     """The checks of a file.
 
     Raises ParseError with file, line and key for what is not understood, ResourceError for a file past
-    MAX_FILE_BYTES, OSError.
+    Most.TEXT, OSError.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -151,12 +140,7 @@ def read_checks(text: str, label: str = "layoutalg.toml", folder: Path | None = 
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        raw = file.read(MAX_FILE_BYTES + 1)
-    if len(raw) > MAX_FILE_BYTES:
-        raise ResourceError(
-            f"size of {path.name} in bytes", max(len(raw), path.stat().st_size), MAX_FILE_BYTES
-        )
+    raw = Most.TEXT.read(path)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -197,8 +181,6 @@ class _Reader:
                 )
             lines[check.name] = check.line
             found.append(check)
-            if len(found) > MAX_CHECKS:
-                self._fail(check.line, "", f"more than {MAX_CHECKS:,} checks")
         if not found:
             accepted = ", ".join(f"[[{name}]]" for name in KINDS)
             self._fail(1, "", f"there is no check: one of the tables {accepted} is needed")
@@ -230,8 +212,6 @@ class _Reader:
 
     def _tiles(self, table: Mapping[str, Any]) -> dict[str, Any]:
         tiles = self._table(table, "tiles", self.root)
-        if len(tiles) > MAX_TILES:
-            self._refuse(("tiles",), ResourceError("named tiles", len(tiles), MAX_TILES))
         empty = Reading({}, self.folder)
         for name, value in tiles.items():
             try:
@@ -348,6 +328,4 @@ class _Reader:
 def _limit_texts(value: Any, reading: Reading) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ArgumentTypeError("limits are a list of texts")
-    if len(value) > MAX_LIMITS:
-        raise ResourceError("limits of a check", len(value), MAX_LIMITS)
     return tuple(a_text(one, reading) for one in value)

@@ -27,13 +27,11 @@ from layoutalg.checks.fields import (
 from layoutalg.checks.limits import Property
 from layoutalg.decide import cosize
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, MismatchError, ResourceError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError
 from layoutalg.indexing import through_layout
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+from layoutalg.limits import Most
 from layoutalg.testing import Scope, check_index_function
-
-MAX_POINTS = 1 << 28
-"""Most coordinates at which a function is run."""
 
 UNITS = ("elements", "bytes")
 """What an index function may count."""
@@ -86,8 +84,7 @@ def _wanted(values: Values) -> AnyLayout:
 def _difference(values: Values) -> str:
     """Where the function is not the layout; "" where it is everywhere."""
     wanted = _wanted(values)
-    if size(wanted) > MAX_POINTS:
-        raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
+    Most.LANES.guard(size(wanted), "coordinates at which the function is run")
     path, text = values["file"]
     try:
         check_index_function(

@@ -22,12 +22,9 @@ from typing import Any
 
 from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values, a_file, a_name, a_text
 from layoutalg.checks.limits import Property, Quantity
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
+from layoutalg.errors import ArgumentTypeError, ParseError
 from layoutalg.source import KernelReading, SourceAccess, read_kernel, refuse_unread
 from layoutalg.testing import Scope, listed
-
-MAX_SETS = 200
-"""Most values that a check gives to names of a source."""
 
 SHARED, GLOBAL, LISTED = "shared", "global", "listed"
 """Scopes of quantities: accesses to a memory space, or all that are listed, read or not."""
@@ -53,8 +50,6 @@ def _some_extents(value: Any, reading: Reading) -> tuple[int, ...]:
 def _some_values(value: Any, reading: Reading) -> dict[str, int | float | str]:
     if not isinstance(value, dict) or not all(type(part) in (int, float, str) for part in value.values()):
         raise ArgumentTypeError("this is not a table of numbers and texts")
-    if len(value) > MAX_SETS:
-        raise ResourceError("values of names", len(value), MAX_SETS)
     return value
 
 

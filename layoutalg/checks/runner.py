@@ -43,7 +43,8 @@ from layoutalg.checks.limits import (
     shown_quantity,
     worse_than,
 )
-from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, printable
+from layoutalg.errors import LayoutAlgError, ParseError, printable
+from layoutalg.limits import Most
 from layoutalg.testing import Scope, Verdict, verdict, worst_of
 
 Status: TypeAlias = Verdict | Literal["unanswered"]
@@ -51,9 +52,6 @@ Baseline: TypeAlias = "Mapping[str, Mapping[str, Number]]"
 
 BASELINE_SCHEMA = "layoutalg/baseline/1"
 """Value of the field `schema` of a baseline file."""
-
-MAX_BASELINE_BYTES = 16 << 20
-"""Largest baseline file."""
 
 MAX_EVIDENCE = 100
 """Most lines of a source that are told of one check."""
@@ -322,7 +320,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def load_baseline(path: Path) -> dict[str, dict[str, Number]]:
-    """The numbers of a baseline file; raises ParseError, ResourceError past MAX_BASELINE_BYTES, OSError.
+    """The numbers of a baseline file; raises ParseError, ResourceError past Most.FILE, OSError.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -331,12 +329,7 @@ def load_baseline(path: Path) -> dict[str, dict[str, Number]]:
     ...     load_baseline(path)
     {'a': {'ways': 1}}
     """
-    with path.open("rb") as file:
-        raw = file.read(MAX_BASELINE_BYTES + 1)
-    if len(raw) > MAX_BASELINE_BYTES:
-        size = max(len(raw), path.stat().st_size)
-        raise ResourceError(f"size of {path.name} in bytes", size, MAX_BASELINE_BYTES)
-    return read_baseline(raw.decode("utf-8", errors="replace"), path.name)
+    return read_baseline(Most.FILE.read(path).decode("utf-8", errors="replace"), path.name)
 
 
 def named_baseline(file: CheckFile) -> dict[str, dict[str, Number]] | None:

@@ -14,23 +14,15 @@ import typer
 
 from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
+from layoutalg.limits import Most
 from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.algebra import Order
 
 Offsets = list[int | None]
-
-MAX_FILE_BYTES = 16 << 20
-"""Largest offsets file that is read; of a device or a pipe, no more than one byte beyond is."""
-
-MAX_SOURCE_BYTES = 1 << 20
-"""Largest source of a function that is read."""
-
-MAX_OFFSET = (1 << 62) - 1
-"""Largest byte offset."""
 
 ORDERS: tuple[Order, ...] = ("row", "col")
 """The storage orders of a tile: which mode is contiguous, the last or the first."""
@@ -123,7 +115,7 @@ def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     Raises ParseError with the position, ShapeError for another number of lanes or a negative offset,
     ResourceError for large files.
     """
-    raw = _bytes_of(str(path), MAX_FILE_BYTES)
+    raw = _bytes_of(str(path), Most.FILE)
     return parse_offsets("standard input" if str(path) == "-" else path.name, raw, lanes)
 
 
@@ -148,7 +140,7 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
                 f"{place} has {len(row)} offsets; one instruction needs {lanes}, integers or null"
             )
         for lane, offset in enumerate(row):
-            if offset is not None and not 0 <= offset <= MAX_OFFSET:
+            if offset is not None and not 0 <= offset <= Most.MAGNITUDE.number:
                 raise ShapeError(f"{place}, lane {lane}: offset {offset} is not in 0..2^62-1")
     return [row for _, row in read]
 
@@ -157,9 +149,9 @@ def read_source(place: str) -> str:
     """The text of a source file, or of standard input where `place` is "-".
 
     Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
-    MAX_SOURCE_BYTES, OSError.
+    Most.TEXT, OSError.
     """
-    raw = _bytes_of(place, MAX_SOURCE_BYTES)
+    raw = _bytes_of(place, Most.TEXT)
     if place == "-":
         place = "standard input"
     try:
@@ -194,23 +186,13 @@ def file_or_input(context: typer.Context, value: Any) -> Any:
     return value
 
 
-def _bytes_of(place: str, most: int) -> bytes:
-    """The bytes of a file or of standard input; no more than one beyond `most` is read."""
-    if place == "-":
-        raw = sys.stdin.buffer.read(most + 1)
-        size = len(raw)
-    else:
-        with Path(place).open("rb") as file:
-            raw = file.read(most + 1)  # what a device or a pipe has is not known before
-        size = len(raw) if len(raw) <= most else max(len(raw), Path(place).stat().st_size)
-    if size > most:
-        name = "standard input" if place == "-" else Path(place).name
-        raise ResourceError(f"size of {name} in bytes", size, most)
+def _bytes_of(place: str, limit: Most) -> bytes:
+    """The bytes of a file or of standard input; no more than one past the limit is read."""
+    if place != "-":
+        return limit.read(Path(place))
+    raw = sys.stdin.buffer.read(limit.number + 1)
+    limit.guard(len(raw), "size of standard input in bytes")
     return raw
-
-
-MOST_SETS = 200
-"""Values that --set may give."""
 
 
 def read_seconds(what: str, text: str) -> float:
@@ -241,8 +223,6 @@ def read_sets(texts: list[str]) -> dict[str, str]:
         if name.strip() in out:
             raise ArgumentTypeError(f"--set names {name.strip()} twice")
         out[name.strip()] = value.strip()
-    if len(out) > MOST_SETS:
-        raise ArgumentTypeError(f"--set gives {len(out)} values; at most {MOST_SETS} are taken")
     return out
 
 

@@ -12,7 +12,7 @@ carries.  A mode s:d of B splits where it fills a digit:
 
 The pieces of all modes of B are summed digit by digit; while no sum reaches its extent, R is exact.  When
 one does, carries may still cancel, as (2,2,4):(1,3,5) o (2,2):(3,1) = (2,2):(4,1): then every coordinate
-of the modes that meet there is checked, up to SEARCH_LIMIT of them.  A beyond its domain extends its last
+of the modes that meet there is checked, up to Most.ONE_BY_ONE of them.  A beyond its domain extends its last
 mode: 4:3 o 8:1 = 8:3.
 
 Comparison with CuTe.  Wherever CuTe's answer is right, this is the same function; where a carry makes
@@ -47,12 +47,10 @@ from layoutalg.layout import (
     leaves,
     merge_open,
 )
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from layoutalg.layout import Trace
-
-SEARCH_LIMIT = 1 << 16
-"""Coordinates that are checked one by one, at most; all of them draw from the budget as well."""
 
 _CARRY = "digits of the first layout carry, and whether the carries cancel was not decided when"
 
@@ -232,7 +230,7 @@ def _search(a: Layout, b: Layout, trace: Trace | None = None) -> list[Piece]:
             while run < rest and a(run * step) == run * slope:
                 run += 1
                 budget.spend(cost)
-                if run - start > SEARCH_LIMIT:
+                if run - start > Most.ONE_BY_ONE.number:
                     raise _undecided(a, b)
             if rest % run:
                 raise _refusal(a, b, mode, base * (s // rest) * run, run * slope)
@@ -269,7 +267,7 @@ def _contenders(b: Layout, radix: list[int], uses: list[list[int]]) -> list[tupl
 def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]], budget: Budget) -> None:
     """Compare candidate with a o b where only the given modes of `b` move."""
     total = math.prod(s for s, _ in modes)
-    if total <= SEARCH_LIMIT:
+    if total <= Most.ONE_BY_ONE.number:
         coordinates: Iterable[int] = map(
             sum, itertools.product(*(range(0, s * w, w) for s, w in reversed(modes)))
         )
@@ -282,7 +280,7 @@ def _check(a: Layout, b: Layout, candidate: Layout, modes: list[tuple[int, int]]
         budget.spend(cost)
         if candidate(c) != a(b(c)):
             raise _refusal(a, b, None, c, candidate(c))
-    if total > SEARCH_LIMIT:
+    if total > Most.ONE_BY_ONE.number:
         raise _undecided(a, b)
 
 
@@ -306,9 +304,9 @@ def _refusal(
 
 def _undecided(a: Layout, b: Layout) -> UndecidedError:
     return UndecidedError(
-        f"composition({a}, {b}): digits of the first layout carry, and {SEARCH_LIMIT} coordinates neither "
-        f"refute nor prove that the carries cancel",
-        budget=SEARCH_LIMIT,
+        f"composition({a}, {b}): digits of the first layout carry, and {Most.ONE_BY_ONE.number} coordinates "
+        f"neither refute nor prove that the carries cancel",
+        budget=Most.ONE_BY_ONE.number,
     )
 
 

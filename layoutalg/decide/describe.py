@@ -27,7 +27,7 @@ from typing import NamedTuple
 from layoutalg.budget import Budget
 from layoutalg.compose import find_normal_form
 from layoutalg.decide.distinct import WINDOW_BITS, joined
-from layoutalg.decide.extent import ENUMERATION_LIMIT, extremes, offsets_table, reached, whole_periods
+from layoutalg.decide.extent import extremes, offsets_table, reached, whole_periods
 from layoutalg.decide.image import image_size, is_bijective, is_injective
 from layoutalg.decide.solving import find_collision
 from layoutalg.errors import NotInjectiveError, NotLinearError, UndecidedError, names_refusals
@@ -190,7 +190,7 @@ def order(layout: AnyLayout) -> int:
     """The least n > 0 such that the layout applied n times moves nothing.
 
     Raises NotInjectiveError when the layout is not a bijection onto [0, size), UndecidedError past
-    ORDER_BUDGET powers of a linear one, or past ENUMERATION_LIMIT coordinates of another.
+    ORDER_BUDGET powers of a linear one, or past Most.ONE_BY_ONE coordinates of another.
 
     >>> order(Layout((4, 8), (8, 1))), order(Layout((3, 5), (5, 1)))
     (5, 6)
@@ -215,11 +215,6 @@ def cycles(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
         constant, columns = 1, ()
     if not constant:
         return _linear_cycles(layout, columns)
-    if size(layout) > ENUMERATION_LIMIT:
-        raise UndecidedError(
-            f"cycles of {layout}: not linear over F2, and more than {ENUMERATION_LIMIT} coordinates",
-            budget=ENUMERATION_LIMIT,
-        )
     values = offsets_table("cycles", layout)
     found: dict[int, int] = {}
     for start in range(len(values)):

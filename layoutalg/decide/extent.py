@@ -19,7 +19,7 @@ from collections.abc import Callable
 from layoutalg.budget import Budget
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.decide.distinct import WINDOW_BITS, sums_below
-from layoutalg.errors import NotLinearError, UndecidedError, UnsupportedError
+from layoutalg.errors import NotLinearError, UnsupportedError
 from layoutalg.f2 import affine_f2, basis
 from layoutalg.layout import (
     AnyLayout,
@@ -33,12 +33,10 @@ from layoutalg.layout import (
     size,
     span,
 )
+from layoutalg.limits import Most
 
 SMALL_BITS = 12
 """Windows of at most 2^SMALL_BITS offsets are quicker than an elimination."""
-
-ENUMERATION_LIMIT = 1 << 16
-"""Coordinates that are looked at one by one, at most, where no closed form applies."""
 
 
 def offsets_table(question: str, layout: AnyLayout) -> list[int]:
@@ -49,12 +47,8 @@ def offsets_table(question: str, layout: AnyLayout) -> list[int]:
     """
     check_integers(question, layout)
     total = size(layout)
-    if total > ENUMERATION_LIMIT:
-        raise UndecidedError(
-            f"{question} of {layout}: there is no closed form for this layout, and its {total} coordinates "
-            f"are more than the {ENUMERATION_LIMIT} that are looked at one by one",
-            budget=ENUMERATION_LIMIT,
-        )
+    why = f"{question} of {layout}: there is no closed form for this layout, whose coordinates are looked at"
+    Most.ONE_BY_ONE.decide(total, f"{why} one by one")
     Budget(f"{question} of {layout}:").spend(total * (1 + leaf_count(layout)))
     return [layout(i) for i in range(total)]
 

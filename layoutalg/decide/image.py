@@ -16,7 +16,7 @@ An F2-linear layout needs one elimination instead.
 >>> cosize(big) == 1 << 40, is_bijective(big)
 (True, True)
 
-Notes.  Where no closed form applies, up to ENUMERATION_LIMIT coordinates or offsets are looked at one by
+Notes.  Where no closed form applies, up to Most.ONE_BY_ONE coordinates or offsets are looked at one by
 one, and past that an UndecidedError is raised.  Comparison with CuTe: its cosize of a swizzled layout is
 that of the inner layout; the other questions it does not answer.
 """

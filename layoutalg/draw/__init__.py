@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from layoutalg.draw.access import Service, access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
-from layoutalg.draw.chart import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
+from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.diagrams import (
     Diagram,
     WalkStep,
@@ -41,7 +41,6 @@ from layoutalg.draw.files import FILE_FORMATS, Drawing, as_file
 from layoutalg.draw.page import as_html
 from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE, hex_color
 from layoutalg.draw.picture import (
-    MAX_CELLS,
     Cell,
     Panel,
     Picture,
@@ -60,8 +59,6 @@ __all__ = [
     "CHUNK_COLORS",
     "FILE_FORMATS",
     "LINE_COLORS",
-    "MAX_CELLS",
-    "MOST_POINTS",
     "PALETTE",
     "Cell",
     "Chart",

@@ -22,10 +22,8 @@ from itertools import pairwise
 from layoutalg.arch import Rates
 from layoutalg.draw.palette import LINE_COLORS, hex_color
 from layoutalg.draw.scene import LETTER, Box, Dot, Line, Scene, Shape, Words, clean, scene_svg, text_width
-from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, check_type
-
-MOST_POINTS = 20_000
-"""Of one chart."""
+from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.limits import Most
 
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _TOP, _RIGHT, _BOTTOM = 72, 44, 24, 52
@@ -52,7 +50,8 @@ class Chart:
     """Series over two axes with their labels, linear or `log_x` and `log_y`; notes stand below.
 
     A linear y begins at 0.  Raises ShapeError for a number that is not finite, or is not positive on a
-    logarithmic axis, and for a chart without points, ResourceError for more than MOST_POINTS.
+    logarithmic axis, and for a chart without points, ResourceError past Most.CELLS,
+    UnsupportedError for more series than colours and dashes tell apart.
 
     >>> Chart("empty", "n", "y", ())
     Traceback (most recent call last):
@@ -72,8 +71,9 @@ class Chart:
         count = sum(len(one.points) for one in self.series)
         if not count:
             raise ShapeError(f"chart {self.title} has no points")
-        if count > MOST_POINTS:
-            raise ResourceError("points of a chart", count, MOST_POINTS)
+        Most.CELLS.guard(count, "points of a chart", hint="draw fewer sizes")
+        if len(self.series) > (most := len(LINE_COLORS) * len(_DASHES)):
+            raise UnsupportedError(f"{len(self.series)} series: colours and dashes tell {most} apart")
         for one in self.series:
             for axis, log in ((0, self.log_x), (1, self.log_y)):
                 for point in one.points:

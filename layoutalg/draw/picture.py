@@ -26,7 +26,7 @@ from typing import Literal, TypeAlias
 from layoutalg.analysis import swizzle_notes
 from layoutalg.draw.scene import clean
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, check_type
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import (
     AnyLayout,
@@ -43,10 +43,8 @@ from layoutalg.layout import (
     product,
     to_text,
 )
+from layoutalg.limits import Most
 from layoutalg.notebook import Shown
-
-MAX_CELLS = 128 * 128
-"""Most cells a picture may have; larger ones are refused by name."""
 
 MAX_PANELS = 16
 """Most panels that the modes of a layout past its second are drawn in."""
@@ -130,7 +128,7 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: Vie
 
     Further modes are panels, up to MAX_PANELS of them; where there would be more they are columns.  Of a
     large layout a `view` draws a part, and a note says so; another note tells of offsets that several cells
-    share.  Raises ResourceError past MAX_CELLS cells, ShapeError for a view that holds none,
+    share.  Raises ResourceError past Most.CELLS, ShapeError for a view that holds none,
     UnsupportedError for extents that are symbols.
 
     >>> picture = layout_picture(Layout((2, 3), (3, 1)))
@@ -156,7 +154,7 @@ def swizzle_picture(
     """A swizzled layout before and after its swizzle, side by side; a swizzle alone on the units it moves.
 
     `view` is as in `layout_picture`.  Raises ArgumentTypeError for a layout without a swizzle, ResourceError
-    past MAX_CELLS cells, UnsupportedError for extents that are symbols.
+    past Most.CELLS, UnsupportedError for extents that are symbols.
 
     >>> from layoutalg.layout import Swizzle
     >>> picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
@@ -188,7 +186,7 @@ def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) 
     `tv` maps (thread, value) to the flat, column-major index of a tile of shape `tile` (M, N), and
     `thr_layout` a thread to the number it is shown with.  Cells held
     several times show the first holder and a `+`; cells held by none stay empty.  Raises ShapeError when
-    `tv` has no two modes or reaches outside the tile, ResourceError past MAX_CELLS cells.
+    `tv` has no two modes or reaches outside the tile, ResourceError past Most.CELLS.
 
     >>> picture = tv_picture(Layout((2, 2), (1, 2)), (2, 2))
     >>> [[cell.text for cell in row] for row in picture.panels[0].cells]
@@ -225,7 +223,7 @@ def linear_picture(linear: LinearLayout) -> Picture:
     """A linear map over F2 as a matrix: a column per bit that goes in, a row per bit that comes out.
 
     A 1 says that this bit of the output is flipped by that bit of the input; the colour is the input's
-    dimension.  Raises ResourceError past MAX_CELLS cells.
+    dimension.  Raises ResourceError past Most.CELLS.
 
     >>> picture = linear_picture(LinearLayout({"lane": [1, 2], "register": [3]}, {"offset": 4}))
     >>> picture.panels[0].columns, [[cell.text for cell in row] for row in picture.panels[0].cells]
@@ -262,14 +260,13 @@ def bank_of(offset: int, element: DType) -> int:
 
 
 def check_cells(cells: int) -> None:
-    """Refuse a picture of more than MAX_CELLS cells with a ResourceError.
+    """Refuse a picture of more cells than Most.CELLS with a ResourceError.
 
     >>> check_cells(1 << 20)
     Traceback (most recent call last):
-    layoutalg.errors.ResourceError: cells of the picture: 1048576 asked, the limit is 16384; draw a tile of it
+    layoutalg.errors.ResourceError: cells of the picture: 1048576 asked, the limit is 20000; draw a tile of it
     """
-    if cells > MAX_CELLS:
-        raise ResourceError("cells of the picture", cells, MAX_CELLS, hint="draw a tile of it")
+    Most.CELLS.guard(cells, "cells of the picture")
 
 
 def fold(panel: Panel, fit: int) -> list[Panel]:
@@ -298,7 +295,7 @@ def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
     unit = min((f.base for f in factors), default=0)
     bits = max((f.base + f.bits + abs(f.shift) for f in factors), default=0) - unit
     width = max((abs(f.shift) for f in factors), default=0)
-    if bits > MAX_CELLS.bit_length():
+    if bits > Most.CELLS.number.bit_length():
         check_cells(1 << bits)
     moved = Swizzles(*(Swizzle(f.bits, f.base - unit, f.shift) for f in factors))
     units = ComposedLayout(moved, 0, Layout((1 << bits - width, 1 << width), (1 << width, 1)))

@@ -5,7 +5,7 @@ its lanes, a report as its table.  A large layout is drawn in the units that its
 vectors of 8 or 4 elements, one per cell.
 
 Notes.  A layout that is larger still, or has symbols for extents, has no picture here; the functions of this
-room draw up to MAX_CELLS cells, or say in an error why not.
+room draw up to Most.CELLS, or say in an error why not.
 
 >>> from layoutalg.layout import Layout
 >>> picture_of(Layout((64, 64), (64, 1))), picture_of(Layout((1 << 20, 4)))

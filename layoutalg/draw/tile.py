@@ -118,7 +118,7 @@ def layout_access_picture(
 def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -> Panel:
     """The part of a tile that an access touches: (lane, bank) by (row, column).
 
-    Rows and columns run from the first to the last that is touched.  Raises ResourceError past MAX_CELLS.
+    Rows and columns run from the first to the last that is touched.  Raises ResourceError past Most.CELLS.
 
     >>> panel = tile_panel("tile", {(1, 2): (0, 0), (2, 2): (1, 8)})
     >>> panel.rows, panel.columns, panel.cells[1][0].text

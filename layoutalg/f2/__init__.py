@@ -33,7 +33,7 @@ from layoutalg.f2.matrix import (
     solve,
 )
 from layoutalg.f2.realize import fold, separate
-from layoutalg.later import later
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg.f2.dims import unpack

@@ -20,14 +20,12 @@ from layoutalg.errors import (
     ArgumentTypeError,
     MismatchError,
     ParseError,
-    ResourceError,
     ShapeError,
     UnknownNameError,
     shown,
 )
 from layoutalg.indexing.laws import TRIED, found_layout, kind_of
 from layoutalg.indexing.reading import (
-    MAX_VALUE,
     IndexFunction,
     evaluated,
     read_c,
@@ -46,12 +44,10 @@ from layoutalg.layout import (
     product,
     to_text,
 )
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_POINTS = 1 << 22
-"""Most coordinates of a function that is identified."""
 
 LANGUAGES = ("c", "python")
 
@@ -92,7 +88,7 @@ def identify(
     Texts are parsed, never executed; arithmetic has C's 32-bit semantics, and undefined behaviour is a
     witness.
 
-    Raises ParseError with line and column, ShapeError, ResourceError past MAX_POINTS, UnknownNameError.
+    Raises ParseError with line and column, ShapeError, ResourceError past Most.POINTS, UnknownNameError.
 
     >>> found = identify([[0, 1, 2, 3], [5, 6, 7, 8]])
     >>> print(found, found.kind)
@@ -110,8 +106,7 @@ def identify(
     whole = normalize(shape, "shape")
     if any(n < 1 for n in flatten_tree(whole)):
         raise ShapeError(f"shape {to_text(whole)}: extents must be positive")
-    if product(whole) > MAX_POINTS:
-        raise ResourceError("coordinates of the function", product(whole), MAX_POINTS)
+    Most.POINTS.guard(product(whole), "coordinates of the function")
     if parameters is not None and not expression:
         read = _in_order(read, parameters)
     return _of_function(read, whole)
@@ -182,12 +177,8 @@ def _given(source: Any, shape: IntTuple | None) -> tuple[NDArray[Any], IntTuple]
         array, kind = np.asarray(source, dtype=object), "i"  # integers past 64 bits
     if kind not in "iu" or array.size == 0 or array.ndim == 0:
         raise ArgumentTypeError(f"offsets {shown(source)}: integers are needed, at least one")
-    if array.size > MAX_POINTS:
-        raise ResourceError("offsets", array.size, MAX_POINTS)
-    if max(abs(int(array.min())), abs(int(array.max()))) >= MAX_VALUE:
-        raise ResourceError(
-            "magnitude of an offset", max(abs(int(array.min())), int(array.max())), MAX_VALUE - 1
-        )
+    Most.POINTS.guard(array.size, "offsets")
+    Most.MAGNITUDE.guard(max(abs(int(array.min())), abs(int(array.max()))), "magnitude of an offset")
     whole: IntTuple = tuple(array.shape) if array.ndim > 1 else int(array.shape[0])
     if shape is not None:
         wanted = normalize(shape, "shape")

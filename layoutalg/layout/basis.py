@@ -34,15 +34,12 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, shown
-from layoutalg.layout.int_tuple import IntTuple, to_text
+from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, to_text
 from layoutalg.layout.symbols import is_symbolic
 from layoutalg.layout.value import Value
 
 StrideTuple: TypeAlias = "int | ScaledBasis | tuple[StrideTuple, ...]"
 """What a Layout takes as stride: an IntTuple whose leaves may also be scaled bases (or sympy expressions)."""
-
-MAX_MODES = 64
-"""Longest path of a basis, and one more than the largest mode in it."""
 
 
 class ArithTuple(tuple[Any, ...]):
@@ -86,7 +83,7 @@ class ArithTuple(tuple[Any, ...]):
 class ScaledBasis(Value):
     """`value` steps along mode `modes[-1]` of ... of mode `modes[0]` of a coordinate; printed reversed.
 
-    Immutable and hashable.  Raises ShapeError for a path that is empty, negative or past MAX_MODES, and
+    Immutable and hashable.  Raises ShapeError for a path that is empty, negative or past MAX_DEPTH, and
     ArgumentTypeError for parts that are not integers (a value may be a sympy expression).
 
     >>> basis = ScaledBasis(2, 0, 1)
@@ -107,10 +104,10 @@ class ScaledBasis(Value):
             if isinstance(part, bool) or not hasattr(part, "__index__"):
                 raise ArgumentTypeError(f"ScaledBasis has {shown(part)}; integers are accepted")
         path = tuple(map(operator.index, modes))
-        if not path or len(path) > MAX_MODES or not all(0 <= mode < MAX_MODES for mode in path):
+        if not path or len(path) > MAX_DEPTH or not all(0 <= mode < MAX_DEPTH for mode in path):
             raise ShapeError(
-                f"ScaledBasis along modes {path}: 1 to {MAX_MODES} modes are needed, "
-                f"each from 0 to {MAX_MODES - 1}"
+                f"ScaledBasis along modes {path}: 1 to {MAX_DEPTH} modes are needed, "
+                f"each from 0 to {MAX_DEPTH - 1}"
             )
         object.__setattr__(self, "value", value if symbolic else operator.index(value))
         object.__setattr__(self, "modes", path)
@@ -185,8 +182,8 @@ def make_basis_like(shape: IntTuple) -> StrideTuple:
     def build(part: IntTuple, path: tuple[int, ...]) -> StrideTuple:
         if not isinstance(part, (tuple, list)):
             return ScaledBasis(1, *path) if path else 1
-        if len(path) == MAX_MODES:
-            raise ShapeError(f"make_basis_like of a shape of more than {MAX_MODES} levels; flatten it first")
+        if len(path) == MAX_DEPTH:
+            raise ShapeError(f"make_basis_like of a shape of more than {MAX_DEPTH} levels; flatten it first")
         return tuple(build(p, (*path, i)) for i, p in enumerate(part))
 
     return build(shape, ())

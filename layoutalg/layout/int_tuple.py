@@ -23,20 +23,16 @@ from typing import Any, TypeAlias
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, shown
 from layoutalg.layout.symbols import canonical, is_symbolic, require
+from layoutalg.limits import Most
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 
-MAX_DEPTH = 64
-"""Deepest nesting a shape may have; deeper ones are refused by name instead of exhausting the stack."""
-
-
-MAX_INT_BITS = 1 << 12
-"""Bits of an integer of a layout or a coordinate, at most: what they make can be shown in a message."""
+MAX_DEPTH, MAX_INT_BITS = Most.DEPTH.number, Most.INT_BITS.number
+"""The limits, looked up once: every layout that is made asks for them."""
 
 
 def _checked_bits(value: int, what: str) -> int:
-    if value.bit_length() > MAX_INT_BITS:
-        raise ResourceError(f"bits of an integer of {what}", value.bit_length(), MAX_INT_BITS)
+    Most.INT_BITS.guard(value.bit_length(), f"bits of an integer of {what}")
     return value
 
 

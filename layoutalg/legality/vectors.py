@@ -7,7 +7,7 @@ The idea.  A tile is cut along its contiguous mode into vectors of V elements.  
 
 at every start.  Under swizzles that neither read nor write the low log2 V bits, that is so exactly if it is
 so without them, and without them exactly if the other strides (and the offset) are multiples of V, whatever
-the extents.  Every other layout is looked at vector by vector, up to LIMIT elements.
+the extents.  Every other layout is looked at vector by vector, up to Most.POINTS elements.
 
 >>> find_torn(Layout((8, 16), (24, 1)), vectors_of(Layout((8, 16), (24, 1)), 8, 8))
 >>> find_torn(Layout((8, 16), (20, 1)), vectors_of(Layout((8, 16), (20, 1)), 8, 8))
@@ -23,7 +23,7 @@ from math import prod
 from typing import NamedTuple
 
 from layoutalg.compose import NormalForm, find_normal_form
-from layoutalg.errors import ShapeError, UndecidedError
+from layoutalg.errors import ShapeError
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -36,9 +36,7 @@ from layoutalg.layout import (
     size,
     unflatten_tree,
 )
-
-LIMIT = 1 << 22
-"""Elements that are looked at one by one, at most."""
+from layoutalg.limits import Most
 
 
 class Vectors(NamedTuple):
@@ -106,7 +104,7 @@ def vectors_of(layout: AnyLayout, elems: int, along: int) -> Vectors:
 def find_torn(layout: AnyLayout, vectors: Vectors) -> Torn | None:
     """A vector that is not contiguous or does not start at a multiple of its length, or None.
 
-    Raises UndecidedError for layouts of more than LIMIT elements that have no closed form.
+    Raises UndecidedError for layouts of more than Most.POINTS elements that have no closed form.
 
     >>> from layoutalg.layout import ComposedLayout
     >>> tile = ComposedLayout(Swizzle(3, 2, 3), 0, Layout((8, 64), (64, 1)))
@@ -142,12 +140,7 @@ def torn_by_counting(layout: AnyLayout, vectors: Vectors) -> Torn | None:
     import numpy as np
 
     count = size(vectors.starts)
-    if count * vectors.elems > LIMIT:
-        raise UndecidedError(
-            f"vectors of {layout} are looked at one by one, and {count} of {vectors.elems} elements are more "
-            f"than {LIMIT} in all",
-            budget=LIMIT,
-        )
+    Most.POINTS.decide(count * vectors.elems, f"elements of {layout} are looked at one by one")
     starts = np.asarray(vectors.starts(np.arange(count)))
     first = np.asarray(layout(starts))
     whole = np.ones(count, dtype=bool)

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.later import later
 from layoutalg.notation.conversion import Notation, convert, parse
 from layoutalg.notation.cute import parse_cute, parse_int_tuple, parse_open, parse_tiler
 from layoutalg.notation.expression_text import parse_polynomial
 from layoutalg.notation.index_text import IndexText, parse_index
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg.notation.forms import cute_text, to_object

@@ -24,13 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from layoutalg.errors import ParseError, ResourceError, check_type
-
-MAX_LENGTH = 4096
-"""Longest text accepted, in characters."""
-
-MAX_NESTING = 128
-"""Most operators and parentheses that may wait for an operand at once."""
+from layoutalg.errors import ParseError, check_type
+from layoutalg.limits import Most
 
 MAX_DIGITS = 100
 """Longest integer that is read where integers have no size, in decimal digits."""
@@ -109,15 +104,14 @@ class Grammar(NamedTuple):
 def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tuple[PostfixStep, ...]:
     """The postfix program of an expression; `names` maps each accepted spelling to the variable it means.
 
-    Raises ParseError with the position and what was expected there, ResourceError for a text longer than
-    MAX_LENGTH characters or nested deeper than MAX_NESTING.
+    Raises ParseError with the position and what was expected there, ResourceError for a text past
+    Most.LINE or Most.NESTING.
 
     >>> [step.action for step in read_expression("-n+m*m", {"n": "n", "m": "m"}, POLYNOMIAL)]
     ['n', 'neg', 'm', 'm', '*', '+']
     """
     check_type(grammar.what, text, str, "a text")
-    if len(text) > MAX_LENGTH:
-        raise ResourceError(f"length of the {grammar.what} in characters", len(text), MAX_LENGTH)
+    Most.LINE.guard(len(text), f"length of the {grammar.what} in characters")
     output: list[PostfixStep] = []
     waiting: list[tuple[int, PostfixStep | None]] = []  # strength, the step it will emit; None for '('
     operand_next, position = True, 0
@@ -150,8 +144,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
             _emit(waiting, output, _STRENGTH[symbol])
             waiting.append((_STRENGTH[symbol], PostfixStep(symbol, 2, position)))
             operand_next = True
-        if len(waiting) > MAX_NESTING:
-            raise ResourceError(f"nesting of the {grammar.what}", len(waiting), MAX_NESTING)
+        Most.NESTING.guard(len(waiting), f"nesting of the {grammar.what}")
         position = token.end()
     if operand_next:
         raise _unexpected(text, position, None, operand_next, names, grammar)

@@ -32,6 +32,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, shown
+from layoutalg.limits import Most
 from layoutalg.notation.expression_text import (
     EXACT,
     OPERATORS,
@@ -44,9 +45,6 @@ from layoutalg.notation.expression_text import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_VALUE = 1 << 62
-"""No intermediate value may reach this magnitude, so that 64-bit arithmetic is exact."""
 
 SIGNED, EITHER, UNSIGNED = range(3)
 """What a C type is: of numbers, of variables (as the kernel declares them), of numbers with the suffix u."""
@@ -89,7 +87,7 @@ class IndexText:
 
         Raises ArgumentTypeError when a variable is not given or is not of integers, ParseError for what has
         no agreed meaning (see the module's text), naming operator and lane, and ResourceError when a value
-        may reach MAX_VALUE.
+        may pass Most.MAGNITUDE.
         """
         import numpy as np
 
@@ -135,12 +133,9 @@ class IndexText:
                 why = f"has an operand that C may hold as another number in {t.bits} bits"
                 self._require(_fits(t), step, environment, why)
         largest = _growth(symbol, [_span(v) for v in operands])
-        if largest >= MAX_VALUE:
-            raise ResourceError(
-                f"magnitude that {symbol!r} at character {step.position} of {self.text!r} may reach",
-                largest,
-                MAX_VALUE - 1,
-            )
+        Most.MAGNITUDE.guard(
+            largest, f"magnitude that {symbol!r} at character {step.position} of {self.text!r} may reach"
+        )
         result = _Term(EXACT[symbol](*operands), bits, sign)
         if sign != UNSIGNED and bits == 32:
             held = (result.values >= -(1 << 31)) & (result.values < 1 << 31)
@@ -177,7 +172,7 @@ def parse_index(text: str, variables: Mapping[str, str] = VARIABLES) -> IndexTex
     """Read an index expression; `variables` maps each accepted spelling to the variable it means.
 
     Raises ParseError with the position and what was expected there, ResourceError for a text longer than
-    MAX_LENGTH characters or nested deeper than MAX_NESTING.
+    Most.LINE characters or nested deeper than Most.NESTING.
 
     >>> parse_index("threadIdx.x / 4 + 8*lane").names
     ('tid', 'lane')
@@ -198,7 +193,7 @@ def _number(text: str, position: int, spelled: str) -> Number:
             position=position,
         )
     value = int(digits, 0)
-    if value >= MAX_VALUE:
+    if value > Most.MAGNITUDE.number:
         bits = value.bit_length()
         raise ResourceError(f"bits of the number at character {position} of the index expression", bits, 62)
     unsigned = "u" in suffix or (not decimal and 1 << 31 <= value < 1 << 32 and "l" not in suffix)
@@ -222,7 +217,7 @@ def _integers(name: str, given: Any) -> NDArray[Any]:
 
 def _fits(term: _Term) -> Any:
     """Where C has the exact value, signed or not."""
-    bound = MAX_VALUE if term.bits == 64 else 1 << (32 if term.sign == UNSIGNED else 31)
+    bound = 1 << (62 if term.bits == 64 else 32 if term.sign == UNSIGNED else 31)
     return (term.values >= 0) & (term.values < bound)
 
 

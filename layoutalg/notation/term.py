@@ -14,7 +14,7 @@ What a name means is the reader's of a form.
 ('Layout', '<', 'Shape')
 
 Notes.  The reader is a loop with an explicit stack.  Integers have at most MAX_DIGITS digits, brackets nest
-at most MAX_NESTING deep, a text has at most MAX_TEXT characters and MAX_TERMS integers and names.
+at most Most.NESTING deep, a text has at most Most.TEXT characters and Most.TOKENS integers and names.
 """
 
 from __future__ import annotations
@@ -24,14 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from layoutalg.errors import ParseError, ResourceError
-from layoutalg.notation.expression_text import MAX_DIGITS, MAX_NESTING
-
-MAX_TEXT = 1 << 20
-"""Longest text that is read, in characters."""
-
-MAX_TERMS = 20_000
-"""Most integers and names of a text."""
+from layoutalg.errors import ParseError
+from layoutalg.limits import Most
+from layoutalg.notation.expression_text import MAX_DIGITS
 
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
@@ -116,15 +111,14 @@ def refuse(text: str, family: str, why: object, position: int) -> NoReturn:
 
 
 def check_length(text: str) -> None:
-    """Refuse a text past MAX_TEXT by a ResourceError."""
-    if len(text) > MAX_TEXT:
-        raise ResourceError("length of a text in characters", len(text), MAX_TEXT)
+    """Refuse a text past Most.TEXT by a ResourceError."""
+    Most.TEXT.guard(len(text), "length of a text in characters")
 
 
 def read_term(text: str, family: str, start: int = 0) -> Term:
     """The one term of a text from `start` on; `family` names the text in errors.
 
-    Raises ParseError with line and column, ResourceError for a text past MAX_TEXT.
+    Raises ParseError with line and column, ResourceError for a text past Most.TEXT.
     """
     group = read_arguments(text, family, start)
     if len(group.terms) != 1 or group.keys[0] is not None or group.trailing:
@@ -160,8 +154,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
             continue
         if last is None and kind in ("int", "name", "text", "pair"):
             last, count = _leaf(text, family, kind, token, begin), count + 1
-            if count > MAX_TERMS:
-                raise ResourceError("integers and names of a text", count, MAX_TERMS)
+            Most.TOKENS.guard(count, "integers and names of a text")
         elif last is None and token == "?":
             last = Term("?", begin)
         elif token == "{" and top.mark == "<" and last is not None and last.head is None:
@@ -220,8 +213,8 @@ def _may_open(last: Term | None, mark: str) -> bool:
 def _open(
     stack: list[_Open], mark: str, begin: int, last: Term | None, fail: Callable[[str], NoReturn]
 ) -> None:
-    if len(stack) > MAX_NESTING:
-        fail(f"at most {MAX_NESTING} nested brackets")
+    if len(stack) > Most.NESTING.number:
+        fail(f"at most {Most.NESTING.number} nested brackets")
     if last is None:
         stack.append(_Open(mark, begin, None, ()))
     else:

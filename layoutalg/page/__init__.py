@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from layoutalg.page.answers import answer
 from layoutalg.page.data import page_reports
-from layoutalg.page.document import MOST_PAGE_BYTES, explore_html, html_document, report_html
+from layoutalg.page.document import explore_html, html_document, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
 from layoutalg.page.sections import escaped, paragraph, table
 
 __all__ = [
-    "MOST_PAGE_BYTES",
     "Engine",
     "answer",
     "escaped",

@@ -15,11 +15,9 @@ from typing import Any
 
 from layoutalg.errors import LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import size
+from layoutalg.limits import Most
 from layoutalg.page.data import page_data
 from layoutalg.page.engine import engine_of
-
-MOST_DRAWN = 1 << 16
-"""Elements of a tile whose offsets are handed over: each is asked of the library, in the browser."""
 
 
 def _page(asked: Mapping[str, Any]) -> Any:
@@ -35,10 +33,10 @@ def _setting(asked: Mapping[str, Any]) -> tuple[Any, Any, int]:
 
 def _offsets(asked: Mapping[str, Any]) -> Any:
     engine, swizzle, pad = _setting(asked)
-    if size(engine.layout) > MOST_DRAWN:
+    if size(engine.layout) > Most.ONE_BY_ONE.number:
         raise UnsupportedError(
-            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to {MOST_DRAWN:,}.  "
-            f"The tables are of all of them."
+            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to "
+            f"{Most.ONE_BY_ONE.number:,}.  The tables are of all of them."
         )
     return engine.offsets(swizzle, pad)
 

@@ -17,13 +17,11 @@ from typing import Any, TypeAlias
 
 from layoutalg.analysis import Access, Report, Wanted, analyze_access
 from layoutalg.draw import PALETTE
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ResourceError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError
 from layoutalg.layout import AnyLayout
+from layoutalg.limits import Most
 from layoutalg.page import sections
 from layoutalg.page.engine import Engine, engine_of, model_of
-
-MOST_LAYOUTS = 16
-"""Layouts, and accesses, that a page shows."""
 
 Counted: TypeAlias = tuple[Engine, list[tuple[str, Report]], list[tuple[str, str]]]
 """A layout of a page with (access, report) of those that fit it and (access, sentence) of the others."""
@@ -64,7 +62,7 @@ def page_data(
 
     `models` are those of the layouts, then of what synthesis ranks for each.  An access that does not fit one
     of several layouts is told there.  Raises ArgumentTypeError without a layout, ResourceError for more than
-    MOST_LAYOUTS layouts or accesses, what parsing raises, and what an access raises where none fits.
+    Most.PARTS layouts or accesses, what parsing raises, and what an access raises where none fits.
     `method` is that of `analyze_access`; ranked layouts are counted by the first that applies.
     """
     counted = _counted(tuple(layouts), tuple(accesses), dtype, arch, base_bytes, method)
@@ -123,8 +121,7 @@ def _counted(
 ) -> list[Counted]:
     """The layouts of a page with what accesses cost on each; kept, as a page and its reports ask for it."""
     for what, given in (("layouts of a page", layouts), ("accesses of a page", accesses)):
-        if len(given) > MOST_LAYOUTS:
-            raise ResourceError(what, len(given), MOST_LAYOUTS)
+        Most.PARTS.guard(len(given), what)
     if not layouts:
         raise ArgumentTypeError("a page needs a layout")
     engines = [engine_of(text, dtype, arch, base_bytes) for text in layouts]

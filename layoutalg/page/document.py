@@ -19,12 +19,9 @@ from importlib.resources import files
 from typing import Any
 
 from layoutalg.analysis import Wanted
-from layoutalg.errors import ResourceError
+from layoutalg.limits import Most
 from layoutalg.page.data import page_data
 from layoutalg.page.sections import escaped
-
-MOST_PAGE_BYTES = 2_000_000
-"""A report is at most this long."""
 
 _PARTS = (
     ("costs", "What it costs"),
@@ -63,7 +60,7 @@ def report_html(
     """A page of layouts and what accesses cost on them, which opens from a file and loads nothing.
 
     `layouts` and `accesses` are texts as of `layoutalg analyze`; without accesses, loads of one element by
-    row and by column.  `method` counts what they cost.  Raises ResourceError for a page past MOST_PAGE_BYTES,
+    row and by column.  `method` counts what they cost.  Raises ResourceError for a page past Most.PAGE,
     and as `page_data`.
 
     >>> page = report_html(["(32,32):(32,1)"], ["ld.shared.b32@col"])
@@ -83,8 +80,7 @@ def report_html(
     ]
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {digest(script)}"
     page = html_document(title, policy, "".join(body))
-    if len(page.encode()) > MOST_PAGE_BYTES:
-        raise ResourceError("bytes of a report", len(page.encode()), MOST_PAGE_BYTES)
+    Most.PAGE.guard(len(page.encode()), "bytes of a report")
     return page
 
 

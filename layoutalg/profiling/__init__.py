@@ -25,7 +25,7 @@ from layoutalg.profiling.explaining import Finding, explain_launch
 from layoutalg.profiling.fitting import Fit, fit_pitch
 from layoutalg.profiling.joining import Joined, with_ends
 from layoutalg.profiling.opcodes import instruction_op
-from layoutalg.profiling.reading import MAX_LAUNCHES, MAX_REPORT_BYTES, RECORD, Report, read_report
+from layoutalg.profiling.reading import RECORD, Report, read_report
 from layoutalg.profiling.records import Launch, Measured, Row, by_line
 from layoutalg.profiling.words import (
     HEADER,
@@ -40,8 +40,6 @@ from layoutalg.profiling.words import (
 
 __all__ = [
     "HEADER",
-    "MAX_LAUNCHES",
-    "MAX_REPORT_BYTES",
     "RECORD",
     "SASS_HEADER",
     "Excess",

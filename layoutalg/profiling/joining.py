@@ -19,10 +19,8 @@ from typing import Any
 
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.errors import ParseError
+from layoutalg.limits import Most
 from layoutalg.profiling.records import Launch, Row
-
-MAX_ACCESSES = 100_000
-"""Most accesses of a source that are joined."""
 
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _NEEDED = "line", "op"
@@ -67,7 +65,7 @@ def checked(accesses: Any) -> list[Mapping[str, Any]]:
     >>> checked([{"line": 3, "op": "ld.shared.b32", "total": 4, "ideal_total": 4}])[0]["line"]
     3
     """
-    if not isinstance(accesses, Sequence) or isinstance(accesses, str) or len(accesses) > MAX_ACCESSES:
+    if not isinstance(accesses, Sequence) or isinstance(accesses, str) or len(accesses) > Most.ENTRIES.number:
         raise ParseError("the accesses of a source are a list of objects")
     for each in accesses:
         whole = isinstance(each, Mapping) and all(name in each for name in _NEEDED)

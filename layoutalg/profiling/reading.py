@@ -14,19 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ParseError, UnknownNameError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.profiling.container import frame
 from layoutalg.profiling.records import Launch, launch_of
 from layoutalg.tools import run_tool
-
-MAX_REPORT_BYTES = 128 << 20
-"""Largest report that is read."""
-
-MAX_LAUNCHES = 64
-"""Most launches of one reading."""
-
-MAX_PATTERN = 1000
-"""Longest regular expression, in characters."""
 
 TIMEOUT_S = 120.0
 """Seconds that the library may take."""
@@ -51,22 +43,14 @@ def read_report(path: str | Path, kernel: str | None = None) -> Report:
 
     Raises OSError for a file that cannot be opened; ParseError for one that is not a report, is cut off,
     damaged, or of a version that ncu-report does not read, and for an expression that is none; ResourceError
-    for more than MAX_REPORT_BYTES or MAX_LAUNCHES; UnknownNameError where no kernel has such a name;
+    past Most.REPORT and Most.PARTS; UnknownNameError where no kernel has such a name;
     UnsupportedError without the package ncu-report, and for a report that lacks the counters of
     instructions, with what records them.
     """
     path = Path(path)
-    size = path.stat().st_size
-    if size <= MAX_REPORT_BYTES:
-        with path.open("rb") as file:
-            raw = file.read(MAX_REPORT_BYTES + 1)  # what a pipe has is not known before
-        size = len(raw)
-    if size > MAX_REPORT_BYTES:
-        hint = "record fewer launches: --kernel-name, --launch-count"
-        raise ResourceError(f"size of {path.name} in bytes", size, MAX_REPORT_BYTES, hint=hint)
+    raw = Most.REPORT.read(path)
     promised = frame(raw, path.name)
-    if kernel is not None and len(kernel) > MAX_PATTERN:
-        raise ResourceError("length of the kernel's expression", len(kernel), MAX_PATTERN)
+    Most.LINE.guard(len(kernel or ""), "length of the kernel's expression")
     read = _imported(path, kernel)
     names = tuple(read["names"])
     if len(names) != promised.results:
@@ -86,7 +70,7 @@ def read_report(path: str | Path, kernel: str | None = None) -> Report:
 def _imported(path: Path, kernel: str | None) -> Any:
     """What the importer printed, its refusals as errors."""
     program = Path(__file__).with_name("importer.py")
-    command = [sys.executable, "-P", str(program), str(path.absolute()), str(MAX_LAUNCHES)]
+    command = [sys.executable, "-P", str(program), str(path.absolute()), str(Most.PARTS.number)]
     try:
         ran = run_tool([*command, *([] if kernel is None else [kernel])], timeout_s=TIMEOUT_S)
     except TimeoutError as error:
@@ -103,8 +87,7 @@ def _imported(path: Path, kernel: str | None) -> Any:
     if kind == "regex":
         raise ParseError(f"{kernel!r} is not a regular expression: {read['message']}", text=kernel or "")
     if kind == "many":
-        hint = "name fewer of its kernels"
-        raise ResourceError(f"launches in {path.name}", int(read["message"]), MAX_LAUNCHES, hint=hint)
+        Most.PARTS.guard(int(read["message"]), f"launches in {path.name}", hint="name fewer of its kernels")
     if kind:
         raise ParseError(f"{path.name} is damaged: {read['message']}")
     return read

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.later import later
+from layoutalg.optional import later
 from layoutalg.source.reading import (
     CONSTANT,
     REGISTERS,

@@ -50,7 +50,8 @@ from layoutalg.source.values import (
     unknown,
 )
 
-MOST_DEPTH = 40
+CALLS_INSIDE = 40
+"""Calls one inside the other that are followed; a deeper one is taken for a function that calls itself."""
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
@@ -130,7 +131,7 @@ class Calls(Expressions):
 
     def _entered_from(self, node: Node, function: Function, this: Place | None) -> Frame | Unknown:
         given = [child for child in node.children if child is not None]
-        if function in self.functions or len(self.functions) >= MOST_DEPTH:
+        if function in self.functions or len(self.functions) >= CALLS_INSIDE:
             why = f"{function.name} calls itself"
             self.refuse(node, f"call {function.name}", "", why)
             self.poison(node, why)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError
+from layoutalg.limits import Most
 from layoutalg.source.front import Declaration, Function, Kernel, Node, Type
 from layoutalg.source.terms import ONE, ZERO, Sum, both, either, negated
 from layoutalg.source.values import (
@@ -36,9 +37,6 @@ from layoutalg.source.values import (
 )
 
 Condition: TypeAlias = "Sum | Unknown"
-
-MOST_STEPS = 1_500_000
-"""Nodes that are read, those of loops each time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -159,10 +157,9 @@ class State:
         self.loops = 0
 
     def step(self) -> None:
-        """Count a node that is read; raises ResourceError past MOST_STEPS."""
+        """Count a node that is read; raises ResourceError past Most.STEPS."""
         self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise ResourceError("statements and operators of a kernel that are read", self.steps, MOST_STEPS)
+        Most.STEPS.guard(self.steps, "statements and operators of a kernel that are read")
 
     def fence(self) -> None:
         """Note that something here may order accesses to memory."""

@@ -27,11 +27,10 @@ from typing import TYPE_CHECKING
 
 from layoutalg.budget import budget_of, spend
 from layoutalg.decide import is_injective
-from layoutalg.errors import UndecidedError
 from layoutalg.layout import Layout, flatten_tree
+from layoutalg.limits import Most
 from layoutalg.symbolic.generic_values import Line, first_value, linear_term
 from layoutalg.symbolic.layout import Symbolic, as_symbolic
-from layoutalg.symbolic.question import MAX_COUNTS
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
 
 if TYPE_CHECKING:
@@ -62,11 +61,7 @@ def solve_distinct(layout: Symbolic, symbol: sympy.Symbol, *, least: int | None 
         return ResidueSet(Periodic(symbol, (False,), (), first))
     start, *others = shared if shared and shared[0][0] == first else [(first, first - 1), *shared]
     count = sum((last or 0) - one + 1 for one, last in others)
-    if count > MAX_COUNTS:
-        raise UndecidedError(
-            f"{count} single values at which elements share an address; the budget is {MAX_COUNTS}",
-            budget=MAX_COUNTS,
-        )
+    Most.COUNTED.decide(count, "single values at which elements share an address")
     but = [(n, False) for one, last in others for n in range(one, (last or 0) + 1)]
     return ResidueSet(Periodic(symbol, (True,), tuple(but), (start[1] or 0) + 1), first)
 

@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis import MAX_ADDRESS, Residues, warp_families
+from layoutalg.analysis import Residues, warp_families
 from layoutalg.compose import Fields, compose_layouts
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
-from layoutalg.symbolic.question import MAX_COUNTS, OpenQuestion
+from layoutalg.limits import Most
+from layoutalg.symbolic.question import OpenQuestion
 
 if TYPE_CHECKING:
     import sympy
@@ -83,11 +84,11 @@ def linear_term(value: Any, symbol: sympy.Symbol) -> Line:
     expression = sympy.Integer(value) if type(value) is int else value
     others = sorted(expression.free_symbols - {symbol}, key=str)
     if others:
-        raise UndecidedError(f"{', '.join(map(str, others))} {_is(len(others))} not known", budget=MAX_COUNTS)
+        raise UndecidedError(f"{', '.join(map(str, others))} {_is(len(others))} not known")
     slope, constant = sympy.expand(expression).coeff(symbol, 1), expression.subs(symbol, 0)
     linear = sympy.expand(expression - slope * symbol - constant) == 0
     if not linear or not slope.is_Integer or not constant.is_Integer:
-        raise UndecidedError(f"{value} is not an integer times {symbol} plus an integer", budget=MAX_COUNTS)
+        raise UndecidedError(f"{value} is not an integer times {symbol} plus an integer")
     return Line(int(slope), int(constant))
 
 
@@ -180,7 +181,6 @@ def _negative_values(terms: Terms, first: int) -> set[int]:
         if slope < 0 or (slope == 0 and constant < 0):
             raise UndecidedError(
                 f"a stride, offset or base of {constant} + {slope} times the symbol is negative without end",
-                budget=MAX_COUNTS,
             )
         if constant < 0:
             ends.append(-(constant // slope))
@@ -189,10 +189,7 @@ def _negative_values(terms: Terms, first: int) -> set[int]:
 
 
 def _check_count(count: int) -> None:
-    if count > MAX_COUNTS:
-        raise UndecidedError(
-            f"too many single values are to be counted; the budget is {MAX_COUNTS}", budget=MAX_COUNTS
-        )
+    Most.COUNTED.decide(count, "single values are to be counted")
 
 
 def _distances(question: OpenQuestion, terms: Terms) -> Iterator[tuple[int, int]]:
@@ -202,7 +199,7 @@ def _distances(question: OpenQuestion, terms: Terms) -> Iterator[tuple[int, int]
     an offset are the fields of one integer.
     """
     shape, access = question.layout.shape, question.access
-    if size(access.tv) >= MAX_ADDRESS:
+    if size(access.tv) > Most.MAGNITUDE.number:
         raise ShapeError(
             f"{access.op} on {question.layout} does not fit the 2^62 bytes that are counted exactly"
         )
@@ -212,9 +209,7 @@ def _distances(question: OpenQuestion, terms: Terms) -> Iterator[tuple[int, int]
     try:
         whole = compose_layouts(Layout(shape, stride), access.tv)
     except (DivisibilityError, UndecidedError):
-        raise UndecidedError(
-            f"layout and access {access.tv} do not compose to strides", budget=MAX_COUNTS
-        ) from None
+        raise UndecidedError(f"layout and access {access.tv} do not compose to strides") from None
     if not any(line.slope for line in terms.strides):
         return
     threads, values = (_merged(mode) for mode in modes(whole)[:2])

@@ -22,9 +22,6 @@ from layoutalg.symbolic.layout import Symbolic, SymbolicLayout, as_symbolic, che
 if TYPE_CHECKING:
     import sympy
 
-MAX_COUNTS = 1 << 12
-"""Concrete analyses behind one answer, at most; beyond it the condition comes back undecided."""
-
 
 class AccessCost(NamedTuple):
     """What an access costs in all: wavefronts or sectors, the ideal, and useful and moved bytes."""
@@ -47,9 +44,7 @@ class Criterion(NamedTuple):
         if cost is None:
             return False
         if self is FEWEST:
-            raise UndecidedError(
-                "the fewest sectors are not known where it is open what other values take", budget=MAX_COUNTS
-            )
+            raise UndecidedError("the fewest sectors are not known where it is open what other values take")
         if self.threshold is None:
             return cost.total == cost.ideal
         return cost.useful_bytes >= self.threshold * cost.moved_bytes

@@ -37,12 +37,12 @@ from layoutalg.budget import budget_of, spend
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols, product
+from layoutalg.limits import Most
 from layoutalg.symbolic.distinct import solve_distinct
 from layoutalg.symbolic.generic_values import first_value, linear_terms, special_values, symbol_period
 from layoutalg.symbolic.layout import Symbolic, as_symbolic
 from layoutalg.symbolic.question import (
     FEWEST,
-    MAX_COUNTS,
     NO_CONFLICTS,
     Condition,
     Criterion,
@@ -227,12 +227,7 @@ def _tabulate(
     terms = linear_terms(question, symbol)
     period = symbol_period(question, terms)
     special = special_values(question, terms, first)
-    if period > MAX_COUNTS or len(special) > MAX_COUNTS:
-        raise UndecidedError(
-            f"{period} residues and {len(special)} single values are to be counted; the budget is "
-            f"{MAX_COUNTS}",
-            budget=MAX_COUNTS,
-        )
+    Most.COUNTED.decide(max(period, len(special)), "residues or single values are to be counted")
     values: list[T] = []
     many = f"{period} residues and {len(special)} single values are to be counted, and"
     with budget_of(many, COUNTED * budget.UNITS):

@@ -17,6 +17,7 @@ from layoutalg.analysis.coalescing import linear_traffic, stride_traffic
 from layoutalg.analysis.enumerated import costs_by_definition
 from layoutalg.arch import ARCHS, Arch
 from layoutalg.layout import Swizzle
+from layoutalg.limits import Most
 from tests.draws.synthesis_cases import TOY
 from tests.sweeps import each
 
@@ -193,7 +194,7 @@ REFUSED: list[tuple[Callable[..., Any], str, Any, type[Exception], str]] = [
     (ROWS, "ld.shared.b32", np.zeros((1, 32)), errors.ArgumentTypeError, "float64"),
     *(
         (wavefronts, "ld.shared.b32", [bad, *LANES[1:]], errors.ShapeError, "not a byte address")
-        for bad in (-4, analysis.MAX_ADDRESS)
+        for bad in (-4, Most.MAGNITUDE.number + 1)
     ),
     *(
         (wavefronts, "ld.shared.b32", [bad, *LANES[1:]], errors.ArgumentTypeError, "offset of lane 0")

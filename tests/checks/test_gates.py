@@ -23,6 +23,7 @@ from layoutalg.checks import (
 from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError
 from layoutalg.kernels import VerifyReport
 from layoutalg.layout import Layout
+from layoutalg.limits import Most
 from layoutalg.testing import Scope, all_pass, check_conflict_free, verdict, worst_of
 from tests.checks import random_gates
 from tests.command import answer, run
@@ -136,7 +137,7 @@ def test_what_is_broken_by_what_is_read_has_failed(tmp_path: Path) -> None:
 
 
 def test_a_reading_that_ends_early_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layoutalg.source.machine.MOST_STEPS", 40)
+    monkeypatch.setattr(Most.STEPS, "number", 40)
     body = "s[threadIdx.x] = 1.f;" + "n = n * 2 + 1;" * 20 + "put();"
     top = "__shared__ float far[2048]; __device__ void put() { far[threadIdx.x * 32] = 1.f; }"
     found = outcome(tmp_path, kernel(body, top), "conflict-free")

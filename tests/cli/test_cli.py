@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from layoutalg import __version__
-from layoutalg.cli.inputs import MAX_FILE_BYTES, read_fail_on, read_offsets
+from layoutalg.cli.inputs import read_fail_on, read_offsets
 from layoutalg.cli.output import count, size_bytes, write_whole
 from layoutalg.cli.table import COMMANDS
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
+from layoutalg.limits import Most
 from tests.command import process, run
 from tests.sweeps import each
 
@@ -132,7 +133,7 @@ def test_offsets_from_a_file(tmp_path: Path, text: str, expected: list[list[int 
         (b"\xff\xfe", ParseError, "offsets is not UTF-8 text: byte 0"),
         (b"-4 " * 32, ShapeError, "offsets line 1, lane 0: offset -4 is not in 0..2^62-1"),
         (b"9223372036854775808 " * 32, ShapeError, "offset 9223372036854775808 is not in"),
-        (b" " * (MAX_FILE_BYTES + 1), ResourceError, "size of offsets in bytes"),
+        (b" " * (Most.FILE.number + 1), ResourceError, "size of offsets in bytes"),
     ],
     ids=lambda v: repr(v)[:40],
 )

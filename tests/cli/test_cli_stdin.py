@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from layoutalg.cli.inputs import MAX_SOURCE_BYTES
+from layoutalg.limits import Most
 from tests.command import invoke, run
 from tests.sweeps import each
 
@@ -53,7 +53,7 @@ def test_what_standard_input_cannot_give() -> None:
         (PLAIN, ("check", "-", "-"), "standard input is read once: only one argument may be -"),
         ("4:1", ("explain", "composition", "-", "-"), "standard input is read once"),
         ("4:1", ("analyze", "-", "--index", "-"), "standard input is read once"),
-        (b" " * (MAX_SOURCE_BYTES + 1), ("draw", "-"), "size of standard input in bytes: 1048577 asked"),
+        (b" " * (Most.TEXT.number + 1), ("draw", "-"), "size of standard input in bytes: 1048577 asked"),
         (b"4:\xff", ("draw", "-"), "standard input is not UTF-8 text: line 1, byte 3"),
         ("1 2 x", ("analyze", "--offsets", "-", "--op", "LDS.32"), "standard input line 1: 'x' is not an"),
         ("", ("draw", "-"), "cannot read ''"),

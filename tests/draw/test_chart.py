@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 from layoutalg.arch import T4_ACHIEVED, Rates
-from layoutalg.draw import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
+from layoutalg.draw import Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.chart import chart_scene
 from layoutalg.draw.scene import Dot, Line, Words
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError
+from layoutalg.limits import Most
 from layoutalg.model import balance_point
 
 SIZES = tuple((float(n), 50 - 3e4 / n) for n in range(1024, 12801, 128))
@@ -67,7 +68,7 @@ def test_points_that_are_nowhere_are_refused(points: list[tuple[float, float]], 
 
 def test_a_chart_has_an_end() -> None:
     with pytest.raises(ResourceError):
-        Chart("t", "x", "y", (Series("s", ((1.0, 1.0),) * (MOST_POINTS + 1)),))
+        Chart("t", "x", "y", (Series("s", ((1.0, 1.0),) * (Most.CELLS.number + 1)),))
     with pytest.raises(ShapeError, match="two points of a line are at 1"):
         rising([(1, 2), (1, 3)])
 

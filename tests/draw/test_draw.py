@@ -18,7 +18,7 @@ from layoutalg.analysis import Access, GlobalReport, analyze, traffic, wavefront
 from layoutalg.arch import ARCHS
 from layoutalg.draw.diagrams import graph
 from layoutalg.draw.diagrams.graph import FORMATS
-from layoutalg.draw.picture import EMPTY, MAX_CELLS, bank_of
+from layoutalg.draw.picture import EMPTY, bank_of
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.f2 import LinearLayout
@@ -144,8 +144,8 @@ def test_a_tv_layout_that_does_not_fit_its_tile(tv: Layout, tile: tuple[int, int
 
 
 def test_pictures_have_a_limit_that_is_named() -> None:
-    assert draw.layout_picture(Layout((128, 128))).panels[0].cells[127][127].text == str(MAX_CELLS - 1)
-    with pytest.raises(ResourceError, match=r"cells of the picture: 1048576 asked, the limit is 16384"):
+    assert draw.layout_picture(Layout((128, 128))).panels[0].cells[127][127].text == str(128 * 128 - 1)
+    with pytest.raises(ResourceError, match=r"cells of the picture: 1048576 asked, the limit is 20000"):
         draw.layout_picture(Layout((1 << 10, 1 << 10)))
     with pytest.raises(ResourceError, match="cells of the picture"):
         draw.tv_picture(Layout((1 << 30, 1), (0, 0)), (1, 1))

@@ -13,9 +13,9 @@ from hypothesis import given
 
 import layoutalg as la
 from layoutalg.draw import as_html, as_svg, layout_picture, picture_of
-from layoutalg.draw.picture import MAX_CELLS
 from layoutalg.draw.shown import MAX_SHOWN
 from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.synthesis import synthesize
 from layoutalg.testing import composed_layouts, layouts
 
@@ -106,7 +106,7 @@ def test_symbols_for_extents_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match=r"a picture of the shape \(M,4\)"):
         layout_picture(la.Layout((M, 4)))
     with pytest.raises(ResourceError, match="cells of the picture"):
-        layout_picture(la.Layout(MAX_CELLS + 1))
+        layout_picture(la.Layout(Most.CELLS.number + 1))
 
 
 def test_drawing_is_imported_when_a_notebook_asks() -> None:

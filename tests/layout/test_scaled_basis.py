@@ -30,7 +30,7 @@ from layoutalg.layout import (
     slice_and_offset,
     to_text,
 )
-from layoutalg.layout.basis import MAX_MODES
+from layoutalg.limits import Most
 from layoutalg.notation import parse
 from tests.sweeps import each
 
@@ -123,7 +123,7 @@ def test_strides_are_not_multiplied_by_what_is_no_number(factor: Any) -> None:
         ),
         *(
             ((1, *path), ShapeError, "1 to 64 modes")
-            for path in ((), (-1,), (0, -2), (MAX_MODES,), (0,) * (MAX_MODES + 1))
+            for path in ((), (-1,), (0, -2), (Most.DEPTH.number,), (0,) * (Most.DEPTH.number + 1))
         ),
     ],
 )

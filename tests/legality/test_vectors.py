@@ -8,8 +8,8 @@ import pytest
 
 from layoutalg.errors import ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
-from layoutalg.legality import vectors
 from layoutalg.legality.vectors import contiguous_leaf, find_torn, torn_by_counting, vectors_of, with_vectors
+from layoutalg.limits import Most
 
 
 def drawn(rng: random.Random) -> AnyLayout:
@@ -75,7 +75,7 @@ def test_what_is_no_whole_number_of_vectors_is_refused() -> None:
 
 
 def test_large_layouts_without_a_closed_form_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "LIMIT", 64)
+    monkeypatch.setattr(Most.POINTS, "number", 64)
     torn = ComposedLayout(Swizzle(3, 2, 3), 0, Layout((8, 64), (64, 1)))
     with pytest.raises(UndecidedError, match="one by one"):
         find_torn(torn, vectors_of(torn, 8, 8))

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from layoutalg.errors import ParseError, ResourceError
+from layoutalg.limits import Most
 from layoutalg.notation import parse_polynomial
-from layoutalg.notation.expression_text import MAX_LENGTH, MAX_NESTING
 from tests.notation.texts import rows
 from tests.sweeps import each
 
@@ -39,6 +39,6 @@ def test_refusals_name_the_place(text: str, position: int, part: str) -> None:
 
 
 def test_length_and_nesting_are_bounded() -> None:
-    for text in ("n" * (MAX_LENGTH + 1), "(" * (MAX_NESTING + 1) + "n"):
+    for text in ("n" * (Most.LINE.number + 1), "(" * (Most.NESTING.number + 1) + "n"):
         with pytest.raises(ResourceError, match="of the polynomial"):
             parse_polynomial(text, NAMES)

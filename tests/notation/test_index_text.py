@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
+from layoutalg.limits import Most
 from layoutalg.notation import parse_index
-from layoutalg.notation.expression_text import MAX_LENGTH, MAX_NESTING
 from tests.draws import index_trees
 from tests.notation.texts import rows
 from tests.sweeps import each
@@ -84,9 +84,9 @@ def test_refusals_name_the_place(text: str, position: int, part: str) -> None:
 @each(
     "text",
     [
-        "(" * (MAX_NESTING + 1) + "1" + ")" * (MAX_NESTING + 1),
-        "- " * (MAX_NESTING + 1) + "1",
-        "1+" * MAX_LENGTH + "1",
+        "(" * (Most.NESTING.number + 1) + "1" + ")" * (Most.NESTING.number + 1),
+        "- " * (Most.NESTING.number + 1) + "1",
+        "1+" * Most.LINE.number + "1",
         "9" * 40,
         "1ll << 62",
         "(1ll << 61) * 2",

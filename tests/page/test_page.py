@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from layoutalg.analysis import analyze_access
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, size
+from layoutalg.limits import Most
 from layoutalg.page import (
-    MOST_PAGE_BYTES,
     Engine,
     answer,
     explore_html,
@@ -28,7 +28,7 @@ from layoutalg.page import (
     report_html,
     write_explorer,
 )
-from layoutalg.page.data import MOST_LAYOUTS, page_data
+from layoutalg.page.data import page_data
 from layoutalg.page.document import inline_json
 from layoutalg.page.engine import MOST_ELEMENTS, padded, pitch_of
 from layoutalg.page.explorer import CORE, library_archive
@@ -62,7 +62,7 @@ class Tags(HTMLParser):
 def test_a_report_is_one_small_file_that_loads_nothing(layouts: tuple[str, ...]) -> None:
     page = report_html(layouts, ["ld.shared.b32@row", "ld.shared.b32@col", "ld.global.b32@row"])
     seen = Tags(page)
-    assert len(page.encode()) <= MOST_PAGE_BYTES
+    assert len(page.encode()) <= Most.PAGE.number
     assert all(link.startswith(("#", "data:,")) for link in seen.links) and not seen.handlers
     assert not re.search(
         r"\bimport\b[^;]*from|\bfetch\(|XMLHttpRequest|https?://(?!www\.w3\.org/2000/svg)", page
@@ -72,7 +72,7 @@ def test_a_report_is_one_small_file_that_loads_nothing(layouts: tuple[str, ...])
 
 def test_a_page_names_what_is_past_its_limits() -> None:
     with pytest.raises(ResourceError, match="layouts of a page"):
-        report_html([TILE] * (MOST_LAYOUTS + 1))
+        report_html([TILE] * (Most.PARTS.number + 1))
     large = Engine(parse_layout(f"({MOST_ELEMENTS},2):(2,1)"), "f32")
     assert "elements; a page counts and draws up to" in large.refusal()
     with pytest.raises(UnsupportedError):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from layoutalg.limits import Most
 from layoutalg.source import KernelReading, read_kernel
 from tests.sweeps import each
 
@@ -85,7 +86,7 @@ __global__ void k(float* p, int n) {
 
 def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that was left may have come to an access again."""
-    monkeypatch.setattr("layoutalg.source.machine.MOST_STEPS", 60)
+    monkeypatch.setattr(Most.STEPS, "number", 60)
     text = (
         """\
 __device__ void put(float* p) { p[threadIdx.x] = 1; }

@@ -15,6 +15,7 @@ from layoutalg.analysis import Access, TmaAccess
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.limits import Most
 from layoutalg.synthesis import Certificate, Synthesis, check_certificate, padding, synthesize, synthesizer
 from layoutalg.synthesis.proof import forms, refutation
 from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
@@ -194,8 +195,8 @@ def test_a_search_with_candidates_is_repeated(monkeypatch: pytest.MonkeyPatch) -
     classes = (linear, "any-in-place of whole 4-byte units", "single-swizzle")
     with pytest.raises(MismatchError, match="word 0 meets 119 others"):
         check_certificate(with_certificate(classes=classes)(found))
-    monkeypatch.setattr(refutation, "LIMIT", 3)
-    with pytest.raises(UndecidedError, match="more than 3 vectors"):
+    monkeypatch.setattr(Most.ONE_BY_ONE, "number", 3)
+    with pytest.raises(UndecidedError, match="the limit is 3"):
         check_certificate(found)
 
 

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.enumerated import Extent, access_extent
-from layoutalg.analysis.lanes import MAX_ADDRESS, misaligned, scattered
+from layoutalg.analysis.lanes import misaligned, scattered
 from layoutalg.analysis.report import Place
 from layoutalg.arch import Arch, Instruction
 from layoutalg.compose import NormalForm, compose_layouts, find_normal_form
@@ -45,6 +45,7 @@ from layoutalg.layout import (
     modes,
     span,
 )
+from layoutalg.limits import Most
 
 LeafPairs: TypeAlias = "tuple[tuple[int, int], ...]"
 """(extent, stride in elements), extents at least 2, leftmost fastest."""
@@ -166,7 +167,7 @@ def find_footprint(
     swizzles = Swizzles(*acting)
     if outer is not None:
         reach = outer.most_offset(reach)
-    if 256 * (reach + 1) + access.base_bytes >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
+    if max(256 * (reach + 1) + access.base_bytes, extent.instructions) > Most.MAGNITUDE.number:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
     reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))

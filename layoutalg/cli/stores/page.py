@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
 from layoutalg.draw import Chart, Series, chart_svg
-from layoutalg.errors import ResourceError
 from layoutalg.kernels.tuning import SLOW, Board, Record, boards_of, by_problem, shares, without
-from layoutalg.page import MOST_PAGE_BYTES, escaped, html_document, paragraph, table
+from layoutalg.limits import Most
+from layoutalg.page import escaped, html_document, paragraph, table
 
 MOST_DETAILED = 100
 """Problems of a page whose candidates are listed; the winners of all are."""
@@ -28,7 +28,7 @@ TOPS = (1, 2, 4, 8, 16, 32, 64)
 def timings_html(name: str, records: Iterable[Record]) -> str:
     """A page of all that a store holds, by family and place, which opens from a file and loads nothing.
 
-    Raises ResourceError for a page past MOST_PAGE_BYTES.
+    Raises ResourceError for a page past Most.PAGE.
 
     >>> page = timings_html("times.jsonl", [])
     >>> page.startswith("<!doctype html>"), "https:" in page, "src=" in page
@@ -58,8 +58,7 @@ def timings_html(name: str, records: Iterable[Record]) -> str:
         body.append(_section(head, [paragraph(f"{names}: {where}", "soft"), *_group(groups[group], slow)]))
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     page = html_document(f"layoutalg tune: {name}", policy, "".join([*body, "</main>"]), STYLE)
-    if len(page.encode()) > MOST_PAGE_BYTES:
-        raise ResourceError("bytes of a page of timings", len(page.encode()), MOST_PAGE_BYTES)
+    Most.PAGE.guard(len(page.encode()), "bytes of a page of timings")
     return page
 
 

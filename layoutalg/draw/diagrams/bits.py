@@ -23,16 +23,13 @@ from dataclasses import dataclass
 
 from layoutalg.draw.diagrams.diagram import Diagram
 from layoutalg.draw.palette import LINE_COLORS, PALETTE, hex_color
-from layoutalg.draw.picture import Cell, Panel, Picture
+from layoutalg.draw.picture import Cell, Panel, Picture, check_cells
 from layoutalg.draw.scene import Box, Dot, Line, Scene, Shape, Words, text_width
 from layoutalg.draw.svg import GRAY, MARGIN, note_lines
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import NotLinearError, ResourceError, UnsupportedError, check_type
+from layoutalg.errors import NotLinearError, UnsupportedError, check_type
 from layoutalg.f2 import to_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, product
-
-MAX_BITS = 40
-"""Most bits of a coordinate or an offset that are drawn."""
 
 _WIDTH, _HEIGHT, _GAP, _DROP = 38, 26, 22, 150
 _LETTERS = "rcdefgh"
@@ -62,7 +59,7 @@ class OutputBit:
 def bits_diagram(layout: AnyLayout, element: str | DType | None = None) -> Diagram:
     """The bits of a layout that is linear over F2, by field, with the wires of its swizzles.
 
-    Raises NotLinearError for a layout that is not linear, ResourceError for more than MAX_BITS bits,
+    Raises NotLinearError for a layout that is not linear, ResourceError past Most.CELLS,
     UnsupportedError for an element of no whole power-of-two number of bytes.
 
     >>> drawn = bits_diagram(Layout((8, 8), (8, 1)), "f16")
@@ -117,8 +114,7 @@ def _read(layout: AnyLayout, element: DType | None) -> tuple[tuple[str, ...], tu
         for bit in range(extent.bit_length() - 1)
     )
     count = max((column.bit_length() for column in (*columns, *plain)), default=0) + shift
-    if max(count, len(names)) > MAX_BITS:
-        raise ResourceError("bits of the diagram", max(count, len(names)), MAX_BITS)
+    check_cells(count * len(names))
     outputs = []
     for bit in range(count):
         at = bit - shift

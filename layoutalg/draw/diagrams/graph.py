@@ -34,12 +34,10 @@ from layoutalg.draw.palette import CHUNK_COLORS, hex_color
 from layoutalg.draw.picture import Cell, Panel, Picture
 from layoutalg.draw.scene import Box, Line, Scene, Shape, Words, text_width
 from layoutalg.draw.svg import MARGIN
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
+from layoutalg.limits import Most
 from layoutalg.tools import run_tool
-
-MAX_NODES = 256
-"""Most nodes a graph may have."""
 
 FORMATS = ("svg", "png", "pdf")
 """What `render` can make."""
@@ -53,7 +51,7 @@ _LINE, _ARROW = 16, 40
 def as_dot(layout: AnyLayout) -> str:
     """The pipeline of a layout in the DOT language (graphviz.org/doc/info/lang.html).
 
-    Raises ResourceError past MAX_NODES nodes.
+    Raises ResourceError past Most.PARTS nodes.
 
     >>> as_dot(Layout(4)).splitlines()[-2].strip()
     'n2 -> n3'
@@ -79,7 +77,7 @@ def as_dot(layout: AnyLayout) -> str:
 def graph_diagram(layout: AnyLayout) -> Diagram:
     """The pipeline of a layout as boxes and arrows; as text a row per box.
 
-    Raises ResourceError past MAX_NODES nodes.
+    Raises ResourceError past Most.PARTS nodes.
 
     >>> [row[0].text for row in graph_diagram(Layout((2, 3))).picture.panels[0].cells]
     ['coordinate (2,3)', 'i0 < 2 * 1', 'i1 < 3 * 2', '+', 'offset']
@@ -166,8 +164,7 @@ def _pipeline(operation: str, layout: AnyLayout) -> tuple[list[str], list[tuple[
     inner, stages = _stages(layout)
     extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
     count = len(extents) + len(stages) + 3
-    if count > MAX_NODES:
-        raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")
+    Most.PARTS.guard(count, "nodes of the graph", hint="coalesce the layout first")
     digits = [f"i{i} < {s}\n* {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
     labels = [f"coordinate\n{to_text(inner.shape)}", *digits, "+", *stages, "offset"]
     last, total = len(labels) - 1, len(digits) + 1

@@ -22,11 +22,9 @@ from layoutalg.analysis import Access, vector_elems
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
 from layoutalg.draw.picture import BANK_LEGEND, HUES, Cell, Panel, Picture, View, check_cells, layout_picture
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, check_type
+from layoutalg.errors import LayoutAlgError, ShapeError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, modes, product
-
-MAX_MOVES = 1 << 18
-"""Most elements that the instructions of a plan may touch."""
+from layoutalg.limits import Most
 
 _CHUNKS = 8
 
@@ -70,7 +68,7 @@ def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") 
     """Which thread takes which vector of a tile, and in which of its instructions: T35.1 in its second.
 
     Vectors lie along a row or a column, whichever way a thread takes them; elements that no thread takes stay
-    empty, and a + marks those that several take.  Raises ResourceError past MAX_MOVES elements or MAX_CELLS
+    empty, and a + marks those that several take.  Raises ResourceError past Most.MOVES or Most.CELLS
     cells, ShapeError for an access that leaves the tile.
 
     >>> tile = Layout((4, 64), (64, 1))
@@ -86,8 +84,7 @@ def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") 
     rows, columns = product(shape[0]), product(shape[1:])
     threads, values, *iterations = (product(mode.shape) for mode in modes(access.tv))
     turns = iterations[0] if iterations else 1
-    if threads * values * turns > MAX_MOVES:
-        raise ResourceError("elements of a copy plan", threads * values * turns, MAX_MOVES)
+    Most.MOVES.guard(threads * values * turns, "elements of a copy plan")
     check_cells(rows * columns // elems)
     taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for turn in range(turns):

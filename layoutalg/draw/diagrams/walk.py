@@ -16,11 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture, extents
-from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles
-
-MAX_STEPS = 64
-"""Most steps of a walk."""
+from layoutalg.limits import Most
 
 MAX_TILE = 4096
 """Most vectors of the tile beside it."""
@@ -49,7 +47,7 @@ def pointer_walk(
     """`count` steps from a coordinate of a swizzled layout of two modes.
 
     Raises ArgumentTypeError for a layout without a swizzle, ShapeError for another number of modes or a walk
-    that leaves the tile, ResourceError for more than MAX_STEPS steps.
+    that leaves the tile, ResourceError for steps past Most.PARTS.
 
     >>> tile = ComposedLayout(Layout(8), 0, Layout(8))
     >>> pointer_walk(tile, (0, 0), (0, 1), 2)
@@ -58,8 +56,7 @@ def pointer_walk(
     """
     if not isinstance(layout, ComposedLayout) or isinstance(layout.outer, Layout) or not layout.swizzles:
         raise ArgumentTypeError(f"{layout} has no swizzle to walk through")
-    if not 1 <= count <= MAX_STEPS:
-        raise ResourceError("steps of a walk", count, MAX_STEPS, hint="from 1 step on")
+    Most.PARTS.integer(count, "steps of a walk")
     if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
         raise ShapeError(f"a walk through {layout}: rows and columns are needed, two modes")
     sides = extents(layout.shape)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from layoutalg.indexing.reading.c_source import IndexFunction, read_c, read_c_expression
 from layoutalg.indexing.reading.python_source import read_python, read_python_expression
 from layoutalg.indexing.reading.terms import (
-    MAX_VALUE,
     Bad,
     CType,
     Term,
@@ -28,7 +27,6 @@ from layoutalg.indexing.reading.terms import (
 )
 
 __all__ = [
-    "MAX_VALUE",
     "Bad",
     "CType",
     "IndexFunction",

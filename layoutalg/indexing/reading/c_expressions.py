@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError
 from layoutalg.indexing.reading.c_tokens import Token, refuse
 from layoutalg.indexing.reading.statements import Environment, Expression
 from layoutalg.indexing.reading.terms import (
@@ -30,9 +30,7 @@ from layoutalg.indexing.reading.terms import (
     converted,
     number,
 )
-
-MAX_NESTING = 96
-"""Parentheses, conditions and signs one inside the other."""
+from layoutalg.limits import Most
 
 _BINARY = (
     {"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"<<", ">>"}, {"+", "-"},
@@ -144,8 +142,7 @@ class Expressions:
     def expression(self) -> Expression:
         """A condition, or what binds tighter."""
         self.depth += 1
-        if self.depth > MAX_NESTING:
-            raise ResourceError("nesting of an expression", self.depth, MAX_NESTING)
+        Most.NESTING.guard(self.depth, "nesting of an expression")
         left = self._binary(0)
         if self.token.text == "?":
             place = self.take().place
@@ -174,8 +171,7 @@ class Expressions:
         if token.text in _UNARY and token.kind == "mark":
             self.at += 1
             self.depth += 1
-            if self.depth > MAX_NESTING:
-                raise ResourceError("nesting of an expression", self.depth, MAX_NESTING)
+            Most.NESTING.guard(self.depth, "nesting of an expression")
             operand = self._unary()
             self.depth -= 1
             symbol = _UNARY[token.text]
@@ -189,8 +185,7 @@ class Expressions:
             if ctype is not False and self.token.text == ")":
                 self.at += 1
                 self.depth += 1
-                if self.depth > MAX_NESTING:
-                    raise ResourceError("nesting of an expression", self.depth, MAX_NESTING)
+                Most.NESTING.guard(self.depth, "nesting of an expression")
                 operand = self._unary()
                 self.depth -= 1
                 return _cast(operand, ctype)

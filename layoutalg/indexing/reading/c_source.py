@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError
+from layoutalg.errors import ParseError, UnknownNameError
 from layoutalg.indexing.reading.c_expressions import IGNORED, SPECIAL, Expressions
 from layoutalg.indexing.reading.c_tokens import Token, macro_parameters, refuse, tokens
 from layoutalg.indexing.reading.statements import (
@@ -39,9 +39,7 @@ from layoutalg.indexing.reading.terms import (
     ordered,
     variable,
 )
-
-MAX_CALLS = 24
-"""Calls one inside the other."""
+from layoutalg.limits import Most
 
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "else", "do", "sizeof", "catch", "alignof"})
 _UNREAD = frozenset({"switch", "case", "default", "do", "goto", "break", "continue", "asm", "throw", "try"})
@@ -403,8 +401,7 @@ class _Source:
         parameters = self._parameters(found[0], {}, called=True)
         if len(parameters) != len(arguments):
             refuse(token, f"takes {len(parameters)} arguments, not {len(arguments)}", self.text)
-        if self.calls >= MAX_CALLS:
-            raise ResourceError(f"calls one inside the other at {token.place}", self.calls + 1, MAX_CALLS)
+        Most.CALLS.guard(self.calls + 1, f"calls one inside the other at {token.place}")
         self.calls += 1
         given = zip(parameters, arguments, strict=True)
         value = self._run(found[0], {}, {name: converted(term, ctype) for (name, ctype), term in given})
@@ -440,8 +437,7 @@ class _Body(Expressions):
         """One statement; a declaration of several names is several."""
         token = self.token
         self.depth += 1
-        if self.depth > 64:
-            raise ResourceError("nesting of statements", self.depth, 64)
+        Most.DEPTH.guard(self.depth, "nesting of statements")
         try:
             return self._statement(token)
         finally:

@@ -14,13 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from layoutalg.errors import ParseError, ResourceError, check_type
-
-MAX_TEXT = 1 << 20
-"""Characters of a source that is read."""
-
-MAX_TOKENS = 1 << 16
-"""Tokens of a source, after its macros are replaced."""
+from layoutalg.errors import ParseError, check_type
+from layoutalg.limits import Most
 
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\f\v]+|\\\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/)"
@@ -64,27 +59,25 @@ class _Macro(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """The tokens of a text after preprocessing.
 
-    Raises ParseError with line and column, ResourceError for a text past MAX_TEXT or MAX_TOKENS.
+    Raises ParseError with line and column, ResourceError for a text past Most.TEXT or Most.TOKENS.
     """
     check_type("tokens", text, str, "a text")
-    if len(text) > MAX_TEXT:
-        raise ResourceError("characters of the source", len(text), MAX_TEXT)
+    Most.TEXT.guard(len(text), "characters of the source")
     macros: dict[str, _Macro] = {}
     taken: list[bool] = []  # of the #if that are open, whether their lines count
     out: list[Token] = []
     waiting: list[Token] = []  # lines under the same macros: a call of one may go over several
-    left = [MAX_TOKENS]
+    seen = [0]
     for line in _lines(text):
         if line[0].text == "#":
             if len(line) > 1 and line[1].text in ("define", "undef"):
-                out += _replaced(waiting, macros, frozenset(), left)
+                out += _replaced(waiting, macros, frozenset(), seen)
                 waiting = []
             _directive(line, macros, taken)
         elif all(taken):
             waiting += line
-            if len(waiting) > MAX_TOKENS:
-                raise ResourceError("tokens of the source", len(waiting), MAX_TOKENS)
-    return out + _replaced(waiting, macros, frozenset(), left)
+            Most.TOKENS.guard(len(waiting), "tokens of the source")
+    return out + _replaced(waiting, macros, frozenset(), seen)
 
 
 def macro_parameters(text: str, name: str) -> tuple[str, ...] | None:
@@ -172,15 +165,14 @@ def _macro(rest: list[Token]) -> _Macro:
 
 
 def _replaced(
-    given: Sequence[Token], macros: dict[str, _Macro], hidden: frozenset[str], left: list[int]
+    given: Sequence[Token], macros: dict[str, _Macro], hidden: frozenset[str], seen: list[int]
 ) -> list[Token]:
     """Tokens with the macros replaced; a macro is not replaced inside its own replacement."""
     out: list[Token] = []
     k = 0
     while k < len(given):
-        left[0] -= 1
-        if left[0] < 0:
-            raise ResourceError("tokens of the source with its macros replaced", MAX_TOKENS + 1, MAX_TOKENS)
+        seen[0] += 1
+        Most.TOKENS.guard(seen[0], "tokens of the source with its macros replaced")
         token = given[k]
         k += 1
         macro = macros.get(token.text) if token.kind == "name" and token.text not in hidden else None
@@ -194,7 +186,7 @@ def _replaced(
                 arguments = []
             if len(arguments) != len(macro.parameters):
                 refuse(token, f"takes {len(macro.parameters)} arguments, not {len(arguments)}")
-            whole = (_replaced(a, macros, hidden, left) for a in arguments)
+            whole = (_replaced(a, macros, hidden, seen) for a in arguments)
             values = dict(zip(macro.parameters, whole, strict=True))
         body: list[Token] = []
         for part in macro.body:
@@ -202,7 +194,7 @@ def _replaced(
                 refuse(token, f"is a macro with {part.text}, which is not read")
             placed = part._replace(line=token.line, column=token.column, position=token.position)
             body += values.get(part.text, [placed])
-        out += _replaced(body, macros, hidden | {token.text}, left)
+        out += _replaced(body, macros, hidden | {token.text}, seen)
     return out
 
 

@@ -15,9 +15,8 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError, check_type
-from layoutalg.indexing.reading.c_source import MAX_CALLS, IndexFunction
-from layoutalg.indexing.reading.c_tokens import MAX_TEXT
+from layoutalg.errors import ParseError, UnknownNameError, check_type
+from layoutalg.indexing.reading.c_source import IndexFunction
 from layoutalg.indexing.reading.statements import (
     Branch,
     Environment,
@@ -30,6 +29,7 @@ from layoutalg.indexing.reading.statements import (
     run,
 )
 from layoutalg.indexing.reading.terms import Term, apply, number, variable
+from layoutalg.limits import Most
 
 _BINARY: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "py%", ast.LShift: "<<",
@@ -74,8 +74,7 @@ def read_python_expression(text: str, names: Sequence[str] | None = None) -> Ind
 
 def _parsed(text: str, mode: str) -> ast.AST:
     check_type("read_python", text, str, "a text")
-    if len(text) > MAX_TEXT:
-        raise ResourceError("characters of the source", len(text), MAX_TEXT)
+    Most.TEXT.guard(len(text), "characters of the source")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python says of odd literals is not an answer
@@ -272,8 +271,7 @@ class _Module:
     def expression(self, node: ast.expr) -> Expression:
         """An expression; raises ParseError for one that is not read."""
         self.depth += 1
-        if self.depth > 128:
-            raise ResourceError("nesting of an expression", self.depth, 128)
+        Most.NESTING.guard(self.depth, "nesting of an expression")
         try:
             return self._expression(node)
         finally:
@@ -357,10 +355,7 @@ class _Module:
                 raise _unread(node, f"of {name}, a function that is not in the text, is not read")
             if len(self._parameters(self.functions[name])) != len(given):
                 raise _unread(node, f"gives {name} {len(given)} arguments")
-            if self.calls >= MAX_CALLS:
-                raise ResourceError(
-                    f"calls one inside the other at {_place(node)}", self.calls + 1, MAX_CALLS
-                )
+            Most.CALLS.guard(self.calls + 1, f"calls one inside the other at {_place(node)}")
             self.calls += 1
             names = self._parameters(self.functions[name])
             found = self._run(name, given, [n for n, c in zip(names, constants, strict=True) if c])

@@ -16,14 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError
 from layoutalg.indexing.reading.terms import CType, Term, apply, converted
+from layoutalg.limits import Most
 
 Environment: TypeAlias = "dict[str, Term]"
 Expression: TypeAlias = Callable[[Environment], Term]
-
-MAX_STEPS = 1 << 14
-"""Statements that are run, over all iterations, calls and branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +62,15 @@ Statement: TypeAlias = "Set | Return | Branch | Loop"
 
 
 class Steps:
-    """How many statements may still be run, over all calls."""
+    """A count of the statements that are run, over all calls."""
 
     def __init__(self) -> None:
-        self.left = MAX_STEPS
+        self.count = 0
 
     def spend(self, what: str) -> None:
         """Count one."""
-        self.left -= 1
-        if self.left < 0:
-            raise ResourceError(f"statements that {what} runs", MAX_STEPS + 1, MAX_STEPS)
+        self.count += 1
+        Most.STATEMENTS.guard(self.count, f"statements that {what} runs")
 
 
 def run(
@@ -85,7 +82,7 @@ def run(
 ) -> Term:
     """The term that `body` returns, in the type `result`; raises ParseError where it ends without a return.
 
-    `what` names the function in errors.  Raises ResourceError past MAX_STEPS.
+    `what` names the function in errors.  Raises ResourceError past Most.STATEMENTS.
     """
     counted = steps or Steps()
     found = _run([*body], dict(env), what, counted, result)

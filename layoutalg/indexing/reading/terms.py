@@ -25,19 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.errors import ResourceError
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_VALUE = 1 << 62
-"""No value may reach this magnitude, so that 64-bit arithmetic is exact."""
-
-MAX_TERMS = 1 << 14
-"""Operators of one function, after its loops and calls are written out."""
-
-MAX_HEIGHT = 400
-"""Operators one inside the other."""
 
 
 class CType(NamedTuple):
@@ -144,8 +135,7 @@ def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
     else:
         ctype = common(operands[0].ctype, operands[1].ctype)
     height = 1 + max(o.height for o in operands)
-    if height > MAX_HEIGHT:
-        raise ResourceError("operators one inside the other in an index function", height, MAX_HEIGHT)
+    Most.HEIGHT.guard(height, "operators one inside the other in an index function")
     made = Term(op, operands, ctype, place=place, height=height)
     if all(o.op == "const" for o in operands):
         values, bad = evaluated(made, {})
@@ -184,7 +174,7 @@ class Bad(NamedTuple):
 def evaluated(term: Term, env: Mapping[str, Any]) -> tuple[NDArray[Any], Bad | None]:
     """The values of a term for arrays of its variables, and where it has none.
 
-    Raises ResourceError for a value that may reach MAX_VALUE, and for more than MAX_TERMS operators.
+    Raises ResourceError for a value that may pass Most.MAGNITUDE, and for operators past Most.STATEMENTS.
     """
     import numpy as np
 
@@ -208,7 +198,7 @@ def evaluated(term: Term, env: Mapping[str, Any]) -> tuple[NDArray[Any], Bad | N
 
 
 def ordered(term: Term) -> list[Term]:
-    """Every term once, operands first.  Raises ResourceError for more than MAX_TERMS.
+    """Every term once, operands first.  Raises ResourceError past Most.STATEMENTS.
 
     >>> [t.op for t in ordered(apply("+", (variable("i"), number(1))))]
     ['var', 'const', '+']
@@ -224,8 +214,7 @@ def ordered(term: Term) -> list[Term]:
         if id(t) in seen:
             continue
         seen.add(id(t))
-        if len(seen) > MAX_TERMS:
-            raise ResourceError("operators of an index function", len(seen), MAX_TERMS)
+        Most.STATEMENTS.guard(len(seen), "operators of an index function")
         waiting.append((t, True))
         waiting += [(o, False) for o in reversed(t.operands)]
     return out
@@ -301,15 +290,13 @@ def _computed(t: Term, operands: list[Any]) -> tuple[Any, str, Any]:
         if op == ">>" and t.ctype is None:
             mask = np.asarray(b < 0)
         b = np.where(mask, 0, np.minimum(b, 62))
-    if op == "*" and t.ctype == UNSIGNED and _top(a) * _top(b) >= MAX_VALUE:
+    if op == "*" and t.ctype == UNSIGNED and _top(a) * _top(b) > Most.MAGNITUDE.number:
         product = a.astype(np.uint64) * b.astype(np.uint64)  # both below 2^32: it does not wrap
         return (product & np.uint64(0xFFFFFFFF)).astype(np.int64), why, mask
-    if op == "<<" and t.ctype == UNSIGNED and _top(a) << min(_top(b), 64) >= MAX_VALUE:
+    if op == "<<" and t.ctype == UNSIGNED and _top(a) << min(_top(b), 64) > Most.MAGNITUDE.number:
         a = a & ((1 << np.maximum(32 - b, 0)) - 1)  # bits that leave the type do not matter
-    most = _growth(op, a, b)
-    if most >= MAX_VALUE:
-        raise ResourceError(f"magnitude that '{_SHOWN.get(op, op)}'{t.place and ' at ' + t.place} may reach",
-                            most, MAX_VALUE - 1)  # fmt: skip
+    operator = f"'{_SHOWN.get(op, op)}'{t.place and ' at ' + t.place}"
+    Most.MAGNITUDE.guard(_growth(op, a, b), f"magnitude that {operator} may reach")
     values = _exact(op, a, b)
     if t.ctype is None:
         return values, why, mask
@@ -388,7 +375,7 @@ def _held(values: Any, ctype: CType | None) -> Any:
     if ctype.least <= low and high <= ctype.greatest:
         return values
     if ctype.bits == 64:
-        raise ResourceError(_TOO_LARGE, (1 << 64) + low, MAX_VALUE - 1)
+        Most.MAGNITUDE.guard((1 << 64) + low, _TOO_LARGE)
     kept = values & ((1 << ctype.bits) - 1)
     return np.where(kept > ctype.greatest, kept - (1 << ctype.bits), kept)
 
@@ -398,8 +385,7 @@ def _wrapped(value: int, ctype: CType) -> int:
         return int(value != 0)
     kept = value & ((1 << ctype.bits) - 1)
     kept = kept - (1 << ctype.bits) if kept > ctype.greatest else kept
-    if abs(kept) >= MAX_VALUE:
-        raise ResourceError(_TOO_LARGE, kept, MAX_VALUE - 1)
+    Most.MAGNITUDE.guard(abs(kept), _TOO_LARGE)
     return kept
 
 

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout
+from layoutalg.limits import Most
 from layoutalg.notation.forms import triton_maps as maps
 from layoutalg.notation.forms import triton_search as search
 from layoutalg.notation.forms.constructors import begin
@@ -32,9 +33,6 @@ from layoutalg.notation.forms.tiles import padded, tile_of
 from layoutalg.notation.term import Term, check_length, first, read_term, refuse
 
 FAMILY = "a Triton encoding"
-
-MAX_DEFINITIONS = 100
-"""Most definitions that may stand before an encoding."""
 
 Fields = Mapping[str, Any]
 
@@ -339,8 +337,7 @@ def read_encoding(text: str, options: Options) -> Value:
     check_length(text)
     known: dict[str, _Encoded] = {}
     starts = [match.start() for match in _DEFINITION.finditer(text)] or [0]
-    if len(starts) > MAX_DEFINITIONS:
-        raise ResourceError("definitions of encodings in a text", len(starts), MAX_DEFINITIONS)
+    Most.PARTS.guard(len(starts), "definitions of encodings in a text")
     if text[: starts[0]].strip():
         starts = [0]
     encoded, term = None, None

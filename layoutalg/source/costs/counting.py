@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule, ways_batch
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import ResourceError
+from layoutalg.limits import Most
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import MOST_VALUE, Atom, Sum, values, variable, widest
 
-MOST_COMBINATIONS = 1 << 21
-MOST_LANES = 1 << 25
 _CHUNK = 1 << 19
 LANE_NAMES = frozenset({"x", "y", "z", "thread"})
 
@@ -141,12 +140,9 @@ class _Uniform:
         remainders = self._remainders()
         total = math.prod(self.turns[n] for n in self.inside)
         threads = math.prod(self.launch.block)
-        most = MOST_LANES if self.enumerated else MOST_COMBINATIONS
-        if total > most:
-            raise ResourceError("turns and blocks that an access tells apart", total, most)
+        Most.BLOCKS.guard(total, "turns and blocks that an access tells apart")
         keys, counts = self._representatives(total)
-        if len(keys) * len(remainders) * threads > MOST_LANES * 8:
-            raise ResourceError("lanes of an access that are looked at", len(keys) * threads, MOST_LANES * 8)
+        Most.LANES.guard(len(keys) * len(remainders) * threads, "lanes of an access that are looked at")
         rows = max(1, _CHUNK // threads)
         for shift, times in remainders:
             for at in range(0, len(keys), rows):

@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from layoutalg.errors import CompileError, ParseError, ResourceError, UndecidedError, UnsupportedError
+from layoutalg.errors import CompileError, ParseError, UndecidedError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
 SECONDS = 60.0
 """What parsing a text may take."""
-
-MAX_TEXT_BYTES = 1 << 20
 
 bool_: TypeAlias = bool
 """The type, where a field of Type has its name."""
@@ -233,8 +232,7 @@ def parse_cuda(
     UnsupportedError where libclang or tree-sitter is missing, UndecidedError where parsing takes too long,
     CompileError where the process ends otherwise.
     """
-    if len(text.encode()) > MAX_TEXT_BYTES:
-        raise ResourceError("size of a CUDA source in bytes", len(text.encode()), MAX_TEXT_BYTES)
+    Most.TEXT.guard(len(text.encode()), "size of a CUDA source in bytes")
     number = 10 * int("".join(c for c in arch if c.isdigit()))
     question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder, "arch": number}
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]

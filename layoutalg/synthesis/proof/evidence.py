@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, addressing, batch_lanes, served_batch
 from layoutalg.arch import Arch, find_instruction
-from layoutalg.errors import NotLinearError, ShapeError, UndecidedError
+from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.f2 import affine_f2, apply, basis, kernel
 from layoutalg.layout import Layout, leaves, modes, product, size
+from layoutalg.limits import Most
 from layoutalg.synthesis.result import Synthesis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_ROWS = 1 << 16
-"""Instructions of an access that are spelled out, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ class Instructions(NamedTuple):
 def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
     """The instructions of an access on the tile in storage order, each different one once.
 
-    Raises UndecidedError for more than MAX_ROWS of them, ShapeError where they leave the tile.
+    Raises UndecidedError past Most.ONE_BY_ONE of them, ShapeError where they leave the tile.
 
     >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 96), ["ldmatrix.x4"], element="f16")
@@ -198,8 +196,8 @@ def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
     threads, warp = size(_mode(access, 0)), machine.lanes
     warps, vectors = -(-threads // warp), size(_mode(access, 1)) // elems
     loops = [0]
-    if warps * vectors * prod(extent for extent, _ in place) > MAX_ROWS:
-        raise UndecidedError(f"{access.op} has more than {MAX_ROWS} instructions to look at", budget=MAX_ROWS)
+    count = warps * vectors * prod(extent for extent, _ in place)
+    Most.ONE_BY_ONE.decide(count, f"the instructions of {access.op} are looked at one by one")
     for extent, stride in place:
         loops = [at + n * stride for at in loops for n in range(extent)]
     starts = [_mode(access, 1)(vector * elems) for vector in range(vectors)]

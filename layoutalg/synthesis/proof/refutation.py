@@ -25,6 +25,7 @@ from layoutalg.analysis import SharedReport, analyze_access
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
 from layoutalg.layout import AnyLayout, to_text
+from layoutalg.limits import Most
 from layoutalg.synthesis.proof.evidence import (
     Phase,
     instructions_of,
@@ -48,9 +49,6 @@ from layoutalg.synthesis.result import Synthesis, padding_class, unit_class
 
 ADDRESSES = 1 << 26
 """Addresses that are swizzled, at most, to count single swizzles again."""
-
-LIMIT = 1 << 16
-"""Vectors tried, at most, to repeat an exhaustive search; beyond it an UndecidedError."""
 
 
 def check_refutation(synthesis: Synthesis) -> str:
@@ -213,19 +211,18 @@ def _has_kernel(spaces: Sequence[Sequence[int]], codimension: int) -> bool:
     """True when a subspace of this codimension in the span of `spaces` meets each of them in 0 alone."""
     whole = basis(vector for space in spaces for vector in space)
     points = frozenset(point for space in spaces for point in _points(space)) - {0}
-    left = LIMIT
+    tried = 0
 
     def exists(taken: frozenset[int], axes: tuple[int, ...], need: int) -> bool:
         """`taken`: vectors that are not candidates; `axes`: a basis of what is left of the span."""
-        nonlocal left
+        nonlocal tried
         if need <= 0:
             return True
         candidates = [x for x in _points(axes) if x and x not in taken]
         struck: set[int] = set()
         for x in candidates:
-            left -= 1
-            if left < 0:
-                raise UndecidedError(f"the search takes more than {LIMIT} vectors to repeat", budget=LIMIT)
+            tried += 1
+            Most.ONE_BY_ONE.decide(tried, "vectors of the search that are tried again")
             top = 1 << (x.bit_length() - 1)
             quotient = frozenset(v ^ x if v & top else v for v in taken | struck) - {0}
             if exists(quotient, basis(v ^ x if v & top else v for v in axes), need - 1):

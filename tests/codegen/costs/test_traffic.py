@@ -10,7 +10,6 @@ from hypothesis import given, settings
 
 from layoutalg.codegen.costs import (
     MAX_EXECUTIONS,
-    MAX_POINTS,
     Cost,
     Costs,
     describe,
@@ -26,6 +25,7 @@ from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
+from layoutalg.limits import Most
 from tests.draws.random_programs import RandomProgram, programs
 from tests.sweeps import each
 
@@ -148,7 +148,7 @@ def test_more_points_or_executions_than_anyone_waits_for_are_refused() -> None:
         k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("src", 4), k.tid))
     with pytest.raises(ResourceError, match="told apart") as error:
         traffic(k.build(), {})
-    assert error.value.asked > error.value.limit == MAX_POINTS
+    assert error.value.asked > error.value.limit == Most.BLOCKS.number
     k = KernelBuilder("endless", 32)
     with k.For("i", 1 << 30), k.For("j", 1 << 30):
         load(k, k.tid)

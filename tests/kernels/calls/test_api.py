@@ -26,8 +26,9 @@ from layoutalg.kernels.calls import (
     softmax,
     transpose,
 )
-from layoutalg.kernels.calls.arrays import MOST_SIMULATED, View, form_of, view
+from layoutalg.kernels.calls.arrays import View, form_of, view
 from layoutalg.layout import Layout
+from layoutalg.limits import Most
 from tests.draws.views import EVERY, draw
 from tests.judges.view_judge import run_in_numpy, run_in_simulator
 from tests.sweeps import each
@@ -258,8 +259,8 @@ BAD: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (errors.AlignmentError, "multiples of 4", lambda x: softmax(np.zeros(29, "u1")[1:].view("f4"))),
     (errors.ResourceError, "bytes of memory", lambda x: softmax(HUGE)),
     (errors.ResourceError, "bytes of memory", lambda x: permute(HUGE, (1, 0))),
-    (errors.ResourceError, f"the limit is {MOST_SIMULATED}", lambda x: softmax(HUGE[: MOST_SIMULATED + 1, 0],
-    simulate=True)),
+    (errors.ResourceError, f"the limit is {Most.ONE_BY_ONE.number}",
+     lambda x: softmax(HUGE[: Most.ONE_BY_ONE.number + 1, 0], simulate=True)),
     *((errors.ShapeError, "that of no elements", lambda x, op=op, axes=axes: reduce(np.zeros((0, 33, 0),
     "f4"), op,
     axes))

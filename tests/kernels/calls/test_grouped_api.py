@@ -15,11 +15,12 @@ import layoutalg
 from layoutalg import errors, ops
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls import grouped_api
-from layoutalg.kernels.calls.grouped_api import MOST_GROUPS, grouped_matmul, plan_grouped_matmul
+from layoutalg.kernels.calls.grouped_api import grouped_matmul, plan_grouped_matmul
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm import launches as gemm_launches
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.limits import Most
 from tests.stand_ins.hostgpu import HostArray, HostGpu, allocation, simulated_gpu
 from tests.sweeps import each
 
@@ -188,7 +189,7 @@ REFUSED: dict[type[errors.LayoutAlgError], list[tuple[str, tuple[Any, ...]]]] = 
         ("one place for two", (A, B, SIZES, np.broadcast_to(np.zeros((1, 24), "f2"), (130, 24))))
     ],
     errors.ResourceError: [
-        ("groups of a product", (A, np.broadcast_to(B[:1], (MOST_GROUPS + 1, 16, 24)), SIZES))
+        ("groups of a product", (A, np.broadcast_to(B[:1], (Most.ENTRIES.number + 1, 16, 24)), SIZES))
     ],
 }  # fmt: skip
 

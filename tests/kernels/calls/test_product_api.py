@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from layoutalg import errors
+from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.calls.arrays import MOST_SIMULATED, View, form_of
-from layoutalg.kernels.calls.product_api import MOST_PRODUCTS, _compute, chunks, matmul
+from layoutalg.kernels.calls.arrays import View, form_of
+from layoutalg.kernels.calls.product_api import _compute, chunks, matmul
 from layoutalg.kernels.calls.product_plan import find_product
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm import BatchMode, gemm_problem
 from layoutalg.kernels.gemm.launches import called_launches
+from layoutalg.limits import Most
 from tests.draws import products
 from tests.judges.view_judge import Host, Numpy
 from tests.stand_ins.hostgpu import (
@@ -151,7 +153,7 @@ def test_more_products_than_a_launch_has_are_several_launches() -> None:
     assert len(some) > 1 and sum(q.products for q, _ in some) == p.products
     places = set()
     for q, further in some:
-        assert q.products <= MOST_PRODUCTS
+        assert q.products <= GRID_LIMITS[2]
         first, second = q.batch
         at = {x: n // 4 for x, n in further.items()}
         for i, j in ((0, 0), (first.extent - 1, second.extent - 1)):
@@ -258,7 +260,7 @@ REFUSALS: dict[type[errors.LayoutAlgError], list[tuple[str, tuple[Any, ...], dic
     ],
     errors.NotInjectiveError: [("one place for two", (X, X, ONTO_ITSELF), {})],
     errors.ResourceError: [
-        (f"the limit is {MOST_SIMULATED}", (np.ones((300, 300), "f4"), np.ones((300, 2), "f4")),
+        (f"the limit is {Most.ONE_BY_ONE.number}", (np.ones((300, 300), "f4"), np.ones((300, 2), "f4")),
         {"simulate": True})
     ],
 }  # fmt: skip

@@ -24,15 +24,13 @@ from layoutalg.kernels.tuning import (
     library_version,
     lock_of,
     lock_text,
-    lockfile,
-    rates,
     rates_text,
     read_lock,
     read_rates,
     record_fields,
     salvaged,
-    store,
 )
+from layoutalg.limits import Most
 from tests.command import answer, refusal, run
 from tests.sweeps import each
 
@@ -135,7 +133,7 @@ def test_what_nobody_can_reckon_with_is_refused(
 def test_commands_refuse_what_is_damaged_or_huge(words: tuple[str, ...], error: str) -> None:
     Path("damaged").write_text(HEADER + LINE + line_of(FIELDS | {"rank": -1}))
     Path("huge").write_text(HEADER)
-    os.truncate("huge", store.MOST_BYTES + 1)
+    os.truncate("huge", Most.BULK.number + 1)
     assert refusal(*words)[0] == error
 
 
@@ -172,9 +170,9 @@ def test_a_store_that_is_half_written_is_gone_on_with(cut: int, path: Path) -> N
 
 @each(
     ("limit", "read"),
-    [(store.MOST_BYTES, lambda path: Store(path).records()), (store.MOST_BYTES, salvaged),
-     (store.MOST_BYTES, lambda path: Store(path).add(RECORD)), (lockfile.MOST_BYTES, read_lock),
-     (rates.MOST_BYTES, read_rates)],
+    [(Most.BULK.number, lambda path: Store(path).records()), (Most.BULK.number, salvaged),
+     (Most.BULK.number, lambda path: Store(path).add(RECORD)), (Most.REPORT.number, read_lock),
+     (Most.FILE.number, read_rates)],
 )  # fmt: skip
 def test_huge_files_are_refused_before_they_are_read(limit: int, read: Any, path: Path) -> None:
     """A sparse file of a byte more than the limit, which has no block on the disk."""

@@ -20,6 +20,7 @@ from layoutalg.kernels.plan_cache import ready_sequence
 from layoutalg.kernels.tuning import lockfile as module
 from layoutalg.kernels.tuning.jobs import counters_of
 from layoutalg.kernels.tuning.rates import MOST_RANKED
+from layoutalg.limits import Most
 from tests.command import refusal, run
 from tests.sweeps import each
 
@@ -137,7 +138,7 @@ def test_a_lock_that_is_torn_too_large_or_absent_is_refused(
         with pytest.raises(ParseError, match="not a lock"):
             tuning.current_lock()
         assert refusal("generate", "transpose", "--m", "64", "--n", "64")[0] == "ParseError"
-    monkeypatch.setattr(module, "MOST_BYTES", 10)
+    monkeypatch.setattr(Most.REPORT, "number", 10)
     with pytest.raises(ResourceError):
         tuning.current_lock()
     path.unlink()

@@ -14,6 +14,7 @@ import pytest
 from layoutalg.errors import ParseError, ResourceError
 from layoutalg.kernels.tuning import Key, Record, Store, record_fields, record_of, salvaged
 from layoutalg.kernels.tuning import store as module
+from layoutalg.limits import Most
 from tests.bench.bench_stores import KINDS, trial
 from tests.sweeps import each
 
@@ -64,9 +65,9 @@ def test_what_is_damaged_is_refused_by_its_line_and_stays_as_it_is(
 
 def test_what_is_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResourceError, match="bytes of a record"):
-        Store(path).add(record(1, failure="x" * module.MOST_LINE_BYTES))
+        Store(path).add(record(1, failure="x" * module.LINE_BYTES))
     Store(path).add(record(1))
-    monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size + 10)
+    monkeypatch.setattr(Most.BULK, "number", path.stat().st_size + 10)
     with pytest.raises(ResourceError, match="bytes of the store"):
         Store(path).add(record(2))
 

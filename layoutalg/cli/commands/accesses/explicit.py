@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import (
-    MAX_ADDRESS,
     CostClass,
     GlobalReport,
     Place,
@@ -32,21 +31,15 @@ from layoutalg.dtype import DType
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
-    ResourceError,
     ShapeError,
     UnsupportedError,
 )
 from layoutalg.layout import AnyLayout
+from layoutalg.limits import Most
 from layoutalg.notation import IndexText, parse_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_OFFSETS = 1 << 22
-"""Most lanes, over all instructions, that are counted one by one."""
-
-MAX_ELEMENTS = 1 << 14
-"""Most elements, over all instructions, that are sought as a layout."""
 
 
 class Explicit(NamedTuple):
@@ -113,8 +106,7 @@ def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[
             f"instruction {row}, lane {lane} has no offset, and a page draws layouts, which have one "
             f"everywhere; layoutalg analyze counts such instructions"
         )
-    if given.offsets.size * elems > MAX_ELEMENTS:
-        raise ResourceError("elements of all instructions", given.offsets.size * elems, MAX_ELEMENTS)
+    Most.CELLS.guard(given.offsets.size * elems, "elements of all instructions", hint="analyze counts them")
     by_warp = given.offsets.reshape(-1, given.warps, machine.lanes).transpose(1, 2, 0)
     threads = given.warps * machine.lanes
     table = (by_warp[..., None] + np.arange(elems)).reshape(threads, -1)
@@ -129,15 +121,14 @@ def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[
 def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:
     """The offsets of an index expression: (registers * warps, lanes), registers slowest.
 
-    Raises ResourceError for more than MAX_OFFSETS lanes, ShapeError for a count below 1.
+    Raises ResourceError for lanes past Most.POINTS, ShapeError for a count below 1.
     """
     import numpy as np
 
     for what, number in (("--warps", warps), ("--regs", registers)):
         if number < 1:
             raise ShapeError(f"{what} is {number}; a positive number is needed")
-    if warps * registers * machine.lanes > MAX_OFFSETS:
-        raise ResourceError("lanes of all instructions", warps * registers * machine.lanes, MAX_OFFSETS)
+    Most.POINTS.guard(warps * registers * machine.lanes, "lanes of all instructions")
     lane = np.arange(machine.lanes)
     warp = np.arange(warps)[:, None]
     register = np.arange(registers)[:, None, None]
@@ -162,8 +153,7 @@ def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
     units, per_byte = bits // common, 8 // common
     for extreme in (int(offsets.min()), int(offsets.max())) if offsets.size else ():
         address = extreme * units // per_byte + base_bytes
-        if max(abs(extreme * units), abs(address)) >= MAX_ADDRESS:
-            raise ResourceError("byte address", address, MAX_ADDRESS - 1)
+        Most.MAGNITUDE.guard(max(abs(extreme * units), abs(address)), "magnitude of an offset or address")
     ragged = offsets % per_byte != 0
     if ragged.any():
         first = int(offsets[ragged].flat[0])

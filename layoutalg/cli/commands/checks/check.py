@@ -18,11 +18,11 @@ from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
     MismatchError,
-    ResourceError,
     UndecidedError,
     UnknownNameError,
 )
 from layoutalg.layout import size
+from layoutalg.limits import Most
 
 MOST_SECONDS = 3600.0
 
@@ -91,7 +91,7 @@ def check_command(
     The file is compiled and executed: in a separate process, with limits on its time and memory, in a private
     folder that is removed. Exits 1 if the function differs, divides by zero or does not return.
     """
-    from layoutalg.checks import MAX_POINTS, UNITS, function_layout, source_language
+    from layoutalg.checks import UNITS, function_layout, source_language
 
     if unit not in UNITS:
         raise UnknownNameError("unit", unit, UNITS)
@@ -100,8 +100,7 @@ def check_command(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
         )
     wanted = function_layout(read_layout(layout), through, element_type(dtype), unit)
-    if size(wanted) > MAX_POINTS:
-        raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
+    Most.LANES.guard(size(wanted), "coordinates at which the function is run")
     text = read_source(source)
     why = ""
     from layoutalg.testing import check_index_function

@@ -12,15 +12,9 @@ from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import count, progress, say, say_answer, table
-from layoutalg.errors import ResourceError
+from layoutalg.limits import Most
 from layoutalg.model import best_band, l2_locality
 from layoutalg.notation import parse
-
-MOST_BLOCKS = 1 << 20
-"""Blocks of a grid that are looked at."""
-
-MOST_WAVES = 1 << 21
-"""Waves that are counted to find the best height of bands, of all heights together."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +69,9 @@ def l2_command(
     layoutalg l2 32x64 --in-flight 40 --tile 256x128 --order col --order row --order 4
     """
     sides, shape = read_sides("grid", grid), read_sides("tile", tile)
-    if sides[0] * sides[1] > MOST_BLOCKS:
-        raise ResourceError("blocks of a grid", sides[0] * sides[1], MOST_BLOCKS)
+    Most.BLOCKS.guard(sides[0] * sides[1], "blocks of a grid")
     tried = sides[0] * -(-sides[0] * sides[1] // max(1, in_flight))
-    if tried > MOST_WAVES:
-        raise ResourceError("waves of all heights of bands", tried, MOST_WAVES)
+    Most.BLOCKS.guard(tried, "waves of all heights of bands")
     with progress("counting", quiet=as_json):
         best = best_band(sides, in_flight=in_flight, tile=shape)
         names = order or ["col", "row", str(best)]

@@ -16,12 +16,13 @@ from layoutalg.cli.kernel_names import find_config
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
 from layoutalg.draw import as_file, as_text
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, printable
+from layoutalg.errors import UnknownNameError, UnsupportedError, printable
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from layoutalg.codegen.sim import RoleTimeline, Timeline
 
-SIDE, MOST_TILES = 4096, 64
+SIDE = 4096
 """The side of the product whose kernel is shown, and tiles along k at most."""
 
 FORMATS = ("text", "svg", "png", "pdf")
@@ -106,8 +107,7 @@ def pipeline_command(
     if "k" not in found.asks:
         products = ", ".join(name for name, one in FAMILIES.items() if "k" in one.asks)
         raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
-    if not 1 <= tiles <= MOST_TILES:
-        raise ResourceError("tiles along k", tiles, MOST_TILES)
+    Most.PARTS.integer(tiles, "tiles along k")
     with progress(f"following {family}", quiet=as_json):
         problem = found.problem(SIDE) if dtype is None else found.problem(SIDE, dtype=dtype)
         name, config = find_config(found, problem, arch, step, tile)

@@ -15,8 +15,9 @@ from layoutalg.cli.inputs import read_layout, read_sides
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.compose import composition
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ResourceError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError
 from layoutalg.layout import Layout
+from layoutalg.limits import Most
 from layoutalg.registers import (
     Conversion,
     Plan,
@@ -26,9 +27,6 @@ from layoutalg.registers import (
     reduction_of,
     register_layout,
 )
-
-MOST_ELEMENTS = 1 << 16
-"""Of a tile."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +183,7 @@ def _tile(text: str, sides: tuple[int, int] | None) -> tuple[Layout, tuple[int, 
 
 
 def _check_size(sides: tuple[int, int]) -> None:
-    if sides[0] * sides[1] > MOST_ELEMENTS:
-        raise ResourceError("elements of a tile in registers", sides[0] * sides[1], MOST_ELEMENTS)
+    Most.ONE_BY_ONE.guard(sides[0] * sides[1], "elements of a tile in registers")
 
 
 def _reduction_row(one: Reduction) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ import typer
 
 from layoutalg.answers import Answer
 from layoutalg.cli.completions import dtypes, forms, one_of
-from layoutalg.cli.inputs import MAX_SOURCE_BYTES, read_source
+from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say_answer
-from layoutalg.errors import ParseError, ResourceError
+from layoutalg.errors import ParseError
+from layoutalg.limits import Most
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,7 @@ def convert_command(
     from layoutalg.notation import convert
 
     given = read_source("-") if text == "-" else text
-    if len(given) > MAX_SOURCE_BYTES:
-        raise ResourceError("length of a text in characters", len(given), MAX_SOURCE_BYTES)
+    Most.TEXT.guard(len(given), "length of a text in characters")
     try:
         result = convert(given, to, shape=_with_parentheses(shape), element=dtype, unit=unit, form=form)
     except ParseError as error:

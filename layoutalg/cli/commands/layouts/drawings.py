@@ -17,7 +17,6 @@ from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.draw import (
-    MAX_CELLS,
     Diagram,
     Picture,
     View,
@@ -38,6 +37,7 @@ from layoutalg.draw import (
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ParseError
 from layoutalg.layout import AnyLayout, ComposedLayout, flatten_tree, product
+from layoutalg.limits import Most
 from layoutalg.notation import parse_int_tuple
 
 WHAT = ("access", "tile", "memory", "chunks", "bits", "table", "walk", "copy", "graph")
@@ -163,7 +163,7 @@ def _cropped(layout: AnyLayout, view: View) -> View:
     """The first rows and columns of what is too large, where no part is asked for."""
     if any(type(extent) is not int for extent in flatten_tree(layout.shape)):
         return view
-    if product(layout.shape) <= MAX_CELLS or view.rows is not None or view.columns is not None:
+    if product(layout.shape) <= Most.CELLS.number or view.rows is not None or view.columns is not None:
         return view
     return replace(view, rows=range(CROPPED), columns=range(CROPPED))
 

@@ -29,7 +29,8 @@ from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
 from layoutalg.cli.output import progress, say, say_answer, table
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ParseError, UnknownNameError, UnsupportedError
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -193,9 +194,6 @@ GROUP_ROWS = ("equal", "drawn")
 
 _RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "later-half": "later half"}
 
-MOST_SIZES = 1000
-"""Of one sweep."""
-
 
 def _read_sizes(text: str) -> range:
     """Sizes from the first to the last, both included.  Raises ParseError, ResourceError for too many."""
@@ -209,8 +207,7 @@ def _read_sizes(text: str) -> range:
             position=0,
         )
     sizes = range(first, last + 1, step)
-    if len(sizes) > MOST_SIZES:
-        raise ResourceError("sizes of a sweep", len(sizes), MOST_SIZES)
+    Most.ENTRIES.guard(len(sizes), "sizes of a sweep")
     return sizes
 
 

@@ -17,9 +17,6 @@ from layoutalg.cli.output import say_answer, write_whole
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnknownNameError, UnsupportedError, printable
 
-MOST_FILES = 8
-"""Of one chart."""
-
 Value = Callable[[Mapping[str, Any], str], float | None]
 
 
@@ -105,8 +102,6 @@ def chart_command(
     """
     if of not in OF:
         raise UnknownNameError("number of a bench", of, OF)
-    if len(files) > MOST_FILES:
-        raise UnsupportedError(f"{len(files)} files: at most {MOST_FILES} fit a chart")
     read = [read_bench(place) for place in files]
     series = [one for payload in read for one in _series(payload, of, several=len(read) > 1)]
     label, _ = OF[of]

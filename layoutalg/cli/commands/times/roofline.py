@@ -15,17 +15,12 @@ from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import say, say_answer, table, write_whole
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
 
 ACHIEVED = {"T4": T4_ACHIEVED}
 """Boards whose rates somebody has measured and published."""
-
-MOST_TILES = 20
-"""Of one picture."""
-
-MOST_WAVES = 1 << 20
-"""Waves of blocks that are looked at for the reuse in the L2."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,6 @@ def roofline_command(
     found = _rates(arch, rates, clock)
     _check_rated(machine, unit, dtype)
     asked = tile or ["128x128"]
-    if len(asked) > MOST_TILES:
-        raise UnsupportedError(f"{len(asked)} tiles: at most {MOST_TILES} fit a picture")
     small = {"warp": read_sides("warp", warp), "instruction": read_sides("instruction", instruction)}
     programs, reports = {}, {}
     for text in asked:
@@ -240,9 +233,7 @@ def _reuse(size: int, block: tuple[int, int], order: str, sms: int) -> float:
     """How often the L2 serves a panel, with a block per multiprocessor."""
     m, n = block
     grid = -(-size // m), -(-size // n)
-    waves = -(-grid[0] * grid[1] // sms)
-    if waves > MOST_WAVES:
-        raise ResourceError("waves of blocks", waves, MOST_WAVES)
+    Most.BLOCKS.guard(-(-grid[0] * grid[1] // sms), "waves of blocks")
     height: Any = int(order) if order.isdecimal() and order.isascii() and len(order) < 10 else order
     return l2_locality(grid, in_flight=sms, order=height, tile=block).reuse
 

@@ -26,14 +26,12 @@ from layoutalg.cli.stores import (
     timing_row,
     unfit_words,
 )
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from layoutalg.kernels.family import Family
     from layoutalg.kernels.tuning import Place, Record, Store
-
-MOST_PROBLEMS = 100_000
-"""Of one search."""
 
 
 def tune_command(
@@ -273,6 +271,5 @@ def _problems(family: Family, asked: _Search) -> list[Any]:
     else:
         file = asked.problems or ""
         made = read_problems(family, read_source(file), file)
-    if len(made) > MOST_PROBLEMS:
-        raise ResourceError("problems of a search", len(made), MOST_PROBLEMS)
+    Most.ENTRIES.guard(len(made), "problems of a search")
     return list(dict.fromkeys(made))
