@@ -36,7 +36,7 @@ The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
-Single modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
+Modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget, limits
 (limits on the work of searches), answers (JSON of records), glossary; and for internal use: later,
 notebook, optional, tools.
 """

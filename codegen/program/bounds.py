@@ -72,7 +72,7 @@ from layoutalg.codegen.program.tile import (
 LAUNCHES = 64
 """Blocks in which a counterexample is looked for, at most."""
 
-LIMIT = 1 << 17
+TABLED_NUMBERS = 1 << 17
 """Numbers of an array: loops whose counters would make more stay intervals."""
 
 CASES = 256
@@ -206,7 +206,7 @@ class _Place:
         import numpy
 
         least, most = count
-        if least is most and isinstance(most, int) and 0 < most * self.numbers <= LIMIT:
+        if least is most and isinstance(most, int) and 0 < most * self.numbers <= TABLED_NUMBERS:
             steps = numpy.arange(most).reshape(-1, *(1,) * len(self.axes))
             known = {**self.known, var: (steps, steps)}
             return replace(self, known=known, axes=(*self.axes, var), numbers=self.numbers * most)

@@ -12,7 +12,9 @@ from dataclasses import replace
 from math import gcd
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.instr import MMAS
+from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
@@ -31,12 +33,6 @@ from layoutalg.kernels.gemm.tiles import (
 )
 from layoutalg.kernels.gemm.work import MOST_TOGETHER, check_splits, part_problem
 
-MOST_CLUSTER = 8
-"""Blocks of a cluster that every GPU that has clusters takes."""
-
-MOST_BLOCKS = (1 << 31) - 1
-"""Blocks of a launch whose blocks compute one tile each."""
-
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
 
@@ -51,9 +47,6 @@ MOST_MODES = 3
 
 MOST_CALLING = 1024
 """Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
-
-REGISTERS_PER_SM = 65536
-MOST_REGISTERS = 255
 
 
 def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
@@ -299,8 +292,8 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         raise UnsupportedError(
             f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: two of the three are 1"
         )
-    if not 1 <= c.cluster_k <= MOST_CLUSTER:
-        raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if not 1 <= c.cluster_k <= PORTABLE_CLUSTER:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {PORTABLE_CLUSTER} blocks share a tile")
     if c.cluster_k > 1 and p.batch:
         raise UnsupportedError(f"cluster_k = {c.cluster_k} of a batch: take cluster_k = 1")
     if c.cluster_k > 1:
@@ -309,10 +302,9 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
             raise UnsupportedError(
                 "cluster_k with parts of k or ping-pong: take splits = 1, pingpong = False"
             )
-        if (most := tile_count(p, c) * c.cluster_k) > MOST_BLOCKS:
-            raise ResourceError(
-                f"blocks of {c}, which compute one tile each,", most, MOST_BLOCKS, hint="take cluster_k = 1"
-            )
+        if (most := tile_count(p, c) * c.cluster_k) > GRID_LIMITS[0]:
+            asked = f"blocks of {c}, which compute one tile each,"
+            raise ResourceError(asked, most, GRID_LIMITS[0], hint="take cluster_k = 1")
     if c.pingpong and (c.consumers != 2 or c.splits > 1):
         raise UnsupportedError(
             f"ping-pong of {c.consumers} consumers, {c.splits} parts: take consumers = 2, splits = 1"
@@ -398,7 +390,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             most,
             hint=_fitting_stages(p, c, most),
         )  # fmt: skip
-    held = ROLE_REGISTERS[c.consumers][1] or MOST_REGISTERS
+    held = ROLE_REGISTERS[c.consumers][1] or chip.max_registers_per_thread
     if registers(p, c) > held:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
@@ -492,7 +484,8 @@ def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
         raise ResourceError(f"shared memory bytes of {c}", needed, most, hint=_fitting_stages(p, c, most))
-    held, most = registers(p, c), min(MOST_REGISTERS, REGISTERS_PER_SM // (c.threads * c.min_blocks))
+    held, share = registers(p, c), chip.registers_per_sm // (c.threads * c.min_blocks)
+    most = min(chip.max_registers_per_thread, share)
     if held > most:
         hint = "take more warps or a smaller tile"
         if isinstance(c, SimtConfig):

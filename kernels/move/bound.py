@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 
 from layoutalg.analysis import Units, nested
 from layoutalg.arch import DRAM_RULES, Arch, find_arch
-from layoutalg.errors import UndecidedError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.problem import Moves
-
-MOST_LISTED = 1 << 24
-"""Elements whose bytes are listed, at most."""
+from layoutalg.limits import Most
 
 
 class LeastBytes(NamedTuple):
@@ -41,7 +39,7 @@ class LeastBytes(NamedTuple):
 
 
 def least_bytes(x: Moves, arch: str | Arch = "sm_90", *, listed: bool = False) -> LeastBytes:
-    """What memory moves at least; `listed`: by the definition, of up to MOST_LISTED elements.
+    """What memory moves at least; `listed`: by the definition, of elements up to Most.LISTED.
 
     Raises UnsupportedError for an architecture of which it was not counted what memory moves at once,
     UndecidedError where bytes have to be listed and are too many.
@@ -71,8 +69,7 @@ def _touched(x: Moves, side: str, unit_bytes: int, *, listed: bool) -> Units:
     runs = None if listed or swizzles else nested(offset * size, size, digits)
     if runs is not None:
         return runs.units(unit_bytes)
-    if prod(n for n, step in digits if step) > MOST_LISTED:
-        raise UndecidedError(f"the bytes of {x}: more than {MOST_LISTED} elements are not listed")
+    Most.LISTED.decide(prod(n for n, step in digits if step), f"elements whose bytes are listed, of {x}")
     return _listed(swizzles, offset, size, digits, unit_bytes)
 
 

@@ -51,12 +51,10 @@ from layoutalg.layout import (
     span,
     to_text,
 )
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_OFFSET_BITS = 62
-"""Offsets are computed as int64 arrays while every number on the way fits this many bits."""
 
 
 class Tensor(Value):
@@ -228,7 +226,7 @@ class Tensor(Value):
         import numpy as np
 
         count = size(self.layout)
-        if _bits(self.layout) <= MAX_OFFSET_BITS:
+        if _bits(self.layout) <= Most.MAGNITUDE.number.bit_length():
             places: NDArray[Any] = self.offset + np.broadcast_to(self.layout(np.arange(count)), (count,))
             return places
         return np.array([self._place(i) for i in range(count)])
@@ -320,7 +318,7 @@ def _bits(layout: AnyLayout) -> int:
         return _sum_bits(layout, size(layout))
     bits = max(_bits(layout.inner), layout.offset.bit_length()) + 1
     if isinstance(layout.outer, Layout):
-        return _sum_bits(layout.outer, 1 << bits) if bits <= MAX_OFFSET_BITS else bits
+        return _sum_bits(layout.outer, 1 << bits) if bits <= Most.MAGNITUDE.number.bit_length() else bits
     return max(bits, *(s.period.bit_length() for s in layout.swizzles))
 
 

@@ -20,12 +20,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from layoutalg.limits import Most
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
-    MOST_TABLED,
     Affine,
     NoForm,
     Previous,
@@ -347,7 +347,7 @@ class Reader(Statements):
             if not step.variables & set(stands):
                 solved[n] = Affine(begin[n], step)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
-        if turns <= MOST_TABLED:
+        if turns <= Most.ONE_BY_ONE.number:
             self._rest(solved, walk, turns)
         for n, key in stands.items():
             if key not in forms:

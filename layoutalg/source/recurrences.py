@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from layoutalg.limits import Most
 from layoutalg.source.terms import (
     FREE,
     ONE,
@@ -35,9 +36,6 @@ from layoutalg.source.terms import (
     variable,
 )
 from layoutalg.source.values import Address, Cells, Number, Unknown, Value, unknown
-
-MOST_TABLED = 1 << 16
-"""Turns that are gone through one by one."""
 
 CARRIED = Unknown("a loop changes it", carried=True)
 
@@ -209,7 +207,7 @@ class Walk:
         import numpy as np
 
         now = self._first(states)
-        for turn in range(MOST_TABLED):
+        for turn in range(Most.ONE_BY_ONE.number):
             holds = np.asarray(values(condition, {**self.threads, **now}))
             if holds.min() != holds.max():
                 raise NoForm("lanes leave it at different turns")

@@ -48,15 +48,18 @@ NAVIGATION: Mapping[str, Sequence[str]] = {
         "systems/sgemm", "systems/clocks", "systems/generations", "systems/time",
     ),
     "Theory and facts": (
-        "theory/f2", "theory/digit_classes", "theory/certificates", "hardware", "robustness", "comparison",
-        "measured", "charts",
+        "theory/f2", "theory/digit_classes", "theory/certificates", "hardware", "limits", "robustness",
+        "comparison", "measured", "charts",
     ),
     "Reference": ("api/index", "glossary", "where", "project/index"),
 }  # fmt: skip
 """The pages by part, in order; what docs/ holds besides is listed at the end of the guides."""
 
 ROOMS = [name for name in re.findall(r"^    (\w+)  +\w", layoutalg.__doc__ or "", re.M) if name != "cli"]
-FACES = ("layoutalg", *(f"layoutalg.{n}" for n in (*ROOMS, "ops", "widgets", "dtype", "budget", "errors")))
+FACES = (
+    "layoutalg",
+    *(f"layoutalg.{n}" for n in (*ROOMS, "ops", "widgets", "dtype", "budget", "errors", "limits")),
+)
 """The modules of the reference: the rooms that the text of the library names, and what stands beside."""
 
 

@@ -1,6 +1,6 @@
-"""Pages of docs/ that the library writes itself: the cookbook of swizzles, and the facts of the hardware.
+"""Pages of docs/ that the library writes itself: the cookbook of swizzles, facts of the hardware, limits.
 
-    python -m tests.docs.pages        writes both, and the regions of docs/figures.json; then read the diff
+    python -m tests.docs.pages        writes them, and the regions of docs/figures.json; then read the diff
 
 Tests compare all with what is written.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from layoutalg import arch as facts
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
+from layoutalg.limits import Most
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
 from tests.docs.figures import table
@@ -232,7 +233,22 @@ def hardware() -> str:
     )
 
 
-PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
+LIMITS = """# Limits of a request
+
+A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
+where something does. What hardware or a format allows is not here: see [hardware](hardware.md). Names are
+those of `layoutalg.limits.Most`.
+
+{limits}"""
+
+
+def limits() -> str:
+    """docs/limits.md."""
+    rows = ((m.name, f"{m.number:,}", m.unit, m.protects, m.lift or "-") for m in Most)
+    return LIMITS.format(limits=table(("limit", "most", "of what", "protects", "what helps"), rows))
+
+
+PAGES = {"cookbook.md": cookbook, "hardware.md": hardware, "limits.md": limits}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

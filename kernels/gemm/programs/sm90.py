@@ -36,7 +36,7 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import (
     LDS,
     ST_ASYNC,
@@ -62,7 +62,6 @@ from layoutalg.kernels.gemm.programs.sm80 import stage_copies
 from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
-from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
 from layoutalg.kernels.gemm.validate import MOST_TILES
 from layoutalg.kernels.gemm.work import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_share, part_problem
@@ -249,7 +248,7 @@ class _Writer:
         self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
         self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
         k.cluster(c.cluster)
-        most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
+        most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
         self.groups = Groups.declare(k, p, self.m, c.tile_m * c.cluster_m) if p.grouped else None
         self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch and not p.grouped else None

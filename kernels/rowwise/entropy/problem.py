@@ -28,6 +28,7 @@ from layoutalg.kernels.rowwise.problems import (
     ReduceProblem,
     axes_problem,
 )
+from layoutalg.kernels.rowwise.problems.reductions import INT32_COUNT
 
 Reduction: TypeAlias = Literal["none", "sum", "mean"]
 """What is made of the losses."""
@@ -36,8 +37,6 @@ REDUCTIONS: tuple[Reduction, ...] = ("none", "sum", "mean")
 
 TARGETS = ("s64", "s32")
 """Types of targets."""
-
-MOST_CLASSES = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def cross_entropy_problem(
 
     Strides and offsets are in elements.  Raises ShapeError for axes and strides that make no tensor and where
     there is no class, UnknownNameError for another reduction, UnsupportedError for other types,
-    ResourceError for more than MOST_CLASSES classes, ArgumentTypeError for an ignore_index that is not an
+    ResourceError for more than INT32_COUNT classes, ArgumentTypeError for an ignore_index that is not an
     integer of 64 bits.
 
     >>> cross_entropy_problem((4, 3, 5), 1, reduction="none").outputs
@@ -143,8 +142,8 @@ def cross_entropy_problem(
         raise ArgumentTypeError(f"ignore_index is {ignore_index}: an integer of 64 bits is needed")
     if not p.count and p.outputs:
         raise ShapeError(f"the cross entropy over {p.axes} of shape {p.shape} has no classes")
-    if p.count > MOST_CLASSES:
-        raise ResourceError("classes of a cross entropy", p.count, MOST_CLASSES)
+    if p.count > INT32_COUNT:
+        raise ResourceError("classes of a cross entropy", p.count, INT32_COUNT)
     return CrossEntropyProblem(p, kind, ignore_index, reduction, to, target_offset)
 
 

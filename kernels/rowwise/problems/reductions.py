@@ -52,7 +52,7 @@ OF_INTEGERS = ("sum", "max", "min", "prod", "argmax", "argmin")
 WAY = MappingProxyType({"argmin": "min"})
 """Which elements an index is of, where that is not the "max"."""
 
-MOST_COUNTED = 1 << 31
+INT32_COUNT = (1 << 31) - 1
 """Elements that are reduced together where one has an index, or counts in a float."""
 
 _OF_NOTHING = MappingProxyType({"sum": 0.0, "prod": 1.0, "mean": nan, "var": nan, "logsumexp": -inf})
@@ -203,8 +203,8 @@ def reduce_problem(
     if op not in _OF_NOTHING and not p.count:  # also where there is no result, as in NumPy
         what = {"max": "maximum", "min": "minimum"}.get(op, op)
         raise ShapeError(f"the {what} over {p.axes} of shape {p.shape} is that of no elements: it has none")
-    if FOLD[op] in ("arg", "moments") and p.count >= MOST_COUNTED:
-        raise ResourceError(f"elements that {op} counts", p.count, MOST_COUNTED - 1)
+    if FOLD[op] in ("arg", "moments") and p.count > INT32_COUNT:
+        raise ResourceError(f"elements that {op} counts", p.count, INT32_COUNT)
     return ReduceProblem(op, p, to, ddof)
 
 

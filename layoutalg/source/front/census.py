@@ -45,7 +45,6 @@ _NO_ACCESS = frozenset(
         "template_declaration", "template_instantiation",
     }
 )  # fmt: skip
-MOST_SITES = 100_000
 
 
 class Site(NamedTuple):
@@ -139,7 +138,7 @@ class Census:
         return Function(said, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
 
     def sites(self) -> list[Site]:
-        """What may touch memory in the bodies of functions.  At most MOST_SITES."""
+        """What may touch memory in the bodies of functions."""
         found: list[Site] = []
         for function in self.functions:
             node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)
@@ -150,8 +149,6 @@ class Census:
                 row, column = inner.start_point
                 names = self.names_in(inner) if kind == "call" else ()
                 found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
-                if len(found) >= MOST_SITES:
-                    return found
         return found
 
     def _touches(self, node: Any, kind: str) -> bool:

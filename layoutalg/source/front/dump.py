@@ -17,13 +17,12 @@ from typing import Any
 
 from clang import cindex
 
+from layoutalg.limits import Most
 from layoutalg.source.front.asm_text import ASM, in_macro, sections
 from layoutalg.source.front.cursors import has_value, head, is_made_plainly, is_plain, is_there, same_place
 
 _K = cindex.CursorKind
 _T = cindex.TypeKind
-
-MOST_NODES = 150_000
 
 _BINARY = {
     3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==",
@@ -321,8 +320,8 @@ class Dump:
     def node(self, cursor: Any) -> Any:
         """A statement or an expression."""
         self._nodes += 1
-        if self._nodes > MOST_NODES:
-            raise OverflowError(f"a kernel has more than {MOST_NODES:,} statements and operators")
+        if self._nodes > Most.FOLLOWED.number:
+            raise OverflowError(f"a kernel has more than {Most.FOLLOWED.number:,} statements and operators")
         kind = cursor.kind
         start = cursor.extent.start
         place = [start.line, start.column]
