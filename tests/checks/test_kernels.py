@@ -106,7 +106,6 @@ def test_what_is_not_read_is_counted_and_told(folder: Path) -> None:
         ("block = ['a']", "line 3, block: ['a'] is not a text"),
         ("block = 32\nset = 3", "line 4, set: this is not a table of numbers and texts"),
         ("block = 32\nset = {N = [1]}", "line 4, set: this is not a table of numbers and texts"),
-        (f"block = 32\nset = {{{', '.join(f'N{n} = 1' for n in range(201))}}}", "values of names: 201 asked"),
         ("block = 32\nkernel = ''", "line 4, kernel: '' is no name"),
         ("grid = 3", "a check needs the key block: threads of a block"),
     ],

@@ -71,8 +71,8 @@ def test_bits_that_are_none_are_refused() -> None:
         draw.bits_diagram(Layout((3, 5), (5, 1)))
     with pytest.raises(UnsupportedError, match="1, 2, 4, 8 or 16 bytes"):
         draw.bits_diagram(Layout((8, 8)), "u4")
-    with pytest.raises(ResourceError, match="bits of the diagram"):
-        draw.bits_diagram(Layout((1 << 30, 1 << 30)))
+    with pytest.raises(ResourceError, match="cells of the picture"):
+        draw.bits_diagram(Layout((1 << 80, 1 << 80)))
 
 
 # --- walks ---------------------------------------------------------------------------------------------

@@ -66,4 +66,4 @@ def test_strides_that_do_not_compose_leave_it_open() -> None:
 def test_periods_too_long_leave_it_open() -> None:
     tile = SymbolicLayout((32, 32), (LD, 1), (Swizzle(5, 5, 9),))
     found = solve_conflict_free(tile, column("ld.shared.b32", "f32"), LD)
-    assert isinstance(found, Condition) and "the budget is 4096" in found.why
+    assert isinstance(found, Condition) and "the limit is 4096" in found.why
