@@ -127,8 +127,8 @@ def grouped_matmul(
     16 bytes take one launch on Hopper per 64 groups; others one launch per group.
 
     Raises what `matmul` raises; ArgumentTypeError for sizes that are not integers of the host, ShapeError for
-    sizes that are negative, not as many as b has matrices, or not m together, ResourceError for more than
-    4096 groups.
+    sizes that are negative, not as many as b has matrices, or not m together, ResourceError for groups
+    past Most.ENTRIES.
 
     >>> import numpy
     >>> x, w = numpy.ones((3, 2), "f4"), numpy.array([[[1], [1]], [[9], [9]], [[2], [3]]], "f4")
