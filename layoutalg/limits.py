@@ -3,6 +3,7 @@
     Most.TEXT.guard(len(text), "characters of the source")     refuses a size past a limit
     Most.FILE.read(path)                                       a file's bytes, where it has no more
     Most.ONE_BY_ONE.number                                     the largest size that is accepted
+    text_of(raw, name)                                         the text of a file's bytes
 
 A limit bounds memory, or time that no budget counts.  What hardware, a format or the arithmetic of a kernel
 allows is no limit of this table: it stands where it is used.
@@ -18,7 +19,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from layoutalg.errors import ResourceError, UndecidedError
+from layoutalg.errors import ParseError, ResourceError, UndecidedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,3 +103,23 @@ class Most(Enum):
             raw = file.read(self.number + 1)  # what a device or a pipe has is not known before
         self.guard(len(raw), what)
         return raw
+
+    def read_text(self, path: Path) -> str:
+        """The text of a file that has no more bytes than the limit.  Raises as `read` and `text_of`."""
+        return text_of(self.read(path), path.name)
+
+
+def text_of(raw: bytes, name: str) -> str:
+    """The text of a file that is called `name`.  Raises ParseError with the line and byte that is not UTF-8.
+
+    >>> text_of(b"4:1\\n8:\\xff", "tiles")
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ParseError: tiles is not UTF-8 text: line 2, byte 3 of it does not decode
+    """
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, column = raw.count(b"\n", 0, error.start) + 1, error.start - raw.rfind(b"\n", 0, error.start)
+        why = f"line {line}, byte {column} of it does not decode"
+        raise ParseError(f"{name} is not UTF-8 text: {why}", position=error.start) from None

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 from layoutalg.arch import Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.limits import Most
 from layoutalg.notation import parse, parse_int_tuple
@@ -200,18 +200,13 @@ def a_file(value: Any, reading: Reading) -> tuple[Path, str]:
     """A file's path and text; a path that does not start at the root starts at the file of checks."""
     path = reading.folder / a_text(value, reading)
     try:
-        raw = Most.TEXT.read(path)
+        return path, Most.TEXT.read_text(path)
     except OSError as error:
         raise ParseError(f"{path}: {error.strerror or error}") from None
-    except ResourceError:
+    except LayoutAlgError:
         raise
     except ValueError as error:
         raise ParseError(f"{value!r} is no path: {error}") from None
-    try:
-        return path, raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ParseError(f"{path} is not UTF-8 text: line {line} does not decode") from None
 
 
 def _shown(value: object) -> str:

@@ -99,7 +99,7 @@ def find_check_file(folder: Path) -> Path:
     own, project = (folder / name for name in NAMES)
     if own.is_file():
         return own
-    if project.is_file() and "tool.layoutalg" in _text(project):
+    if project.is_file() and "tool.layoutalg" in Most.TEXT.read_text(project):
         return project
     raise ParseError(
         "no file of checks: neither layoutalg.toml nor a pyproject.toml with [tool.layoutalg] is here; "
@@ -123,7 +123,7 @@ def load_checks(path: Path) -> CheckFile:
     layoutalg.errors.ParseError: layoutalg.toml, line 3, limits: unknown limit 'injectiv': did you mean
     'injective'? accepted are injective, ...
     """
-    return read_checks(_text(path), path.name, path.parent)
+    return read_checks(Most.TEXT.read_text(path), path.name, path.parent)
 
 
 def read_checks(text: str, label: str = "layoutalg.toml", folder: Path | None = None) -> CheckFile:
@@ -137,15 +137,6 @@ def read_checks(text: str, label: str = "layoutalg.toml", folder: Path | None = 
     layoutalg.errors.ParseError: layoutalg.toml, line 1: unknown table 'acess': did you mean 'access'? ...
     """
     return _Reader(text, label, Path() if folder is None else folder).read()
-
-
-def _text(path: Path) -> str:
-    raw = Most.TEXT.read(path)
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ParseError(f"{path.name}, line {line}: this is not UTF-8 text", position=error.start) from None
 
 
 class _Reader:

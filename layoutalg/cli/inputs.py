@@ -16,7 +16,7 @@ from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
-from layoutalg.limits import Most
+from layoutalg.limits import Most, text_of
 from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
@@ -125,12 +125,7 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
     >>> parse_offsets("two", b"0 4", 2)
     [[0, 4]]
     """
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ParseError(
-            f"{name} is not UTF-8 text: byte {error.start} does not decode", position=error.start
-        ) from None
+    text = text_of(raw, name)
     read = _json_rows(name, text) if text.lstrip().startswith("[") else _text_rows(name, text)
     if not read:
         raise ParseError(f"{name} has no instruction: expected {lanes} integers or null on a line", text=text)
@@ -151,18 +146,7 @@ def read_source(place: str) -> str:
     Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
     Most.TEXT, OSError.
     """
-    raw = _bytes_of(place, Most.TEXT)
-    if place == "-":
-        place = "standard input"
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = raw[: error.start]
-        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        raise ParseError(
-            f"{place} is not UTF-8 text: line {line}, byte {column} of it does not decode",
-            position=error.start,
-        ) from None
+    return text_of(_bytes_of(place, Most.TEXT), "standard input" if place == "-" else place)
 
 
 def or_input(context: typer.Context, value: Any) -> Any:

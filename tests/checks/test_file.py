@@ -227,11 +227,11 @@ def test_limits_of_sizes(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match=r"size of layoutalg\.toml in bytes"):
         load_checks(path)
     path.write_bytes(b"[tiles]\na = '\xff'")
-    with pytest.raises(ParseError, match=r"layoutalg\.toml, line 2: this is not UTF-8 text"):
+    with pytest.raises(ParseError, match=r"layoutalg\.toml is not UTF-8 text: line 2, byte 6 of it"):
         load_checks(path)
     (tmp_path / "big.cu").write_bytes(b" " * (Most.TEXT.number + 1))
     (tmp_path / "bad.cu").write_bytes(b"\n\n\xff")
-    for name, part in (("big.cu", "in bytes: 1048577 asked"), ("bad.cu", "line 3 does not decode")):
+    for name, part in (("big.cu", "in bytes: 1048577 asked"), ("bad.cu", "bad.cu is not UTF-8 text: line 3")):
         with pytest.raises(ParseError, match=part):
             read_checks(f"[[function]]\nfile = '{name}'\ntile = '4:1'", folder=tmp_path)
 

@@ -130,7 +130,7 @@ def test_offsets_from_a_file(tmp_path: Path, text: str, expected: list[list[int 
         (b"[1.5]", ParseError, "offsets list 0, lane 0: 1.5 is not an offset"),
         (b"[true]", ParseError, "true is not an offset"),
         (b"[" + b"9" * 5000 + b"]", ParseError, "a number too long"),
-        (b"\xff\xfe", ParseError, "offsets is not UTF-8 text: byte 0"),
+        (b"\xff\xfe", ParseError, "offsets is not UTF-8 text: line 1, byte 1"),
         (b"-4 " * 32, ShapeError, "offsets line 1, lane 0: offset -4 is not in 0..2^62-1"),
         (b"9223372036854775808 " * 32, ShapeError, "offset 9223372036854775808 is not in"),
         (b" " * (Most.FILE.number + 1), ResourceError, "size of offsets in bytes"),

@@ -148,7 +148,7 @@ def test_searches_on_one_store_record_each_key_once_even_when_one_is_killed(
     ("call", "error"),
     [
         (lambda: tuning.local_engine(0).__enter__(), ResourceError),
-        (lambda: tuning.local_engine(65).__enter__(), ResourceError),
+        (lambda: tuning.local_engine(257).__enter__(), ResourceError),
         (lambda: tuning.local_engine(True).__enter__(), ArgumentTypeError),
         (lambda: tuning.cluster_engine("ftp://host").__enter__(), ArgumentTypeError),
         (lambda: tuning.cluster_engine("ray://127.0.0.1:1").__enter__(), UnsupportedError),
