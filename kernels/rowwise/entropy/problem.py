@@ -23,12 +23,12 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import (
     ELEMENTS,
+    INT32_COUNT,
     AxesProblem,
     Labels,
     ReduceProblem,
     axes_problem,
 )
-from layoutalg.kernels.rowwise.problems.reductions import INT32_COUNT
 
 Reduction: TypeAlias = Literal["none", "sum", "mean"]
 """What is made of the losses."""

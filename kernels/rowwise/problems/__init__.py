@@ -20,6 +20,7 @@ from layoutalg.kernels.rowwise.problems.norms import (
 from layoutalg.kernels.rowwise.problems.reductions import (
     FOLD,
     FOLDED,
+    INT32_COUNT,
     INTEGERS,
     OF_INTEGERS,
     WAY,
@@ -46,6 +47,7 @@ __all__ = [
     "ELEMENTS",
     "FOLD",
     "FOLDED",
+    "INT32_COUNT",
     "INTEGERS",
     "OF_INTEGERS",
     "OPS",
