@@ -36,9 +36,9 @@ The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
-Modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget, limits
-(limits on the work of searches), answers (JSON of records), glossary; and for internal use: later,
-notebook, optional, tools.
+Modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget (work of
+searches), limits (most of everything that a request can ask for), answers (JSON of records), glossary; and
+for internal use: notebook, optional, tools.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.compose import composition, normal_form, rotated_layout
 from layoutalg.errors import LayoutAlgError
-from layoutalg.later import later
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -71,6 +70,7 @@ from layoutalg.layout import (
     size,
     slice_and_offset,
 )
+from layoutalg.optional import later
 
 if TYPE_CHECKING:
     from layoutalg import algebra as algebra
