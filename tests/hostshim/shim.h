@@ -216,7 +216,7 @@ struct Argument {
     size_t bytes;
 };
 
-constexpr unsigned max_arguments = 64;
+constexpr unsigned max_arguments = 256;
 static Argument arguments[max_arguments];
 static unsigned next_argument;
 

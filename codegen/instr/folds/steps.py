@@ -219,8 +219,7 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
         if element == PARTIAL:
             every = _values(v, name)
         else:
-            count = numpy.arange(n, dtype=numpy.int64) * (step - (step >> 31 << 32) if step >> 31 else step)
-            index = ((first.astype(numpy.int64) + count) & 0xFFFFFFFF).astype(numpy.uint32)
+            index = ((first.astype(numpy.int64) + step * numpy.arange(n)) & 0xFFFFFFFF).astype(numpy.uint32)
             every = _lifted(name, element, way, _elements_of(v, element, n), index, found)
         every = numpy.where(on, every, numpy.array(fold.neutral, numpy.uint32))
         if accumulators == n:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,30 +18,49 @@ from tests.hostshim import run_cuda_text
 LANES = 32
 
 Case = tuple[Instr, list[np.ndarray], Sequence[float]]
-"""An instruction, the words of its register operands, and its value operands: floats, or ints as they are."""
+"""An instruction, the words of its register operands, and its other operands: floats, or ints as they are."""
 
 
 def probe(cases: Sequence[Case]) -> Kernel:
-    """One warp loads the operands of every case, runs it and stores what it may have written."""
-    k = KernelBuilder("probe", LANES)
+    """One warp loads the operands of every case, runs it and stores what it has written."""
+    k, first = KernelBuilder("probe", LANES), 0
+    data = k.pointer(
+        "data", 4, (sum(sum(map(taken, registers)) for _, registers, _ in cases), 1), writable=True
+    )
     for n, (instr, registers, values) in enumerate(cases):
         regs = [k.reg(f"r{n}_{i}", x.shape[1]) for i, x in enumerate(registers)]
-        places = [k.pointer(f"p{n}_{i}", 4, (x.shape[1], 1), writable=True) for i, x in enumerate(registers)]
-        for reg, place in zip(regs, places, strict=True):
-            for w in range(reg.shape[0]):
-                k.do(LDG[4], reg[w], k.at(place, k.tid, w))
-        params = [k.param(f"value{n}_{i}", 0xFFFFFFFF, 0) for i in range(len(values))]
-        k.do(instr, *in_order(instr, regs, params))
-        for reg, place in zip(regs, places, strict=True):
-            for w in range(reg.shape[0]):
-                k.do(STG[4], k.at(place, k.tid, w), reg[w])
+        others = [o for o in instr.operands if o.role in OTHERS]
+        given = [
+            x if o.role == "imm" else k.param(f"value{n}_{i}", 0xFFFFFFFF, 0)
+            for i, (o, x) in enumerate(zip(others, values, strict=True))
+        ]
+        places = {}
+        for reg, x in zip(regs, registers, strict=True):
+            size = math.gcd(x.shape[1], 4)
+            places[reg] = [(reg.slice(w, count=size), first + w) for w in range(0, x.shape[1], size)]
+            first += taken(x)
+            for part, at in places[reg]:
+                k.do(LDG[4 * size], part, k.at(data, k.tid, at))
+        k.do(instr, *in_order(instr, regs, given))
+        for reg, operand in zip(regs, (o for o in instr.operands if o.role not in OTHERS), strict=True):
+            for part, at in places[reg] if operand.role != "in" else ():
+                k.do(STG[4 * part.words], k.at(data, k.tid, at), part)
     return k.build()
+
+
+def taken(register: np.ndarray) -> int:
+    """The words of the data that hold a register: whole vectors."""
+    return -(-register.shape[1] // 4) * 4
+
+
+OTHERS = ("value", "imm")
+"""The roles of operands that are no registers."""
 
 
 def in_order(instr: Instr, registers: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """Operands of both kinds as the instruction takes them."""
     of_both = iter(registers), iter(values)
-    return [next(of_both[o.role == "value"]) for o in instr.operands]
+    return [next(of_both[o.role in OTHERS]) for o in instr.operands]
 
 
 def floats(words: np.ndarray) -> np.ndarray:
@@ -52,14 +73,27 @@ def word(x: float) -> np.ndarray:
     return np.full((LANES, 1), x, dtype=np.uint32 if isinstance(x, int) else np.float32).view(np.uint32)
 
 
+def effect(instr: Instr, registers: Sequence[np.ndarray], *values: float) -> tuple[np.ndarray, ...]:
+    """What the instruction makes of its registers and other operands, one array per operand it writes."""
+    others = [o for o in instr.operands if o.role in OTHERS]
+    given = [x if o.role == "imm" else word(x) for o, x in zip(others, values, strict=True)]
+    read = in_order(instr, [x.copy() for x in registers], given)
+    result = instr.effect(
+        None, None, *(x for o, x in zip(instr.operands, read, strict=True) if o.role != "out")
+    )
+    return result if isinstance(result, tuple) else (result,)
+
+
 def ran(cases: Sequence[Case]) -> Iterator[tuple[Instr, list[np.ndarray], tuple[Any, ...]]]:
     """The texts on the host, beside the effects: of each case, its registers and the results."""
-    data = [[x.copy() for x in registers] for _, registers, _ in cases]
-    args: list[np.ndarray | int] = []
-    for given, (*_, values) in zip(data, cases, strict=True):
-        args += [*given, *(int(word(v)[0, 0]) for v in values)]
+    every = [x for _, registers, _ in cases for x in registers]
+    data = np.concatenate([np.pad(x, ((0, 0), (0, taken(x) - x.shape[1]))) for x in every], axis=1)
+    args: list[np.ndarray | int] = [data]
+    for instr, _, values in cases:
+        others = (o.role for o in instr.operands if o.role in OTHERS)
+        args += [int(word(v)[0, 0]) for role, v in zip(others, values, strict=True) if role == "value"]
     run_cuda_text(to_cuda(probe(cases)), "probe", (1,), (LANES,), args)
-    for got, (instr, registers, values) in zip(data, cases, strict=True):
-        read = in_order(instr, [x.copy() for x in registers], [word(v) for v in values])
-        result = instr.effect(None, None, *read[instr.operands[0].role == "out" :])
-        yield instr, got, result if isinstance(result, tuple) else (result,)
+    got = iter(np.split(data, list(accumulate(map(taken, every)))[:-1], axis=1))
+    for instr, registers, values in cases:
+        mine = [np.ascontiguousarray(next(got)[:, : x.shape[1]]) for x in registers]
+        yield instr, mine, effect(instr, registers, *values)
