@@ -212,7 +212,8 @@ def convert(n: int, source: str, target: str) -> Instr:
     per = max(1, min(n, WORD_BYTES // wide))
     together = max(1, min(n, WORD_BYTES // have))
     name, lines = f"convert_{n}_{source}_{target}", list[str]()
-    group = max(per, together) if n % max(per, together) == 0 else per
+    group = max(per, together)
+    group = n if n % group else group  # a round begins with a word of both
     rounds, kind = n // group, _COMPUTED.get(source, "float")
     for e in range(group):
         word, part = divmod(e * have, WORD_BYTES)
@@ -221,7 +222,7 @@ def convert(n: int, source: str, target: str) -> Instr:
     for e in range(0, group, per):
         word = e * wide // WORD_BYTES
         low, high = (at("d", _place(group * wide // WORD_BYTES, word + n, rounds), words) for n in (0, 1))
-        lines += _written(source, target, range(e, e + per), low, high)
+        lines += _written(source, target, range(e, min(e + per, group)), low, high)
     uses = [*(half[source] for half in (LOW, HIGH) if source in PACKED)]
     uses += [PACK[target]] if target in PACKED else []
     uses += [_odd(kind)] if target in PACKED and source in ("f64", "s32", "s64") else []

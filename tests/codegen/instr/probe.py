@@ -73,6 +73,12 @@ def word(x: float) -> np.ndarray:
     return np.full((LANES, 1), x, dtype=np.uint32 if isinstance(x, int) else np.float32).view(np.uint32)
 
 
+def packed(elements: np.ndarray) -> np.ndarray:
+    """The words of elements (lane, n); what they leave of the last one is no zeros."""
+    raw = np.ascontiguousarray(elements).view(np.uint8)
+    return np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4)), constant_values=0xAB).view(np.uint32)
+
+
 def effect(instr: Instr, registers: Sequence[np.ndarray], *values: float) -> tuple[np.ndarray, ...]:
     """What the instruction makes of its registers and other operands, one array per operand it writes."""
     others = [o for o in instr.operands if o.role in OTHERS]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr import CONVERTED, convert, converted
+from layoutalg.codegen.instr import CONVERTED, convert, converted, decode
 from layoutalg.errors import UnsupportedError
+from tests.codegen.instr.probe import LANES, Case, packed, ran
 from tests.sweeps import each
 
 NUMPY = {
@@ -98,15 +99,28 @@ def test_the_instruction_computes_the_definition(pair: tuple[str, str], n: int) 
     source, target = pair
     words = drawn(source)
     words = words[: len(words) // n * n].reshape(-1, n)
-    raw = words.view("u1")
-    padded = np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4)), constant_values=0xAB).view("u4")
+    padded = packed(words)
     instr = convert(n, source, target)
     assert instr.operands[1].words == padded.shape[1]
-    found = instr.effect(None, None, np.ascontiguousarray(padded))
+    found = instr.effect(None, None, padded)
     assert found.shape[1] == instr.operands[0].words
     expected = converted(words, source, target)
     got = np.ascontiguousarray(np.ascontiguousarray(found).view("u1")[:, : n * WORD[target].itemsize])
     assert np.array_equal(got.view(WORD[target]), expected)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_text_computes_the_definition(part: int) -> None:
+    """Every pair of types, of numbers of elements that fill words and that do not."""
+    cases: list[Case] = []
+    for i, (source, target) in enumerate(PAIRS[part::4]):
+        for n in ((1, 8), (2, 3), (4, 6))[i % 3]:
+            d, s = (packed(drawn(x, LANES * n // 2 - 6).reshape(LANES, n)) for x in (target, source))
+            cases.append((convert(n, source, target), [d, s], []))
+    for instr, (got, _), (wanted,) in ran(cases):
+        target = instr.name.rpartition("_")[2]
+        of_float = [decode(x, target) for x in (got, wanted)] if target in FLOATS else [got, wanted]
+        np.testing.assert_array_equal(*of_float, err_msg=instr.name)
 
 
 @each("pair", PAIRS, ids=str)

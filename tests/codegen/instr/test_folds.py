@@ -1,4 +1,4 @@
-"""Values of several words: each fold is what Python makes of the list of its elements, each text its effect."""
+"""Values of several words: a fold is what Python makes of the list of its elements, its text is its effect."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+
 from layoutalg.codegen.instr import (
     FOLDS,
     PARTIAL,
@@ -14,13 +15,12 @@ from layoutalg.codegen.instr import (
     butterfly,
     empty,
     finish,
-    fold,
     join,
     label,
     labelled,
 )
 from layoutalg.errors import UnsupportedError
-from tests.codegen.instr.probe import LANES, Case, effect, floats, ran, word
+from tests.codegen.instr.probe import LANES, Case, effect, floats, packed, ran, word
 from tests.sweeps import each
 
 NUMPY = {"f32": "f4", "s8": "i1", "u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8"}
@@ -61,12 +61,6 @@ def numbers(rng: np.random.Generator, f: Fold, n: int) -> np.ndarray:
     ends = np.iinfo(kind)
     wild = rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
     return np.where(rng.random(shape) < 0.5, wild, rng.integers(0, 3, shape)).astype(kind)
-
-
-def words(x: np.ndarray) -> np.ndarray:
-    """The words of packed elements; what does not fill one has zeros behind it."""
-    raw = np.ascontiguousarray(x).view("u1")
-    return np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view("u4")
 
 
 def definition(f: Fold, elements: list[tuple[int, Any]], target: int | None, number: float) -> Any:
@@ -116,16 +110,20 @@ def steps(f: Fold, n: int, accumulators: int, seed: int) -> tuple[list[Case], np
     d = do(empty(name, accumulators), [word(7).repeat(accumulators * FOLDS[name].words, 1)], 0)
     if name == "nll":
         ignored = (IGNORED & 0xFFFFFFFF, IGNORED >> 32 & 0xFFFFFFFF)
-        d = do(label(8, accumulators), [d, words(labels)], CLASSES, 1, *ignored)
+        d = do(label(8, accumulators), [d, packed(labels)], CLASSES, 1, *ignored)
         small = np.abs(labels) < 1 << 31
         narrow = effect(
-            label(4, accumulators), [d, words(np.where(small, labels, -1).astype("i4"))], CLASSES, 1, *ignored
+            label(4, accumulators),
+            [d, packed(np.where(small, labels, -1).astype("i4"))],
+            CLASSES,
+            1,
+            *ignored,
         )
         assert np.array_equal(narrow[0], d)
     held: list[list[list[tuple[int, Any]]]] = [[[] for _ in range(accumulators)] for _ in range(LANES)]
     for first in (20, 20 + step * n):
         x, there = numbers(rng, f, n), (rng.integers(0, 2, (LANES, 1)) | (first == 20)).astype("u4")
-        d = do(absorb(name, f.element, f.way, n, accumulators), [d, words(x), there], step, first)
+        d = do(absorb(name, f.element, f.way, n, accumulators), [d, packed(x), there], step, first)
         for lane, i in zip(*np.nonzero(np.broadcast_to(there, (LANES, n))), strict=True):
             index = first + int(i) * step
             held[lane][i % accumulators].append((index, x[lane, i].item()))
