@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from layoutalg.codegen import instr as instr_room
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import LDG, STG, Instr
+from layoutalg.codegen.instr import LDG, STG, Instr, sm90
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from tests.hostshim import run_cuda_text
 
 LANES = 32
+
+ALL: Mapping[str, Instr] = {
+    instr.name: instr
+    for room in (instr_room, sm90)
+    for value in vars(room).values()
+    for instr in (value.values() if isinstance(value, Mapping) else (value,))
+    if isinstance(instr, Instr)
+}
+"""Every instruction that has a name of its own, or is a row of a table."""
 
 Case = tuple[Instr, list[np.ndarray], Sequence[float]]
 """An instruction, the words of its register operands, and its other operands: floats, or ints as they are."""

@@ -1,4 +1,4 @@
-"""Values of several words: a fold is what Python makes of the list of its elements, its text is its effect."""
+"""Values of several words: each fold is what Python makes of a list of elements, its text is its effect."""
 
 from __future__ import annotations
 
