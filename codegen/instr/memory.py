@@ -331,16 +331,3 @@ GRID_WAIT = Instr(
     _already,
     Requires(sm=90),
 )
-
-INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {
-        i.name: i
-        for i in (
-            *LDG.values(), *STG.values(), STG_WHOLE[8], STG_WHOLE[16], *LDS.values(), *STS.values(),
-            *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8, *CP_ASYNC.values(),
-            *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT, *LDG_FRESH.values(),
-            GRID_WAIT,
-        )
-    }
-)  # fmt: skip
-"""Every instruction of this module by name."""

@@ -311,8 +311,3 @@ MOVMATRIX = Instr(
     Requires(sm=75, warp_converged=True),
 )
 """An 8 x 8 matrix of 16-bit elements in registers, two of row l // 4 in lane l, transposed."""
-
-INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (*MMA_SYNC.values(), *LDMATRIX.values(), *LDMATRIX_TRANS.values(), MOVMATRIX)}
-)
-"""Every instruction of this module by name."""

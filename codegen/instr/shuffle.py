@@ -115,8 +115,3 @@ REDUX: Mapping[str, Instr] = MappingProxyType(
     }
 )
 """redux.sync by operation: every lane gets the result of all 32; sums wrap."""
-
-INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (SELECT, BYTE_PERMUTE, SHUFFLE_XOR, SHUFFLE_LANE, *REDUX.values())}
-)
-"""Every instruction of this module by name."""

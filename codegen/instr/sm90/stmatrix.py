@@ -67,8 +67,3 @@ STMATRIX: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=False) 
 
 STMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=True) for n in (1, 2, 4)})
 """By the number of matrices: rows from registers that hold parts of columns."""
-
-INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (*STMATRIX.values(), *STMATRIX_TRANS.values())}
-)
-"""Every instruction of this module by name."""

@@ -27,9 +27,8 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -261,9 +260,3 @@ def hold(words: int, element: str = "") -> Instr:
     body = each(words, [f'asm volatile("" : "+{kind}"({at("d", "i", words)}));'])
     text = f"void {name}({ref('d', words, element)}) {{\n{body}}}"
     return Instr(name, (updated("d", words, element, deferred=True),), text, _hold)
-
-
-INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT)}
-)
-"""The instructions of this module that no atom names, by name."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen import instr as instr_room
+from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import LDG, STG, Instr, sm90
+from layoutalg.codegen.instr.arithmetic.arith import add_same, add_scaled
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from tests.hostshim import run_cuda_text
@@ -20,12 +22,24 @@ LANES = 32
 
 ALL: Mapping[str, Instr] = {
     instr.name: instr
-    for room in (instr_room, sm90)
+    for room in (isa, sm90)
     for value in vars(room).values()
     for instr in (value.values() if isinstance(value, Mapping) else (value,))
     if isinstance(instr, Instr)
 }
 """Every instruction that has a name of its own, or is a row of a table."""
+
+MADE = (
+    isa.fma_outer(8, 8), isa.fma_outer(1, 4), isa.fma_outer(2, 2, "f64"), isa.scale(1), isa.scale(8),
+    add_scaled(1, "f32"), add_scaled(8, "f16"), add_scaled(2, "bf16"), isa.pack(8, "f16"),
+    isa.pack(2, "bf16"), isa.RELU.instr(4, "f32"), add_same(4, "f16"), isa.SILU.instr(2, "f32"),
+    isa.GELU.instr(1, "f32"), isa.fill(1), isa.fill(3), isa.within(4), isa.window(8, 2),
+    isa.fold("sum", 4, 1), isa.fold("max", 2, 2), isa.butterfly("sum", 2), isa.butterfly("max", 1),
+    isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),
+    isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),
+    isa.add_one(2),
+)  # fmt: skip
+"""Instructions that are made for a number of elements."""
 
 Case = tuple[Instr, list[np.ndarray], Sequence[float]]
 """An instruction, the words of its register operands, and its other operands: floats, or ints as they are."""
@@ -81,6 +95,13 @@ def floats(words: np.ndarray) -> np.ndarray:
 def word(x: float) -> np.ndarray:
     """The same number in each lane."""
     return np.full((LANES, 1), x, dtype=np.uint32 if isinstance(x, int) else np.float32).view(np.uint32)
+
+
+def signature(text: str) -> list[tuple[str, str]]:
+    """Type and name of each parameter of a helper."""
+    found = re.search(r"void \w+\(([^)]*)\) \{", text)
+    assert found, text
+    return [(p.rsplit(" ", 1)[0], p.rsplit(" ", 1)[1]) for p in filter(None, found[1].split(", "))]
 
 
 def packed(elements: np.ndarray) -> np.ndarray:

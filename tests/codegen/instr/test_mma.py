@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
-from tests.codegen.instr.probe import Case, probe, ran
+from tests.codegen.instr.probe import Case, ran
 from tests.draws.ptx_fragments import FRAGMENTS
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each
@@ -109,18 +108,6 @@ def test_ends_of_numbers_reach_the_elements_they_should() -> None:
     assert (isa.decode(d, "s32") == (1 << 31) - 1 + 32 * 127 * 127 - (1 << 32)).all()
 
 
-@ROWS
-def test_the_text_names_the_instruction_and_every_register(row: isa.Mma) -> None:
-    text = isa.MMA_SYNC[row].text
-    c, (a, b, _) = row.words[2], row.words
-    assert f"{row.atom.ptx} " in text and "asm volatile" in text
-    if row.operand == "f64":
-        a, b, c = a // 2, b // 2, c // 2
-    assert sorted(set(map(int, re.findall(r"%(\d+)", text)))) == list(range(a + b + c))
-    assert text.count('"r"(') + text.count('"d"(') == a + b
-    assert sum(text.count(f'"+{x}"(') for x in "frd") == c
-
-
 def test_a_row_is_found_by_its_types_or_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown mma 'f16\.f32\.k4'"):
         isa.find_mma("f16", "f32", 4)
@@ -157,13 +144,6 @@ def cases_of(rows: Sequence[isa.Mma]) -> list[Case]:
 def test_the_texts_compute_the_effects(rows: Sequence[isa.Mma]) -> None:
     for instr, got, (wanted,) in ran(cases_of(rows)):
         np.testing.assert_array_equal(got[0], wanted, err_msg=instr.name)
-
-
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
-def test_the_texts_compile(arch: str) -> None:
-    here = [m for m in isa.MMAS if isa.MMA_SYNC[m].requires.sm <= int(arch[3:5])]
-    text = to_cuda(probe(cases_of(here)), arch.removesuffix("a"))
-    assert here and compile_cubin(text, "probe", arch).spill_bytes == 0
 
 
 def transposes(instr: isa.Instr) -> Kernel:

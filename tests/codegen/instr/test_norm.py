@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen import instr as isa
-from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.errors import UnsupportedError
-from tests.codegen.instr.probe import LANES, Case, floats, probe, ran, word
+from tests.codegen.instr.probe import LANES, Case, floats, ran, word
 
 RANDOM = np.random.default_rng(4)
 
@@ -122,8 +121,7 @@ CASES: list[Case] = [
 ]
 
 
-def test_the_texts_compute_the_effects_and_compile() -> None:
+def test_the_texts_compute_the_effects() -> None:
     for instr, got, outputs in ran(CASES):
         for mine, wanted in zip(got, outputs, strict=False):
             np.testing.assert_allclose(floats(mine), floats(wanted), rtol=1e-6, err_msg=instr.name)
-    assert compile_cubin(to_cuda(probe(CASES)), "probe", "sm_90a").spill_bytes == 0

@@ -1,4 +1,4 @@
-"""Statements of PTX in the texts of instructions: each is that of PTX ISA 9.0, its operands in their places."""
+"""Statements of PTX in the texts of instructions: each is that of PTX ISA 9.0, operands in their places."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+from layoutalg.atoms import find_mma_atom
+from layoutalg.codegen import instr as isa
 from layoutalg.codegen.instr import Instr
 from tests.codegen.instr.probe import ALL
 
@@ -152,11 +154,27 @@ def test_each_statement_is_that_of_ptx_and_its_effect_asks_an_engine_for_the_sam
     assert calls == {name: told(ALL[name]) for name in calls}
 
 
+def registers(operand: isa.Operand, *, doubles: bool) -> str:
+    """The registers of an operand of a product, in order; a double is two words, low half first."""
+    name, words = operand.name, operand.words
+    if not doubles:
+        return f"{{{vector(name, words).strip('{}')}}}"
+    pairs = [f"__hiloint2double({name}[{i + 1}], {name}[{i}])" for i in range(0, words, 2)]
+    return f"{{{', '.join([f'x{i}' for i in range(words // 2)] if name == 'd' else pairs)}}}"
+
+
+def test_a_product_names_its_registers_in_order() -> None:
+    of_atoms = {find_mma_atom(name).ptx: instr for name, instr in isa.QUAD_PAIR_MMA.items()}
+    for ptx, instr in [*((m.ptx, instr) for m, instr in isa.MMA_SYNC.items()), *of_atoms.items()]:
+        d, a, b = (registers(o, doubles="f64" in ptx) for o in instr.operands)
+        assert statements(instr) == [f"{ptx} {d}, {a}, {b}, {d};"]
+
+
 SINCE = {
     "cp.async": 80, "__reduce_": 80, "ldmatrix": 75, "movmatrix": 75, "stmatrix": 90, "griddepcontrol": 90,
     "mbarrier": 90, "cluster": 90, "bulk": 90, "proxy.async": 90, "wgmma": 90, "setmaxnreg": 90,
 }  # fmt: skip
-"""From which architecture on PTX, or this project, has what a text names; mma.sync is of a test of its own."""
+"""From which architecture on PTX, or this project, has what a text names; mma.sync has a test of its own."""
 
 WAITS = {
     "block_sync": "block_barrier_open", "grid_sync": "passed", "mbarrier_wait": "passed",
