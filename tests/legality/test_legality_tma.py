@@ -148,6 +148,91 @@ def test_the_nearest_changes_lead_to_a_legal_request(drawn: dict[str, Any]) -> N
         assert check_tma(**request, shared=copy.layout).legal
 
 
+FLOATS = ("bf16", "f16", "f32", "f64", "tf32")
+
+
+def defined(m: TensorMap, at: int, shared: int, arch: str) -> dict[str, list[Any]]:
+    """The rules that a map breaks, each by its sentence, with the nearest for every place that does."""
+    need, bits, spanned = 32 if m.interleave_bytes == 32 else 16, m.element.bits, m.mode.swizzle.bits > 0
+    row, span, chunk = m.box[0] * bits // 8, m.mode.row_bytes if spanned else 0, 128 // bits
+    counts = (-(-n // max(1, step)) for n, step in zip(m.box[1:], m.element_strides[1:], strict=True))
+    spans = math.prod(counts) * max(row, span)
+    widest = 256 if m.interleave_bytes or not spanned else 8 * span // bits
+    outside = m.box[0] > 0 and (row % 16 or (spanned and not m.interleave_bytes and row > span))
+    slices, period = -(-spans // max((1, *m.box[1:]))) or 1, m.mode.period_bytes
+    return {
+        "mode": ["128B"] * (arch == "sm_90" and m.mode not in HOPPER_MODES),
+        "rank": [None] * (m.rank > 5) or [0] * (m.rank < 3 and m.interleave_bytes > 0),
+        "global_base": [need] * (at % need > 0),
+        "extent": [None for n in m.dims if n > 1 << 32],
+        "stride": [-(-d // need) * need for d in m.strides_bytes if 0 <= d < 1 << 40 and d % need],
+        "stride_range": [
+            -d if d < 0 else (1 << 40) - need for d in m.strides_bytes if not 0 <= d < 1 << 40
+        ],
+        "box_side": [min(max(n, 1), 256) for n in m.box if not 1 <= n <= 256],
+        "box_inner": [min(-(-m.box[0] // chunk) * chunk, widest, 256)] * bool(outside),
+        "element_stride": [min(max(n, 1), 8) for n in m.element_strides if not 1 <= n <= 8],
+        "interleave": ["32B"] * (m.interleave_bytes == 32 and m.mode.name != "32B"),
+        "nan_fill": [False] * (m.nan_fill and m.element.name not in FLOATS),
+        "shared_size": [max(1, 232448 // slices)] * (spans > 232448),
+        "shared_base": [max(128, period)] * (shared % 128 > 0),
+        "pattern": [period] * (shared % 128 == 0 and shared % period > 0),
+    }  # fmt: skip
+
+
+def changed_to(before: TensorMap, fix: tuple[tuple[str, Any], ...]) -> Any:
+    """The value that a fix puts somewhere."""
+    ((name, value),) = fix
+    if name != "tensor_map":
+        return value
+    fields = ("strides_bytes", "box", "element_strides", "interleave_bytes", "mode", "nan_fill")
+    (field,) = (f for f in fields if getattr(before, f) != getattr(value, f))
+    old, new = getattr(before, field), getattr(value, field)
+    if not isinstance(new, tuple):
+        return new.name if field == "mode" else new
+    (place,) = (n for was, n in zip(old, new, strict=True) if was != n)
+    return place
+
+
+def test_each_rule_is_judged_by_its_sentence_and_mended_by_the_nearest() -> None:
+    """Maps near the ends of every rule, most of whose parts keep it."""
+    rng = random.Random(23)
+    seen = dict.fromkeys(TMA_RULES, 0)
+    for _ in range(400):
+        near, rank, wild = rng.choice((0.0, 0.1, 0.4)), rng.choice((1, 2, 3, 4, 5, 5, 6)), rng.random()
+
+        def drawn(usual: Any, *ends: Any, near: float = near) -> Any:
+            return rng.choice(ends) if rng.random() < near else rng.choice(usual)
+
+        bits = dtype(element := rng.choice(sorted(TENSOR_MAP_TYPES))).bits
+        m = TensorMap(
+            dtype(element), tuple(drawn((1, 64, 1 << 32), (1 << 32) + 1) for _ in range(rank)),
+            tuple(drawn((0, 32, 96, 64 << 10), 16, 8, (1 << 40) - 32, 1 << 40, -64) for _ in range(rank - 1)),
+            (drawn((128 // bits, 256 // bits), 0, 1, 256, 257, 512 // bits, 1024 // bits, 2048 // bits),
+                *(drawn((1, 2, 3), 0, 64, 256, 257, 113, 114) for _ in range(rank - 1))),
+            tuple(drawn((1, 2, 8), 0, 9) for _ in range(rank)), drawn((0,), 16, 32),
+            SWIZZLE_MODES[drawn(("none", "32B", "128B"), *SWIZZLE_MODES)], nan_fill=wild < near,
+        )  # fmt: skip
+        at, shared = drawn((32, 256), 1, 8, 16), drawn((1024,), 1, 64, 128, 256, 512)
+        arch = rng.choice(("sm_90", "sm_100"))
+        report = check_tensor_map(m, global_alignment_bytes=at, shared_alignment_bytes=shared, arch=arch)
+        wanted = {f"tma.{name}": places for name, places in defined(m, at, shared, arch).items() if places}
+        assert set(report.broken) == set(wanted), (m, str(report))
+        for name, places in wanted.items():
+            fixes = [v.fix for v in report.violations if v.rule.name == name]
+            assert [changed_to(m, fix) if fix else None for fix in fixes] == places, (m, name)
+            seen[name] += 1
+        left = {"tma.layout"} | ({"tma.pattern"} if shared % 128 else set())
+        left |= {"tma.stride"} if "tma.stride_range" in wanted else set()
+        left |= {"tma.box_inner"} if m.box[0] == 0 else set()
+        assert {rule.name for rule in report.rules} == set(TMA_RULES) - left
+    assert {name for name, count in seen.items() if count < 4} == {
+        "tma.element",
+        "tma.inner_stride",
+        "tma.layout",
+    }
+
+
 def test_the_chunk_atoms_of_sm_100_are_a_mode_there() -> None:
     request = check_tma(WIDE, (64, 64), "f16", mode="128B_ATOM_32B", arch="sm_100")
     assert str(request.require().layout) == "Sw<2,4,2> o 0 o (64,64):(64,1)"

@@ -74,7 +74,7 @@ def probe(cases: Sequence[Case]) -> Kernel:
 
 def taken(register: np.ndarray) -> int:
     """The words of the data that hold a register: whole vectors."""
-    return -(-register.shape[1] // 4) * 4
+    return -(-int(register.shape[1]) // 4) * 4
 
 
 OTHERS = ("value", "imm")

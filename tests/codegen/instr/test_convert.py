@@ -119,8 +119,9 @@ def test_the_text_computes_the_definition(part: int) -> None:
             cases.append((convert(n, source, target), [d, s], []))
     for instr, (got, _), (wanted,) in ran(cases):
         target = instr.name.rpartition("_")[2]
-        of_float = [decode(x, target) for x in (got, wanted)] if target in FLOATS else [got, wanted]
-        np.testing.assert_array_equal(*of_float, err_msg=instr.name)
+        if target in FLOATS:
+            got, wanted = decode(got, target), decode(wanted, target)
+        np.testing.assert_array_equal(got, wanted, err_msg=instr.name)
 
 
 @each("pair", PAIRS, ids=str)

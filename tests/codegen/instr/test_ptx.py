@@ -21,8 +21,10 @@ def statements(instr: Instr) -> list[str]:
     found = []
     for ptx, operands in STATEMENT.findall(instr.text):
         names = [CAST.sub(r"\1", name) for name in OPERAND.findall(operands)]
-        text = "".join(re.findall(r'"([^"]*)"', ptx)).replace("\\n", "\n")
-        found.append(re.sub(r"%(\d+)", lambda m, names=names: names[int(m[1])], text))
+        holes = (
+            "".join(re.findall(r'"([^"]*)"', ptx)).replace("\\n", "\n").replace("{", "{{").replace("}", "}}")
+        )
+        found.append(re.sub(r"%(\d+)", r"{\1}", holes).format(*names))
     return found
 
 
