@@ -152,7 +152,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
             "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
             "static_cast<int>({b})))", _signed(numpy.minimum), MIN_NAN,
         ),
-        "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "neg": Operation("-({a})", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
         "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),

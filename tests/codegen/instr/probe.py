@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from layoutalg.codegen.program import Kernel
 from tests.hostshim import run_cuda_text
 
 LANES = 32
+GROUP = SimpleNamespace(lanes=LANES)
 
 ALL: Mapping[str, Instr] = {
     instr.name: instr
@@ -116,7 +118,7 @@ def effect(instr: Instr, registers: Sequence[np.ndarray], *values: float) -> tup
     given = [x if o.role == "imm" else word(x) for o, x in zip(others, values, strict=True)]
     read = in_order(instr, [x.copy() for x in registers], given)
     result = instr.effect(
-        None, None, *(x for o, x in zip(instr.operands, read, strict=True) if o.role != "out")
+        None, GROUP, *(x for o, x in zip(instr.operands, read, strict=True) if o.role != "out")
     )
     return result if isinstance(result, tuple) else (result,)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     Input,
     Number,
     Word,
+    element_of,
     elementwise,
     fused,
 )
@@ -26,9 +28,9 @@ from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError
+from tests.codegen.instr.probe import LANES, Case, ran
 from tests.sweeps import each
 
-LANES = 64
 RNG = np.random.default_rng(0)
 
 
@@ -87,31 +89,73 @@ def test_a_product_that_is_added_to_is_rounded_once() -> None:
     assert np.array_equal(floats(run(formula, 4, a, b, s)), exact.astype("f4"))
 
 
-@each("element", list(NARROW))
-@each("n", [1, 2, 8])
-def test_narrow_values(element: str, n: int) -> None:
-    a, b = words(n, element), words(n, "f32")
-    formula = Cast(Apply("add", (Input(0, element), Y)), element)
-    found = decode(run(formula, n, a, b), element)[:, :n]
-    exact = (decode(a, element)[:, :n].astype("f4") + floats(b)).astype("f4")
-    padded = exact if n > 1 else np.pad(exact, ((0, 0), (0, 1)))
-    assert np.array_equal(found, decode(encode(padded, element), element)[:, :n])
-    wide = floats(run(Apply("mul", (Input(0, element), Number(2.0, "f32"))), n, a))
-    assert np.array_equal(wide, 2 * decode(a, element)[:, :n].astype("f4"))
+LEAVES = {"f32": ("f32", *NARROW), "s32": ("s32",)}
+MEANT: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "max": np.maximum,
+    "min": np.minimum, "neg": lambda a: -a, "fma": lambda a, b, c: a * b + c, "abs": np.abs,
+    "widen": lambda a: a,
+}  # fmt: skip
 
 
-@each("op", ["add", "sub", "mul", "max", "min", "neg", "fma"])
-def test_integers(op: str) -> None:
-    count = {"neg": 1, "fma": 3}.get(op, 2)
-    args = [words(4, "s32") for _ in range(count)]
-    found = run(Apply(op, tuple(Input(i, "s32") for i in range(count))), 4, *args)
-    signed = [x.view("i4").astype("i8") for x in args] + [np.zeros((LANES, 4), "i8")] * (3 - count)
-    a, b, c = signed
-    exact = {
-        "add": a + b, "sub": a - b, "mul": a * b, "neg": -a, "fma": a * b + c, "max": np.maximum(a, b),
-        "min": np.minimum(a, b),
-    }[op]  # fmt: skip
-    assert np.array_equal(found, (exact % (1 << 32)).astype("u4"))
+def drawn(rng: random.Random, kind: str, depth: int, operands: list[Input | Word]) -> Formula:
+    """A formula of numbers and of operands, which it adds to the list."""
+    if depth and rng.random() < 0.8:
+        op = rng.choice([op for op in MEANT if kind == "f32" or OPERATIONS[op].integers])
+        arity = MEANT[op].__code__.co_argcount if op not in ("max", "min", "abs") else 1 + (op != "abs")
+        return Apply(op, tuple(drawn(rng, kind, depth - 1, operands) for _ in range(arity)))
+    if rng.random() < 0.2:
+        return Number(rng.randrange(-3, 4), kind)
+    if len(operands) < 5 and rng.random() < 0.6:
+        made, element = rng.choice((Input, Input, Word)), rng.choice(LEAVES[kind])
+        index = sum(isinstance(x, made) for x in operands)
+        operands.append(Input(index, element, rng.random() < 0.3) if made is Input else Word(index, kind))
+        return operands[-1]
+    return rng.choice(operands) if operands else Number(2, kind)
+
+
+def meant(f: Formula, values: dict[Formula, Any]) -> Any:
+    """The numbers of a formula, exactly."""
+    match f:
+        case Apply(op, args):
+            return MEANT[op](*(meant(arg, values) for arg in args))
+        case Number(number, _):
+            return np.full((1, 1), int(number))
+        case _:
+            return values[f]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_formula_is_the_numbers_that_it_says_and_its_text_computes_them(seed: int) -> None:
+    rng, numbers, cases, exact = random.Random(seed), np.random.default_rng(seed), list[Case](), list[Any]()
+    while len(cases) < 24:
+        kind, n, operands = rng.choice(("f32", "f32", "s32")), rng.choice((1, 2, 4, 8)), list[Input | Word]()
+        formula = drawn(rng, kind, rng.choice((1, 2, 3)), operands)
+        inputs = [x for x in operands if isinstance(x, Input)]
+        values: dict[Formula, Any] = {
+            x: numbers.integers(-3, 4, (LANES, 1 if x.single else n)) if isinstance(x, Input)
+            else np.full((1, 1), rng.randrange(-3, 4)) for x in operands
+        }  # fmt: skip
+        result = np.broadcast_to(meant(formula, values), (LANES, n))
+        if kind == "f32" and rng.random() < 0.5:
+            formula = Cast(formula, rng.choice(NARROW))
+        instr = elementwise(formula, n)
+        registers = [words_of(result * 0, formula), *(words_of(values[x], x) for x in inputs)]
+        words_ = [values[x][0, 0].item() for x in operands if isinstance(x, Word)]
+        given = [float(x) if kind == "f32" else x % (1 << 32) for x in words_]
+        cases.append((instr, registers, given))
+        exact.append(words_of(result, formula))
+    for (instr, got, (found,)), wanted in zip(ran(cases), exact, strict=True):
+        element = "f32" if instr.operands[0].element == "f32" else "s32"
+        for x in (got[0], found):
+            np.testing.assert_array_equal(decode(x, element), decode(wanted, element), err_msg=instr.text)
+
+
+def words_of(numbers: Any, f: Formula) -> np.ndarray[Any, Any]:
+    """Words of small numbers of the type of a formula; one narrow element has a word of its own."""
+    element = element_of(f)
+    if element in NARROW and numbers.shape[1] == 1:
+        numbers = np.pad(numbers, ((0, 0), (0, 1)))
+    return encode(np.asarray(numbers, "i8" if element == "s32" else "f8"), element)
 
 
 def test_names_differ_where_texts_do() -> None:
