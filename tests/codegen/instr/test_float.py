@@ -12,6 +12,7 @@ import pytest
 
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import decode, encode, fma_outer, fold, pack, scale, unpack
+from layoutalg.codegen.instr.arithmetic import double
 from layoutalg.codegen.instr.arithmetic.arith import ONE_F32, add_same, add_scaled
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
@@ -146,6 +147,25 @@ def test_the_texts_compute_the_effects() -> None:
     for instr, got, (wanted, *_) in ran(CASES):
         element = instr.name.rpartition("_")[2] if instr.name.startswith(("pack", "fma")) else "f32"
         np.testing.assert_array_equal(decode(got[0], element), decode(wanted, element), err_msg=instr.name)
+
+
+def test_epilogues_of_doubles_are_numpys_and_so_are_their_texts() -> None:
+    """Of whole numbers, whose products and sums are exact, and of what is no number."""
+    assert np.array(double.ONE_F64, dtype=np.uint32).view(np.float64)[0] == 1.0
+    cases: list[Case] = []
+    wanted: list[Any] = []
+    for n, factor in ((1, -3.0), (3, 0.5), (4, np.inf)):
+        words = np.array([factor]).view(np.uint32).tolist()
+        v, c, one = (decode(whole(x), "f64") for x in (n, n, 1))
+        v.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+        with np.errstate(invalid="ignore"):
+            wanted += [v * factor, v + factor * c, v + one]
+        v, c, one = (encode(x, "f64") for x in (v, c, one))
+        cases += [(double.scale(n), [v], words), (double.add_scaled(n), [v, c], words)]
+        cases.append((double.add_same(n), [v, one], []))
+    for (instr, got, (found,)), numbers in zip(ran(cases), wanted, strict=True):
+        for x in (got[0], found):
+            np.testing.assert_array_equal(decode(x, "f64"), numbers, err_msg=instr.name)
 
 
 def test_packing_and_maxima_need_no_instruction_of_sm_80() -> None:

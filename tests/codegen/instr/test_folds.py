@@ -49,11 +49,12 @@ FOLDED = [
 ]
 
 
-def numbers(rng: np.random.Generator, f: Fold, n: int) -> np.ndarray:
+def numbers(rng: np.random.Generator, f: Fold, n: int, *, special: bool) -> np.ndarray:
     """Elements (lane, n) with ties and ends; of floats that are summed, small ones."""
     shape, kind = (LANES, n), NUMPY[f.element]
     if f.name in OF_FLOATS:
-        return np.asarray(rng.standard_normal(shape) * 4).astype(kind)
+        wild = np.where(rng.random(shape) < 0.1, rng.choice([np.nan, np.inf, -np.inf, 80.0], shape), 1.0)
+        return np.asarray(rng.standard_normal(shape) * 4 * (wild if special else 1)).astype(kind)
     if f.element == "f32":
         return np.where(
             rng.random(shape) < 0.5, rng.choice(FLOATS, shape), rng.integers(-2, 3, shape)
@@ -79,20 +80,17 @@ def definition(f: Fold, elements: list[tuple[int, Any]], target: int | None, num
             sign = -1 if f.way == "max" else 1
             return min(elements, key=lambda e: (e[1] == e[1], sign * e[1] if e[1] == e[1] else 0, e[0]))[0]
         case "moments":
-            mean = math.fsum(values) / len(values)
-            return math.fsum((x - mean) ** 2 for x in values) * number
-    total = math.log(math.fsum(map(math.exp, values)))
+            x = np.array(values)
+            return ((x - x.mean()) ** 2).sum() * number
+    total = np.logaddexp.reduce(values)
     if f.name == "logsumexp":
         return total + number
     if target is None:
         return 0.0
-    return (
-        total + number - math.fsum(x for i, x in elements if i == target)
-        if 0 <= target < CLASSES
-        else math.nan
-    )
+    return total + number - sum(x for i, x in elements if i == target) if 0 <= target < CLASSES else math.nan
 
 
+@np.errstate(all="ignore")
 def steps(f: Fold, n: int, accumulators: int, seed: int) -> tuple[list[Case], np.ndarray, list[list[Any]]]:
     """The instructions of a fold with their operands, the words at the end, and by definition the numbers.
 
@@ -122,7 +120,10 @@ def steps(f: Fold, n: int, accumulators: int, seed: int) -> tuple[list[Case], np
         assert np.array_equal(narrow[0], d)
     held: list[list[list[tuple[int, Any]]]] = [[[] for _ in range(accumulators)] for _ in range(LANES)]
     for first in (20, 20 + step * n):
-        x, there = numbers(rng, f, n), (rng.integers(0, 2, (LANES, 1)) | (first == 20)).astype("u4")
+        x, there = (
+            numbers(rng, f, n, special=seed == 2),
+            (rng.integers(0, 2, (LANES, 1)) | (first == 20)).astype("u4"),
+        )
         d = do(absorb(name, f.element, f.way, n, accumulators), [d, packed(x), there], step, first)
         for lane, i in zip(*np.nonzero(np.broadcast_to(there, (LANES, n))), strict=True):
             index = first + int(i) * step

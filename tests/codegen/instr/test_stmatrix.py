@@ -9,7 +9,7 @@ from layoutalg import Layout
 from layoutalg import codegen as cg
 from layoutalg.codegen.instr import LDG, LDS, STG, STMATRIX, STMATRIX_TRANS, WARP_SYNC, Instr
 from layoutalg.codegen.program import Kernel
-from layoutalg.errors import AlignmentError, SimulationError, UnsupportedError
+from layoutalg.errors import AlignmentError, SimulationError
 
 ALL = {i.name: i for i in (*STMATRIX.values(), *STMATRIX_TRANS.values())}
 
@@ -53,13 +53,6 @@ def test_rows_in_one_bank_cost_as_the_analysis_says() -> None:
     y = np.zeros(128, np.uint32)
     run = cg.simulate(kernel(STMATRIX[4], pitch=128), {"x": np.zeros((32, 4), np.uint32), "y": y})
     assert run.trace.total("stmatrix.x4")[1] == 32
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_its_text_is_ptx(name: str) -> None:
-    assert cg.compile(kernel(ALL[name]), "sm_90").spill_bytes == 0
-    with pytest.raises(UnsupportedError, match="needs sm_90"):
-        cg.to_cuda(kernel(ALL[name]), "sm_80")
 
 
 def test_rows_that_are_not_aligned_are_refused() -> None:

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from layoutalg.codegen.instr import FOLDS, absorb, finish, fold, label, labelled
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.rowwise import cross_entropy_problem
@@ -177,30 +174,3 @@ def test_short_rows_read_the_labels_of_their_own_tile(
     for c in packed:
         results = [check for check in verify(family, p, c).checks if "at a time" in check.name]
         assert len(results) == 2 and all(check.passed for check in results), results
-
-
-FLOAT = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, 1.0, -3.0, 80.0, 2.5])
-
-
-@given(st.lists(FLOAT, min_size=4, max_size=4), st.integers(0, 4), st.booleans())
-def test_a_value_is_that_of_its_parts(x: list[float], at: int, ignored: bool) -> None:
-    """Four elements at once, or one by one in two threads that are joined, give one loss."""
-    words = np.array([FOLDS["nll"].neutral], np.uint32)
-    number = np.array([[IGNORED if ignored else at]], np.int32).view(np.uint32)
-    parts = (np.array([[n]], np.uint32) for n in (4, 1, IGNORED & 0xFFFFFFFF, 0xFFFFFFFF))
-    empty = label(4, 1).effect(None, None, words, number, *parts)
-    bits, one, nothing = np.array([x], "f4").view(np.uint32), np.ones((1, 1), np.uint32), words[:, :1] * 0
-    whole = absorb("nll", "f32", "max", 4, 1).effect(None, None, 1, empty, bits, nothing, one)
-    halves = []
-    for first in (0, 2):
-        d = empty
-        for n in (first, first + 1):
-            given_ = bits[:, n : n + 1], nothing + np.uint32(n), one
-            d = absorb("nll", "f32", "max", 1, 1).effect(None, None, 1, d, *given_)
-        halves.append(d)
-    joined = fold("nll", 4, 4).effect(None, None, *halves)
-    losses = [finish("nll", "f32", 1).effect(None, None, d, nothing).view("f4") for d in (whole, joined)]
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6, atol=1e-6)
-    wanted = defined(np.array([x], "f4"), np.array([IGNORED if ignored else at]), 1, IGNORED, "none")
-    np.testing.assert_allclose(losses[0][0], wanted, rtol=1e-5, atol=1e-5)
-    assert labelled(1).effect(None, None, whole).view("f4")[0, 0] == (0.0 if ignored else 1.0)

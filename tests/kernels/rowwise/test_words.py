@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from layoutalg.codegen.instr import FOLDS, absorb, finish, fold
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
@@ -86,41 +83,6 @@ def test_configurations_verify(op: str, kind: str) -> None:
         found = family.configs(p)
         for c in [found[-1]] if first_tier() else rng.sample(found, min(3, len(found))):
             verify(family, p, c).require()
-
-
-# --- the folds -----------------------------------------------------------------------------------------
-
-
-def value(name: str, element: str, way: str, x: np.ndarray, first: int = 0) -> np.ndarray:
-    """Words of one value of all elements of each row."""
-    d = np.tile(np.array([FOLDS[name].neutral], np.uint32), (len(x), 1))
-    at = np.full((len(x), 1), first, np.uint32)
-    made: np.ndarray = absorb(name, element, way, x.size // len(x), 1).effect(
-        None, None, 1, d, x.view(np.uint32), at, 0 * at + 1
-    )
-    return made
-
-
-NONE = np.zeros((1, 1), np.uint32)
-
-FLOAT = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e38, 1e-42, 2.5])
-
-
-@given(st.lists(FLOAT, min_size=4, max_size=4), st.lists(FLOAT, min_size=4, max_size=4), st.booleans())
-def test_an_index_is_numpys_in_any_order(a: list[float], b: list[float], least: bool) -> None:
-    way, find = ("min", np.argmin) if least else ("max", np.argmax)
-    left, right = (value("arg", "f32", way, np.array([x], "f4"), 4 * n) for n, x in enumerate((a, b)))
-    join = fold("arg", 2, 2).effect
-    for one, other in ((left, right), (right, left)):
-        found = finish("arg", "s64", 1).effect(None, None, join(None, None, one, other), NONE)
-        assert found.tolist() == [[int(find(np.array(a + b))), 0]]
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), st.sampled_from(["max", "min"]))
-def test_an_index_of_64_bit_integers_is_numpys(x: list[int], way: str) -> None:
-    words = value("arg_s64", "s64", way, np.array([x], "i8"))
-    found = finish("arg_s64", "s64", 1).effect(None, None, words, NONE)
-    assert found.tolist() == [[int((np.argmax if way == "max" else np.argmin)(np.array(x))), 0]]
 
 
 # --- calls ---------------------------------------------------------------------------------------------
