@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import random
+from typing import Any
 
+import numpy as np
 import pytest
 
+from layoutalg.arch import TensorMap
 from layoutalg.codegen import program as ir
 from layoutalg.codegen.expr import Const, Var, evaluate
 from layoutalg.codegen.instr import BAR, LDG, STS
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.dtype import dtype
+from layoutalg.errors import ArgumentTypeError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.sweeps import each
 
@@ -38,9 +44,16 @@ def test_a_register_reference(ref: ir.RegRef, words: int, offset: str, text: str
 
 
 def test_registers_are_row_major() -> None:
-    """Every word has its own place, and places run through the array in order."""
-    places = [evaluate(V[u, w, k].offset, {}) for u in range(4) for w in range(2) for k in range(4)]
-    assert places == list(range(32))
+    """By the index of a word in an array of the shape; a slice and a partial index begin with their first."""
+    rng = random.Random(5)
+    for _ in range(40):
+        shape = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 3)))
+        reg, places = ir.Reg("r", shape), np.arange(math.prod(shape)).reshape(shape)
+        index = tuple(rng.randrange(n) for n in shape[: rng.randint(0, len(shape))])
+        part = ir.RegRef(reg, ()) if not index else reg[index]
+        assert (part.words, evaluate(part.offset, {})) == (places[index].size, places[index].min())
+        if len(index) == len(shape):
+            assert reg.slice(*index, count=3).words == 3 and reg.slice(*index, count=3).offset == part.offset
     with pytest.raises(ShapeError, match="v has 3 modes; the index has 4"):
         V[U, W, 0, 0]
     with pytest.raises(ShapeError, match="v has 3 modes; a slice needs an index for each"):
@@ -72,6 +85,57 @@ def test_a_shared_index_is_the_layout_in_bytes(layout: Layout | ComposedLayout, 
         for c in range(16):
             assert evaluate(index, {row: r, column: c}) == layout(r, c) * element_bytes
     assert buffer.index((3, 5)) == Const(layout(3, 5)) * element_bytes
+
+
+def test_a_stage_of_a_ring_lies_behind_the_one_before() -> None:
+    tile = ComposedLayout(Swizzle(2, 0, 4), 0, Layout((8, 16), (16, 1)))
+    for stages, nbytes in ((1, 256), (2, 512), (3, 1536)):
+        ring = ir.Shared("ring", 2, tile, nbytes, 128, 0, stages)
+        assert ring.shape == ((8, 16) if stages == 1 else (8, 16, stages))
+        for crd in np.ndindex(ring.shape):
+            stage = crd[2] if stages > 1 else 0
+            assert evaluate(ring.index(crd), {}) == tile(*crd[:2]) * 2 + stage * nbytes // stages
+    bar = ir.Mbarrier("bar", 1, 3, 64)
+    assert bar.size_bytes == 24 and str(bar[U + 1]) == "bar[u + 1]"
+    assert dataclasses.replace(program(), shared=(), barriers=(bar,)).shared_bytes == 88
+
+
+def test_a_box_has_the_elements_that_a_copy_visits() -> None:
+    rng = random.Random(6)
+    n, x = Var("n", 100, "param", 1), ir.Global("x", 2, (Const(1),), False)
+    for rank in (1, 2, 3, 5):
+        box, steps = (tuple(rng.randint(1, 6) for _ in range(rank)) for _ in "ab")
+        promoted = (0, 64, 128, 256)[rank % 4]
+        strides = tuple(n * (16 * i + 16) for i in range(rank - 1))
+        for given in (steps, ()):
+            m = ir.TensorMapParam("m", x, (n,) * rank, strides, box, dtype("f16"), element_strides=given,
+                nan_fill=rank > 2, l2_promotion_bytes=promoted)  # fmt: skip
+            used = (1, *(given or (1,) * rank)[1:])
+            visited = math.prod(len(range(0, n, step)) for n, step in zip(box, used, strict=True))
+            assert (m.rank, m.box_bytes, str(m)) == (rank, 2 * visited, "m")
+            assert m.evaluate({n: 7}) == TensorMap(
+                dtype("f16"), (7,) * rank, tuple(112 * (i + 1) for i in range(rank - 1)), box,
+                given or (1,) * rank, nan_fill=rank > 2, l2_promotion_bytes=promoted,
+            )  # fmt: skip
+
+
+def test_a_record_has_a_name_that_c_takes_and_a_kernel_has_each_once() -> None:
+    kernel = program()
+    bar, role = ir.Mbarrier("bar", 1, 1, 0), ir.Role("part", 1, 2, ())
+    box = ir.TensorMapParam("m", kernel.params[1], (Const(4),), (), (4,), dtype("f32"))  # type: ignore[arg-type]
+    records: list[Any] = [kernel, kernel.params[1], kernel.shared[0], kernel.regs[0], bar, role, box]
+    for record in records:
+        with pytest.raises(IRError, match="two words"):
+            dataclasses.replace(record, name="two words")
+    for more in ({"barriers": (dataclasses.replace(bar, name="x"),)}, {"maps": (box, box)}):
+        with pytest.raises(IRError, match="names 2 things of demo"):
+            dataclasses.replace(kernel, **more)
+    with pytest.raises(UnsupportedError, match="one of both is accepted"):
+        dataclasses.replace(kernel, awaited=("x",), cooperative=True)
+    assert (role.first_thread, role.thread) == (32, Var("part_tid", 64, "thread"))
+    said = [str(dataclasses.replace(role, warps=warps)) for warps in (2, 1)]
+    assert said == ["role part: warps 1 to 2", "role part: warp 1"]
+    assert dataclasses.replace(kernel, cluster=(2, 4, 1)).cluster_blocks == 8
 
 
 # --- programs ------------------------------------------------------------------------------------------
