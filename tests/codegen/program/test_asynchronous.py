@@ -43,10 +43,10 @@ def empty(threads: int = 128) -> Kernel:
 def clusters(rng: Random) -> Drawn:
     n = Var("n", 1000, "param", 1, multiple=rng.choice((2, 4, 6)))
     x, y, z = (rng.choice((1, 1, 2, 4, 16, 3, 0)) for _ in "xyz")
-    grid = tuple(rng.choice((n, Const(1), Const(16), Const(6))) for _ in "xyz")
-    steps = [g.multiple if isinstance(g, Var) else g.value for g in grid]
+    i, j, k = (rng.choice((n, Const(1), Const(16), Const(6))) for _ in "xyz")
+    steps = [g.multiple if isinstance(g, Var) else g.value for g in (i, j, k)]
     split = any(step % side for step, side in zip(steps, (x, y, z), strict=True) if side)
-    return replace(empty(), cluster=(x, y, z), grid=grid), [
+    return replace(empty(), cluster=(x, y, z), grid=(i, j, k)), [
         (min(x, y, z) < 1 or x * y * z > 16, ResourceError, "blocks of a cluster of k"),
         (split, IRError, "may not divide"),
     ]
