@@ -165,21 +165,15 @@ def scaled(mistake: str = "") -> Program:
     k = cg.Kernel("scaled", threads=64)
     m, n = k.extent("m", multiple=16), k.extent("n", multiple=2 if mistake == "odd stride" else 32)
     x = k.tensor("x", "f32", (m, n), (n, 1))
-    y = k.tensor("y", "f32", (m, n), (n, 1), writable=mistake != "read only")
+    y = k.tensor("y", "f32", (m, n), (n, 1), writable=True)
     place = k.grid((m, n), BOX)
     box = (512, 32) if mistake == "large box" else BOX
     mode = {"wide box": "64B", "swizzle": "128B"}.get(mistake, "none")
     load, save = k.tensor_map("load", x, box, mode=mode), k.tensor_map("save", y, BOX)
-    if mistake == "misaligned":
-        k.shared("before", "f32", Layout(4))
-    shape = (8, 32) if mistake == "small tile" else BOX
-    align = 16 if mistake == "misaligned" else 128
-    tile = k.shared("tile", "f32", Layout(shape, (32, 1)), align_bytes=align)
+    tile = k.shared("tile", "f32", Layout(BOX, (32, 1)), align_bytes=128)
     out = k.shared("out", "f32", Layout(BOX, (32, 1)), align_bytes=128)
     full, first = k.mbarrier("full"), k.thread.eq(0)
     v, doubled = k.fragment("v", "f32", 4), k.fragment("doubled", "f32", 4)
-    if mistake == "buffer over the barrier":
-        k.shared("over", "f32", Layout(2048), over=True)
     k.init(full)
     if mistake == "stores before the load":
         k.clear(v)
@@ -188,7 +182,7 @@ def scaled(mistake: str = "") -> Program:
         k.do(cg.BAR)
     with k.If(first):
         k.expect(full[0], BYTES)
-        k.tma_load(load, cg.local_tile(x, box, place), tile, full[1 if mistake == "no such stage" else 0])
+        k.tma_load(load, cg.local_tile(x, box, place), tile, full[0])
     k.wait(full[0], 0, rank=1 if mistake == "remote wait" else None)
     with k.Unroll("i", 2) as i:
         row, column = k.thread // 8 + i * 8, k.thread % 8 * 4

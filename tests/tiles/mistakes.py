@@ -90,15 +90,10 @@ ARRIVE_EMPTY = "mbarrier_arrive(empty"
 MISTAKES: dict[str, dict[str, Mistake]] = {
     "a tile is scaled": {
         "odd stride": ("multiple of 16; declare it with multiple=4", declared("odd stride")),
-        "read only": ("y is read only and 'tma_store_2d", declared("read only")),
         "large box": ("accepted are 1 to 256; nearest: 2 boxes of 256", declared("large box")),
         "wide box": ("at most 64 in mode 64B; nearest: 2 boxes of 16, or mode none", declared("wide box")),
         "swizzle": ("load in mode 128B writes Sw<3,2,3>.*differs at element 1", declared("swizzle")),
-        "misaligned": ("starts at byte 16 .*tile with align_bytes=128", declared("misaligned")),
-        "small tile": ("a box of load takes 2048 bytes, tile has 1024", declared("small tile")),
-        "buffer over the barrier": ("over lies over the mbarriers full", declared("buffer over the barrier")),
         "remote wait": ("let that block arrive", declared("remote wait")),
-        "no such stage": ("reaches stage 1; full has 1", declared("no such stage")),
         "stores before the load": (f"thread 0 wrote it, with {UNFENCED}", declared("stores before the load")),
         "reuse before read": (f"writes byte 0 of out: {STORE}", declared("reuse before read")),
         "another thread waits for the group": (
@@ -106,8 +101,6 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             declared("reuse before read"),
             change("block_sync", lambda s, v: (If(v["tid"].eq(1), (Do(isa.BULK_WAIT_READ, (0,)),)), s), at=2),
         ),
-        "other count": ("full is declared for 1 arrivals", operand("mbarrier_init", 1, 3)),
-        "never initialised": (r"initialised by nobody; k.init\(full\) does it", drop("mbarrier_init")),
         "initialised by all": ("one thread does", guard("mbarrier_init", lambda v: v["tid"] < 32)),
         "initialised twice": ("initialises full again, which thread 0 has", twice("mbarrier_init")),
         "no barrier behind init": (
@@ -212,16 +205,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             "deadlock .* named barrier 1: 64 of 96 threads have arrived",
             built(lambda: ring(named=(1, 96))),
         ),
-        "named barrier 0": (
-            "barriers 1 to 15 have a number; 0 is the block's",
-            built(lambda: ring(named=(0, 64))),
-        ),
-        "three quarters of a warp": (
-            "whole warps, at most the 96 of a block",
-            built(lambda: ring(named=(1, 24))),
-        ),
         "too many warps": ("role consumer of 3 warps: 2 of the block are left", built(lambda: ring(warps=3))),
-        "registers": ("setmaxnreg_dec is of whole warpgroups", built(lambda: ring(registers=(0, 40)))),
     },
     "a warp more waits and hands back": {
         "it does not hand back": (LATE, drop(ARRIVE_EMPTY, 1), count("empty", 2)),
@@ -247,8 +231,6 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             "registers of the roles of uneven: .* one role takes what another",
             built(lambda: uneven((40, 256))),
         ),
-        "odd": ("24 to 256 registers, a multiple of 8", built(lambda: uneven((41, 200)))),
-        "no warpgroup": ("role producer: warps 0 to 1 is none", built(lambda: uneven((24, 200), 2))),
     },
     "all boxes are fetched at once, announced each": {
         "two loads into one stage": (FLIGHT, operand(TMA, 0, lambda e: Const(0))),

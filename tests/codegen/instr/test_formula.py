@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import compile_cubin, version
 from layoutalg.codegen.instr.arithmetic.formula import (
     NARROW,
     OPERATIONS,
@@ -25,9 +24,7 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     fused,
 )
 from layoutalg.codegen.instr.words import decode, encode
-from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.printing.cuda import print_kernel
-from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
 from tests.sweeps import each
 
@@ -204,23 +201,3 @@ def test_many_operands_have_names_of_their_own() -> None:
     assert len(set(names)) == 13 and "i" not in names
     x = words(4, "f16")
     assert (floats(run(Apply("widen", (Input(0, "f16"),)), 4, x)) == decode(x, "f16")[:, :4]).all()
-
-
-def test_the_operations_compile() -> None:
-    """Every operation, type and way of packing, through NVRTC, where it is there."""
-    try:
-        version()
-    except LayoutAlgError:
-        pytest.skip("NVRTC is not installed")
-    kinds: list[tuple[Formula, int]] = [(many(12), 4), (many(5), 1)]
-    for op, known in OPERATIONS.items():
-        arity = max(i + 1 for i, x in enumerate("abc") if f"{{{x}}}" in known.text)
-        for element in ("f32", "f16", "bf16", *(["s32"] if known.integers else [])):
-            kinds.append((Apply(op, tuple(Input(i, element, single=i == 1) for i in range(arity))), 4))
-    kinds += [(Cast(Input(0, a), b), n) for a in ("f32", *NARROW) for b in NARROW for n in (1, 2, 8)]
-    kinds += [(Apply("add", (X, Number(v, "f32"))), 1) for v in (0.1, -1e30, float("inf"), float("nan"))]
-    instrs = [elementwise(*kind) for kind in kinds]
-    k = KernelBuilder("probe", 32)
-    for i, instr in enumerate(instrs):
-        k.do(instr, *(k.reg(f"x{i}_{j}", o.words) for j, o in enumerate(instr.operands)))
-    assert compile_cubin(print_kernel(k.build()), "probe", "sm_90a").image
