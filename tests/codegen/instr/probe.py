@@ -40,7 +40,7 @@ MADE = (
     isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),
     isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),
     isa.add_one(2),
-    *(f.instr(2, element) for f in (isa.GELU, isa.SILU, isa.RELU) for element in f.elements if element != "f32"),
+    *(f.instr(2, kind) for f in (isa.GELU, isa.SILU, isa.RELU) for kind in f.elements if kind != "f32"),
     *(
         isa.elementwise(isa.Apply(op, tuple(isa.Input(i, "f32", i == 1) for i in range(arity))), 4)
         for op, known in isa.OPERATIONS.items()
