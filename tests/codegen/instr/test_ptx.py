@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,121 +49,30 @@ def told(instr: Instr) -> str:
     return call
 
 
-def vector(name: str, words: int) -> str:
-    """Registers of a vector, or the one."""
-    return "{" + ", ".join(f"{name}[{i}]" for i in range(words)) + "}" if words > 1 else name
-
-
-CLUSTER_BYTES = ".shared::cluster.mbarrier::complete_tx::bytes"
-WAIT = (
-    "{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity%s.shared::cta.b64 done, [bar], parity;\n"
-    "@done bra DONE;\nbra WAIT;\nDONE:\n}"
-)
-WRITTEN: dict[str, tuple[str, str]] = {
-    "bulk_commit": ("cp.async.bulk.commit_group;", "tma.commit()"),
-    "bulk_wait": ("cp.async.bulk.wait_group newest;", "tma.wait(newest, written=True)"),
-    "bulk_wait_read": ("cp.async.bulk.wait_group.read newest;", "tma.wait(newest, written=False)"),
-    "cluster_arrive": ("barrier.cluster.arrive.release.aligned;", "cluster.arrive(relaxed=False)"),
-    "cluster_arrive_relaxed": ("barrier.cluster.arrive.relaxed.aligned;", "cluster.arrive(relaxed=True)"),
-    "cluster_wait": ("barrier.cluster.wait.acquire.aligned;", "cluster.wait()"),
-    "cp_async_commit": ("cp.async.commit_group;", "commit_copies()"),
-    "cp_async_wait": ("cp.async.wait_group newest;", "wait_copies(newest)"),
-    "fence_barrier_init": ("fence.mbarrier_init.release.cluster;", "mbarriers.fence_inits()"),
-    "fence_proxy_async": ("fence.proxy.async;", "fence_proxy_async()"),
-    "fence_proxy_async_cta": ("fence.proxy.async.shared::cta;", "fence_proxy_async(cta=True)"),
-    "mbarrier_init": ("mbarrier.init.shared::cta.b64 [bar], count;", "mbarriers.init(bar, count)"),
-    "mbarrier_arrive": ("mbarrier.arrive.shared::cta.b64 _, [bar];", "mbarriers.arrive(bar)"),
-    "mbarrier_arrive_expect_tx": (
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], nbytes;", "mbarriers.arrive(bar, nbytes)"
-    ),
-    "mbarrier_arrive_remote": (
-        "mbarrier.arrive.shared::cluster.b64 _, [bar];", "mbarriers.arrive_remote(bar, rank, release=False)"
-    ),
-    "mbarrier_arrive_remote_release": (
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [bar];",
-        "mbarriers.arrive_remote(bar, rank, release=True)",
-    ),
-    "mbarrier_wait": (WAIT % "", "mbarriers.wait(bar, parity, cluster=False)"),
-    "mbarrier_wait_cluster": (WAIT % ".acquire.cluster", "mbarriers.wait(bar, parity, cluster=True)"),
-    "named_arrive": ("bar.arrive number, threads;", "mbarriers.arrive_named(number, threads)"),
-    "named_barrier": ("bar.sync number, threads;", "mbarriers.sync_named(number, threads)"),
-    "wgmma_commit": ("wgmma.commit_group.sync.aligned;", "matrix.commit()"),
-    "wgmma_fence": ("wgmma.fence.sync.aligned;", "matrix.fence()"),
-    "wgmma_wait": ("wgmma.wait_group.sync.aligned newest;", "matrix.wait(newest)"),
-    "setmaxnreg_dec": ("setmaxnreg.dec.sync.aligned.u32 count;", ""),
-    "setmaxnreg_inc": ("setmaxnreg.inc.sync.aligned.u32 count;", ""),
-    "grid_wait": ("griddepcontrol.wait;", ""),
-    "movmatrix_trans": ("movmatrix.sync.aligned.m8n8.trans.b16 d, v;", ""),
-}  # fmt: skip
-for n in (4, 8, 16):
-    words, kind = n // 4, f"v{n // 4}.b32" if n > 4 else "b32"
-    WRITTEN[f"lds{8 * n}_remote"] = (
-        f"ld.shared::cluster.{kind} {vector('d', words)}, [p];", f"cluster.load(p, rank, {n})"
-    )  # fmt: skip
-    WRITTEN[f"sts{8 * n}_remote"] = (
-        f"st.shared::cluster.{kind} [p], {vector('v', words)};", f"cluster.store(p, rank, {n}, v)"
-    )  # fmt: skip
-    WRITTEN[f"st_async{8 * n}"] = (
-        f"st.async.weak{CLUSTER_BYTES}.{kind} [p], {vector('v', words)}, [bar];",
-        f"cluster.store_async(p, bar, rank, {n}, v)",
-    )
-    for suffix, hint, size in (
-        ("", "", ""),
-        ("_line", ".L2::128B", ""),
-        ("_zfill", "", f", inside ? {n} : 0"),
-    ):
-        copy = f"cp.async.{'cg' if n == 16 else 'ca'}.shared.global{hint} [to], [p], {n}{size};"
-        WRITTEN[f"cp_async_{n}{suffix}"] = copy, ""
-    if n > 4:
-        WRITTEN[f"stg{8 * n}_whole"] = f"st.global.{kind} [p], {vector('v', words)};", ""
-    WRITTEN[f"ldg{8 * n}_fresh"] = f"ld.global.{kind if n > 4 else 'u32'} {vector('d', words)}, [p];", ""
-for n in (1, 2):
-    WRITTEN[f"ldg{8 * n}_fresh"] = f"ld.global.u{8 * n} d, [p];", ""
-for n in (1, 2, 4):
-    for suffix in ("", "_trans"):
-        kind = f"sync.aligned.m8n8.x{n}{suffix.replace('_', '.')}.shared.b16"
-        d, v = (vector(x, n) if n > 1 else f"{{{x}}}" for x in "dv")
-        WRITTEN[f"ldmatrix_x{n}{suffix}"] = f"ldmatrix.{kind} {d}, [from];", ""
-        WRITTEN[f"stmatrix_x{n}{suffix}"] = f"stmatrix.{kind} [s], {v};", ""
-for rank in (1, 2, 3, 4, 5):
-    crd = [f"c{i}" for i in range(rank)]
-    place, listed = f"[map, {{{', '.join(crd)}}}]", f"({', '.join(crd)}{',' if rank == 1 else ''})"
-    load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group {place}, [box];"
-    WRITTEN[f"tma_store_{rank}d"] = store, f"tma.store(box, map, {listed})"
-    for suffix, qualifier, last in (
-        ("", "", ""), ("_multicast", ".multicast::cluster", ", blocks"),
-        ("_evict_first", ".L2::cache_hint", ", 0x12F0000000000000ull"),
-        ("_evict_last", ".L2::cache_hint", ", 0x14F0000000000000ull"),
-    ):  # fmt: skip
-        mask = ", blocks" if suffix == "_multicast" else ""
-        WRITTEN[f"tma_load_{rank}d{suffix}"] = (
-            f"{load}{qualifier} [box], {place}, [bar]{last};", f"tma.load(box, map, bar, {listed}{mask})"
-        )  # fmt: skip
+LISTED = Path(__file__).parents[2] / "data" / "ptx_statements.txt"
 
 
 def test_each_statement_is_that_of_ptx_and_its_effect_asks_an_engine_for_the_same() -> None:
+    entries = [entry.split("\n    ") for entry in LISTED.read_text("utf-8").strip().split("\n\n")[1:]]
     inline = {name for name, instr in ALL.items() if "asm" in instr.text and "mma_m" not in name}
-    assert inline - {"grid_sync"} == set(WRITTEN)
-    for name, (ptx, call) in WRITTEN.items():
-        assert statements(ALL[name]) == [ptx]
-        if call:
-            assert told(ALL[name]) == call
-    add, wait = statements(ALL["grid_sync"])
-    assert add == "red.release.gpu.global.add.u32 [count], 1;"
-    assert wait == "ld.acquire.gpu.global.u32 found, [count];"
-    calls = {"grid_sync": "grid.meet(count, arrivals)", "warp_sync": "sync_warp()"}
-    calls |= {"block_sync": "arrive_block_barrier()"}
-    assert calls == {name: told(ALL[name]) for name in calls}
+    assert {name for name, *_ in entries} == inline | {"block_sync", "warp_sync"}
+    for name, *lines in entries:
+        ptx = [line for line in lines if not line.startswith("-> ")]
+        assert "\n".join(statements(ALL[name])).splitlines() == ptx
+        for line in lines[len(ptx) :]:
+            assert told(ALL[name]) == line.removeprefix("-> ")
 
 
 def registers(operand: isa.Operand, *, doubles: bool) -> str:
     """The registers of an operand of a product, in order; a double is two words, low half first."""
     name, words = operand.name, operand.words
     if not doubles:
-        return f"{{{vector(name, words).strip('{}')}}}"
-    pairs = [f"__hiloint2double({name}[{i + 1}], {name}[{i}])" for i in range(0, words, 2)]
-    return f"{{{', '.join([f'x{i}' for i in range(words // 2)] if name == 'd' else pairs)}}}"
+        held = [f"{name}[{i}]" if words > 1 else name for i in range(words)]
+    elif name == "d":
+        held = [f"x{i}" for i in range(words // 2)]
+    else:
+        held = [f"__hiloint2double({name}[{i + 1}], {name}[{i}])" for i in range(0, words, 2)]
+    return f"{{{', '.join(held)}}}"
 
 
 def test_a_product_names_its_registers_in_order() -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
-from layoutalg.codegen.program import printed_sequence
-from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
@@ -21,12 +17,8 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.elements import whole_units, words_of
-from layoutalg.kernels.rowwise import INTEGERS, plans, reduce_problem, reduced
-from layoutalg.kernels.rowwise.families import sequence_of
-from layoutalg.kernels.rowwise.reduce_plan import plan_with
+from layoutalg.kernels.rowwise import INTEGERS
 from layoutalg.ops import prepare, reduce
-from tests.judges.agreement import on_host
 from tests.sweeps import each
 from tests.tiers import first_tier
 
@@ -44,32 +36,6 @@ def numbers(rng: np.random.Generator, count: int, kind: str, op: str) -> np.ndar
         return np.where(rng.random(count) < 0.5, wild, rng.integers(0, 3, count)).astype(NUMPY[kind])
     x = np.round(rng.standard_normal(count) * 2) if op.startswith("arg") else rng.standard_normal(count)
     return np.asarray(1 + np.tanh(x) / 64 if op == "prod" else x).astype(NUMPY[kind])
-
-
-@pytest.mark.deep
-@each(("op", "kind"), CASES)
-def test_the_printed_text_computes_the_bits_of_the_simulator(op: str, kind: str) -> None:
-    """Rows that start anywhere, columns, and splits: by the host's compiler and by the effects."""
-    shape, axes, splits = random.Random(f"{op} {kind}").choice(
-        [((5, 67), (1,), 1), ((40, 6), (0,), 1), ((2, 4200), (1,), 3)]
-    )
-    p = reduce_problem(shape, axes, op, kind)
-    found = [plan for plan in plans(p) if plan.passes[0].rounds >= 2 or splits == 1] or [plans(p)[0]]
-    c = next((plan for plan in found if plan.passes[0].config.splits == 1), found[0]).passes[0].config
-    plan = plan_with(p, replace(c, splits=splits)) if splits > 1 else plan_with(p, c)
-    x, width = numbers(np.random.default_rng(CASES.index((op, kind))), prod(shape), kind, op), p.result.nbytes
-    dst = np.full(-(-p.axes.target_elems * width // 16) * 16, 255, "u1").view(f"u{width}")
-    seen, ran = ({"src": whole_units(x), "dst": dst.copy()} for _ in range(2))
-    sequence = sequence_of(plan, "sm_80")
-    simulate_sequence(printed_sequence(sequence), seen, trace=False)
-    on_host(sequence, ran)
-    got, wanted = (b["dst"].view("f4" if p.result.name == "f32" else dst.dtype) for b in (ran, seen))
-    got, wanted = got[: p.axes.target_elems], wanted[: p.axes.target_elems]
-    if p.is_exact:
-        exact = words_of(reduced(p, x).ravel(), p.result.name).view(got.dtype)
-        assert (got == wanted).all() and (wanted == exact).all()
-    else:
-        np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
 
 
 HALVES = [(op, kind) for kind in ("f16", "bf16") for op in OF_FLOATS]
