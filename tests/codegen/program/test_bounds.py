@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.expr import Const, Expr, Var, as_expr, evaluate
 from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do as Run
-from layoutalg.codegen.program import Kernel, MemRef, Shared, Stmt
+from layoutalg.codegen.program import For, If, Kernel, Let, MemRef, Reg, Shared, Stmt, Unroll, walk
 from layoutalg.codegen.program.bounds import find_outside, interval, shared_reach
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
@@ -104,24 +104,68 @@ def tile_of(words: int, threads: int = 64) -> tuple[KernelBuilder, Shared]:
     return k, k.shared_buffer("tile", 4, Layout(words), words, 16)
 
 
-def test_what_a_branch_or_a_loop_keeps_inside_is_inside() -> None:
+def drawn_body(rng: random.Random, k: KernelBuilder, v: Reg, seen: list[Var], depth: int) -> None:
+    """Loops, branches and names around accesses to a tile; counts and conditions are of what is seen."""
+    x: Var = rng.choice(seen)
+    match rng.choice(("for", "for", "unroll", "if", "let")) if depth else "access":
+        case "for":
+            most = rng.choice([y for y in seen if y.facts.hi > 0])
+            counts = (most % 4, (most + 1) // 2 % 5) if depth == 1 else ()  # their counters are intervals
+            count = rng.choice((Const(rng.randint(1, 4)), *counts))
+            with k.For(f"i{depth}", count) as i:
+                drawn_body(rng, k, v, [*seen, i], depth - 1)
+        case "unroll":
+            with k.Unroll(f"u{depth}", rng.randint(1, 3)) as u:
+                drawn_body(rng, k, v, [*seen, u], depth - 1)
+        case "if":
+            with k.If(rng.choice((x < rng.randrange(8), x >= 5, (x % 3).eq(1)))):
+                drawn_body(rng, k, v, seen, depth - 1)
+            with k.Else():
+                drawn_body(rng, k, v, seen, depth - 1)
+        case "let":
+            drawn_body(rng, k, v, [*seen, k.let(f"n{depth}", x * 3 % 7)], depth - 1)
+        case _:
+            index = sum((y * rng.randrange(4) for y in seen), as_expr(rng.randrange(3)))
+            tile = Shared("tile", 4, Layout(512), 2048, 16, 0)
+            k.do(LDS[4], v, MemRef(tile, index * 4))
+
+
+def touched(body: tuple[Stmt, ...], known: dict[Var, int]) -> Iterator[tuple[int, int]]:
+    """The accesses of one thread, by their statements, and the first byte behind each."""
+    for s in body:
+        match s:
+            case Run(_, args):
+                (place,) = (a for a in args if isinstance(a, MemRef))
+                yield id(s), int(evaluate(place.index, known)) + 4
+            case Let(var, value):
+                known = {**known, var: int(evaluate(value, known))}
+            case For(var, count, inner) | Unroll(var, count, inner):
+                for n in range(int(evaluate(count, known)) if isinstance(count, Expr) else count):
+                    yield from touched(inner, {**known, var: n})
+            case If(condition, inner, orelse):
+                yield from touched(inner if evaluate(condition, known) else orelse, known)
+
+
+@each("seed", range(60))
+def test_an_access_reaches_as_far_as_the_threads_that_get_there(seed: int) -> None:
+    rng = random.Random(seed)
+    k = KernelBuilder("k", threads=32)
+    drawn_body(rng, k, k.reg("v", 1), [k.tid], 3)
+    kernel = k.build()
+    far: dict[int, int] = {}
+    for tid in range(32):
+        for access, end in touched(kernel.body, {kernel.tid: tid}):
+            far[access] = max(far.get(access, 0), end)
+    wanted = [far.get(id(s), 0) for s in walk(kernel.body) if isinstance(s, Run)]
+    assert [reach.most for reach in shared_reach(kernel)] == wanted
+
+
+def test_a_loop_of_a_parameter_keeps_its_remainders_inside() -> None:
     k, tile = tile_of(40)
-    v = k.reg("v", 1)
-    m = k.param("m", 100)
-    with k.If(k.tid < 8), k.For("i", 5) as i:
-        k.do(LDS[4], v, k.at(tile, k.tid + i * 8))
-    with k.For("j", 4) as j, k.If(k.tid + j * 64 < 40):
-        k.do(LDS[4], v, k.at(tile, k.tid + j * 64))
+    v, m = k.reg("v", 1), k.param("m", 100)
     with k.For("n", m) as n:
         k.do(LDS[4], v, k.at(tile, n % 2 * 8 + k.tid % 32))
-    with k.If(k.tid < 40):
-        with k.If(k.tid < 20):
-            k.do(LDS[4], v, k.at(tile, k.tid + 20))
-        with k.Else():
-            k.do(LDS[4], v, k.at(tile, k.tid))
-    with k.If(k.tid < 0):
-        k.do(LDS[4], v, k.at(tile, k.tid + 1000))
-    assert [r.most for r in shared_reach(k.build())] == [160, 160, 160, 160, 160, 0]
+    assert [r.most for r in shared_reach(k.build())] == [160]
     check(k.build())
 
 
