@@ -15,9 +15,10 @@ from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.expr import Const, Expr, Minus, Operand, Select, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import For, If, Kernel, Let, Role, Roles, Unroll
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.conditions import Conditions
+from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, IRError, ShapeError
 from layoutalg.layout import Layout
@@ -183,6 +184,42 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
 def test_refused(build: Callable[[], object], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         build()
+
+
+def test_a_proof_holds_in_its_branch_alone_whatever_stands_around_the_access() -> None:
+    k = KernelBuilder("k", 32)
+    n, v = k.extent("n", 64), k.reg("v", 1)
+    x = k.tensor("x", "f32", (n,), (1,))
+    with k.If(k.tid < n):
+        k.do(LDG[4], v, x.at(k.tid))
+    kernel = k.build()
+    (guarded,) = kernel.body
+    assert isinstance(guarded, If)
+    proofs = 0
+    for seed in range(200):
+        rng, s, dead, inside = random.Random(seed), guarded.body[0], False, set[bool]()
+        for depth in range(rng.randint(0, 4)):
+            condition = rng.choice((k.tid < n, n <= k.tid, k.tid < 3, Const(0), Const(1)))
+            count = Var(f"i{depth}", 3, rng.choice(("loop", "unroll")))
+            match rng.choice(("body", "else", "loop", "role", "let")):
+                case "body" | "else" as branch:
+                    s = If(condition, (s,)) if branch == "body" else If(condition, (), (s,))
+                    dead |= condition == Const(int(branch == "else"))
+                    inside |= {branch == "body"} if condition == (k.tid < n) else set()
+                    inside |= {branch == "else"} if condition == (n <= k.tid) else set()
+                case "loop":
+                    s = For(count, Const(3), (s,)) if count.kind == "loop" else Unroll(count, 3, (s,))
+                case "role":
+                    s = Roles((Role("first", 0, 1, ()), Role("second", 1, 1, (s,))))
+                case _:
+                    s = If(Const(1), (Let(Var(f"n{depth}", 32, "let"), k.tid), s))
+        proved = dead or True in inside
+        if not dead and len(inside) == 2:
+            continue  # of what contradicts itself everything may be said
+        proofs += proved
+        with nullcontext() if proved else pytest.raises(IRError, match="can pass the extent n of mode 0"):
+            check_tensors(replace(kernel, body=(s,)))
+    assert 40 < proofs < 160
 
 
 def test_rows_that_may_overlap_are_a_condition_of_the_launch() -> None:
