@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr, evaluate
+from layoutalg.codegen.expr import Const, Eq, Expr, Minus, Select, Var, as_expr, evaluate
 from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do as Run
@@ -58,6 +58,34 @@ def test_no_run_of_a_permute_goes_further_and_all_are_proven_to_stay_inside(seed
         stage = Stage(x, c)
         if found and stage.src_aligned and not stage.lead and not stage.config.swizzle.bits:
             assert stage.tile_bytes - max(r.most for r in found) < LINE_BYTES  # and no line is spared
+
+
+def test_an_interval_of_two_is_the_hull_of_what_they_may_make() -> None:
+    """By all numbers of drawn intervals of operands, thread by thread; of some operators only a bound."""
+    rng = np.random.default_rng(2)
+    x, y = Var("x", 12, "let"), Var("y", 12, "let", 1)
+    exact = (
+        x + y,
+        x * y,
+        Minus(x + 20, y),
+        x < y,
+        x <= y,
+        Eq(x, y),
+        x // y,
+        Select(x < 5, y, Const(3)),
+        x % 4,
+    )
+    for node in (*exact, x % y, x & y, x | y, x ^ y):
+        for _ in range(8):
+            (a, b), (c, d) = (np.sort(rng.integers(low, 12, (2, 32)), axis=0) for low in (0, 1))
+            b[:16], d[::2] = a[:16], c[::2]
+            low, high = (np.broadcast_to(v, 32) for v in interval(node, {x: (a, b), y: (c, d)}))
+            for t in range(32):
+                grid = np.meshgrid(np.arange(a[t], b[t] + 1), np.arange(c[t], d[t] + 1))
+                made = evaluate(node, dict(zip((x, y), grid, strict=True)))
+                assert low[t] <= np.min(made) and np.max(made) <= high[t], (node, t)
+                if node in exact[:7]:
+                    assert (low[t], high[t]) == (np.min(made), np.max(made)), (node, t)
 
 
 @pytest.mark.parametrize("seed", first(4, range(12)))

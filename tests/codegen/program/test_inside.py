@@ -137,11 +137,11 @@ def copied(
 
 @each("m, n", [(64, 32), (65, 36), (3, 4), (130, 100)])
 def test_predicates_of_a_copy(m: int, n: int) -> None:
-    """By vectors, by tiles, or none where tiles divide."""
+    """By vectors, by tiles, or none where tiles divide; one element needs no stride of 1."""
     x, y = np.random.default_rng(0).standard_normal((m, n)).astype("f4"), np.zeros((m, n), "f4")
     simulate(copied(), {"m": m, "n": n, "ld": n, "src": x, "dst": y})
     assert (x == y).all()
-    for kernel in (copied(), copied(guard="full"), copied(guard="", up=False)):
+    for kernel in (copied(), copied(guard="full"), copied(guard="", up=False), hand(4, (128, 2), 5)):
         check(kernel)
 
 
