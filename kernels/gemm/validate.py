@@ -265,9 +265,8 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
             f"tile needs two steps of {step * size} bytes; take tile_k = {2 * step}"
         )
     if c.fragments > 2:
-        _multiple(
-            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
-        )
+        # the sets are loaded ahead in turn: each needs a step of its own in a tile
+        _multiple("tile_k", c.tile_k, step * c.fragments, f"{step * size} bytes for each set of fragments")
     if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
         raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
     if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:

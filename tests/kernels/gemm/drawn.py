@@ -188,7 +188,7 @@ def groups_of(rng: random.Random) -> tuple[int, ...]:
 
 def _by_sm90(rng: random.Random, number: int, *, tiles: bool, many: bool) -> Drawn:
     """By wgmma: one product or a batch, or groups."""
-    those = [c for c in SM90_OF if c.cluster_k == 1] if many else SM90_OF
+    those = [c for c in SM90_OF if c.cluster_k == 1 and c.schedule == "persistent"] if many else SM90_OF
     tile = those[number % len(those)] if tiles else None
     most = (
         (tile.tile_m * tile.cluster_m + 9, tile.tile_n * tile.cluster_n + 9, 140) if tile else (150, 150, 300)

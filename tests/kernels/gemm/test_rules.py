@@ -24,6 +24,7 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.problem import fragment_k
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
@@ -249,6 +250,31 @@ def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) 
     check(kernel)
     assert kernel.shared_bytes == (0 if c.via == "global" else shared_bytes(p, c))
     assert sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other") <= registers(p, c)
+
+
+SETS = [
+    (dtype, mma_k, sets, via)
+    for dtype, ks in (("f64", (4, 8, 16)), ("f16", (8, 16)), ("tf32", (4, 8)), ("s8", (16, 32)))
+    for mma_k in ks
+    for sets in (1, 2, 4)
+    for via in ("registers", "cp.async")
+]
+
+
+@each(("dtype", "mma_k", "sets", "via"), SETS, sample=10)
+def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int, sets: int, via: Any) -> None:
+    """The least tile is accepted, and none whose fragments lie behind it."""
+    p = gemm_problem(32, 32, 512, dtype)
+    tile: dict[str, Any] = {"mma_k": mma_k, "fragments": sets, "a_bytes": 8, "b_bytes": 8, "result_vec": 2}
+    c = Sm80Step(32, 32, 0, 2, 2, 2, via=via, **tile)
+    least = fragment_k(p, c) * sets
+    check_config(p, replace(c, tile_k=least))
+    for tile_k in (least // 2, least):
+        try:
+            (kernel,) = launches(p, replace(c, tile_k=tile_k)).kernels
+        except (DivisibilityError, UnsupportedError):
+            continue
+        check(kernel)
 
 
 STREAMK = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
