@@ -61,7 +61,15 @@ from layoutalg.kernels.rowwise.schedule import (
     can_cluster,
     walk_of,
 )
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns, can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.unaligned import (
+    LEAST_SKEWED,
+    SkewedColumns,
+    alike,
+    can_skew,
+    can_vector,
+    row_ends,
+    unskewed,
+)
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
@@ -108,8 +116,8 @@ SKEWED_REGISTERS = MappingProxyType({False: (30, 48), True: (42, 58)})
 and where shared memory does, as compiled for layer norms of 30 to 300 rows.  Of 79 rows of f16, 768 threads
 at a time with registers take 73 us, 1024 with shared memory 62; of 100 of f32, 1024 each, 366 and 382."""
 
-LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
-"""Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
+SKEWED_COLUMNS = 128
+"""Columns of a skewed tile that is read twice."""
 
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """Blocks of a cluster that keeps columns, by the major number of the compute capability."""
@@ -387,15 +395,15 @@ class _Ways:
         """Columns in registers, by as few threads as have room."""
         walk, share = self.slab(side), power_above(self.form.count * self.words / COLUMN_WORDS)
         if isinstance(walk, SkewedColumns):
-            share = max(share, _alike(side, walk.period))
+            share = max(share, alike(side, walk.period))
         return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
 
 
 def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     """Why a configuration has no room for what it holds, or no work for most threads; None where it has."""
     walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
-    if isinstance(walk, SkewedColumns) and not _skews(walk):
-        return UnsupportedError(f"{said}: the rows of a warp do not start alike")
+    if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
+        return UnsupportedError(f"{said}: {why}")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
     if c.cluster > 1 and not can_cluster(walk, c):
@@ -419,17 +427,6 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     if c.hold != "global" and held > most:
         return ResourceError(f"words that a thread holds, {said}", held, most)
     return None
-
-
-def _skews(walk: SkewedColumns) -> bool:
-    """True when a tile has columns of its own, and the rows of a warp start alike."""
-    rows, share = walk.tiling.rows_per_block, walk.tiling.threads_per_row
-    return rows >= LEAST_SKEWED and share % walk.period == 0 and share >= _alike(rows, walk.period)
-
-
-def _alike(side: int, period: int) -> int:
-    """The fewest threads that share statistics of skewed columns so that a warp's rows start alike."""
-    return period * max(1, WARP // side) if period > 1 else 1
 
 
 def _rows(x: _Ways) -> Iterator[NormConfig]:

@@ -24,8 +24,15 @@ from layoutalg.dtype import DType
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.columns import Stream, stream_of
 from layoutalg.kernels.rowwise.packed import packed_walk
-from layoutalg.kernels.rowwise.problems import Form
-from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows, SkewedColumns, row_ends
+from layoutalg.kernels.rowwise.problems import Form, NormProblem
+from layoutalg.kernels.rowwise.unaligned import (
+    Backwards,
+    MaskedRows,
+    SkewedColumns,
+    row_ends,
+    unskewed,
+    vectors_of,
+)
 from layoutalg.kernels.rowwise.walk import WARP, Tiling, Walk
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
@@ -103,6 +110,32 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
+
+
+def vectored_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
+    """The walk of a configuration over rows or columns as they lie.
+
+    Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start.
+
+    >>> from layoutalg.kernels.rowwise.problems import norm_problem, normalise
+    >>> p = norm_problem("softmax", (9, 33), 1, "f32", in_place=True)
+    >>> vectored_walk(p, normalise(p.axes), NormConfig(4, 1, 32, "shared"))
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.UnsupportedError: softmax (9,33) over (1) f32, src (33,1) -> dst (33,1), in_place by \
+vectors of 4 elements, at which not all rows start and end; the nearest is vec = 1
+    """
+    accepted = vectors_of(form, p.dtype.nbytes, in_place=p.in_place)
+    if c.vec not in accepted:
+        near = max((vec for vec in accepted if vec <= c.vec), default=1)
+        raise UnsupportedError(
+            f"{p} by vectors of {c.vec} elements, at which not all rows start and end; the nearest is "
+            f"vec = {near}"
+        )
+    walk = walk_of(form, p.dtype, c)
+    if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
+        raise UnsupportedError(f"{p} by {c.rows_per_block} x {c.threads_per_row} threads: {why}")
+    return walk
 
 
 def stream_with(form: Form, c: NormConfig) -> Stream:

@@ -38,6 +38,8 @@ from math import gcd, prod
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.kernels.rowwise.walk import (
+    VECTOR_BYTES,
+    WARP,
     Bases,
     Chunk,
     Crd,
@@ -52,6 +54,9 @@ from layoutalg.layout import Layout
 
 LONG_VECTORS = 16
 """Rows of so many vectors are long beside the single elements at their ends."""
+
+LEAST_SKEWED = 8
+"""Threads side by side of skewed columns, at least: two write nothing."""
 
 # --- modes that run backwards --------------------------------------------------------------------------
 
@@ -128,6 +133,20 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
     one = len(rows) == 1 and rows[0].dst > 0
     return dense and one and not in_place and one_phase(form, vec)
+
+
+def vectors_of(form: Form, element_bytes: int, *, in_place: bool = False) -> list[int]:
+    """Elements of the vectors in which a norm can read and write, the fewest first.
+
+    >>> [vectors_of(Form((Mode(30, 1, 1, True),), 0, 0), 2, in_place=held) for held in (False, True)]
+    [[1, 2, 4, 8], [1, 2]]
+    """
+    ways = (can_vector, can_skew)
+    return [
+        vec
+        for vec in (1, 2, 4, 8)
+        if vec * element_bytes <= VECTOR_BYTES and any(can(form, vec, in_place=in_place) for can in ways)
+    ]
 
 
 def one_phase(form: Form, vec: int) -> bool:
@@ -387,6 +406,26 @@ class CutRows(MaskedRows, HeadTail):
         """The predicate that all elements of a vector are the row's."""
         ends = chunk.at + self.tiling.vec <= chunk.high
         return ends if self.phases == self.tiling.vec else (chunk.low <= chunk.at) & ends
+
+
+def alike(side: int, period: int) -> int:
+    """The fewest threads that share statistics of skewed columns so that a warp's rows start alike.
+
+    >>> alike(8, 4), alike(64, 4), alike(8, 1)
+    (16, 4, 1)
+    """
+    return period * max(1, WARP // side) if period > 1 else 1
+
+
+def unskewed(walk: SkewedColumns) -> str:
+    """Why a tile has no columns of its own, or a warp's rows do not start alike; "" where it is right."""
+    side, share, period = walk.tiling.rows_per_block, walk.tiling.threads_per_row, walk.period
+    if side < LEAST_SKEWED:
+        return f"{side} skewed columns are too few; the nearest is rows_per_block = {LEAST_SKEWED}"
+    near = max(alike(side, period), -(-share // period) * period)
+    if share != near:
+        return f"the rows of a warp do not start alike; the nearest is threads_per_row = {near}"
+    return ""
 
 
 @dataclass(frozen=True)

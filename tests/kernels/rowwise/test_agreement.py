@@ -4,8 +4,9 @@ the text run on the host, and the costs that are read off the programs."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import fsum, prod
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.program import Do, Kernel, Stmt
-from layoutalg.errors import LayoutAlgError, SimulationError
+from layoutalg.errors import LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReduceConfig, norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.columns import held_columns
@@ -30,6 +31,7 @@ from tests.mutants import planting
 from tests.sweeps import each
 from tests.tiers import first_tier
 
+NEAREST = re.compile(r"; the nearest is (\w+) = (\d+)$")
 VEC = {"f32": 4, "f16": 8, "bf16": 8}
 OPS = ("softmax", "layer_norm", "rms_norm")
 Case = tuple[Any, Any]
@@ -88,6 +90,22 @@ def skewed_columns(rng: random.Random) -> Case:
     assert skewed(c)
     if rng.random() < 0.4:
         c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=rng.choice([0, 2 * c.depth]))
+    return p, c
+
+
+def a_given_vector(rng: random.Random) -> Case:
+    """Vectors and threads of anybody's; a refusal names what is accepted."""
+    p = random_problem(rng, 300)
+    rows = 1 if form_of(p).lead.reduced else rng.choice((4, 8))
+    c = NormConfig(rng.choice((2, 3, 4, 8, 16)), rows, 32 if rows == 1 else rng.choice((8, 32)), "global", 2)
+    c = replace(c, hold=rng.choice(("global", "registers")))
+    for _ in fields(c):
+        try:
+            _ = plan(p, config=c)
+        except UnsupportedError as error:
+            found = NEAREST.search(str(error))
+            assert found, error
+            c = replace(c, **{found[1]: int(found[2])})  # type: ignore[arg-type]
     return p, c
 
 
@@ -260,6 +278,7 @@ def a_shared_vector(rng: random.Random) -> Case | None:
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
     "norm": (15, 10, a_norm),
     "skewed": (2, 2, skewed_columns),
+    "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 7, a_shared_vector),
     "packed norm": (12, 4, a_packed_norm),
