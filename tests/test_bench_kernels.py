@@ -14,11 +14,14 @@ import pytest
 
 from layoutalg.codegen.gpu import gpu_status, version
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
+from layoutalg.kernels.rowwise.programs import norm_launches
 from tests.bench import bench_kernels, kernel_images
 from tests.bench.kernel_images import Pair, pairs, side, store, write
 from tests.frozen import kernel_adapter
 from tests.frozen.kernel_adapter import Case, Planned, plan
 from tests.stand_ins.cubin_gpu import CubinGpu
+from tests.sweeps import each
 
 TRANSPOSE: Case = {"family": "transpose", "m": 40, "n": 24, "dtype": "f32", "lds": 28}
 COPY: Case = {"family": "tiled_copy", "m": 40, "n": 24, "dtype": "f32", "lds": 28}
@@ -185,6 +188,31 @@ def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytes
     (folder / "mine.txt").touch()
     with pytest.raises(SystemExit, match="is not empty"):
         kernel_images.prepared(folder, cases, kernel_images.ROOT, "any")
+
+
+CLUSTER = norm_problem("softmax", (1, 1 << 19), 1, "f32")
+
+
+@each("blocks", [1, 8, 16])
+def test_a_case_is_loaded_with_the_clusters_and_the_residence_of_its_program(
+    blocks: int, tmp_path: Path
+) -> None:
+    """More than 8 blocks are clusters that the driver has to be told of."""
+    shared = NormConfig(4, 1, 512, "shared", 2, cluster=blocks)
+    split = NormConfig(4, 1, 32, "global", 2, 2, 4, resident=2)
+    kernels = [kernel for c in (shared, split) for kernel in norm_launches(CLUSTER, config=c).kernels]
+    launches = [
+        SimpleNamespace(kernel=kernel, arguments=tuple(p.name for p in kernel.params)) for kernel in kernels
+    ]
+    code: Any = SimpleNamespace(grid=(1, 1, 1), threads=32, dynamic_bytes=0, dependent=False, image=b"")
+    adapter: Any = SimpleNamespace(
+        plan=lambda case: SimpleNamespace(launches=launches, buffers={}),
+        compiled=lambda launch: SimpleNamespace(name=launch.kernel.name, **vars(code)),
+    )
+    store(tmp_path, b"")
+    found = bench_kernels.sequence(side(adapter, {})[0], tmp_path).kernels
+    assert [(x.cluster, x.cooperative) for x in found] == [(x.cluster, x.cooperative) for x in kernels]
+    assert found[0].cluster == (blocks, 1, 1) and found[-1].cooperative
 
 
 def test_a_folder_that_cannot_travel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

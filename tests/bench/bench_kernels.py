@@ -76,10 +76,10 @@ def sequence(side: Mapping[str, Any], folder: Path) -> gpu.ReadySequence:
         names = [x for x in one["arguments"] if isinstance(x, str)]
         image = (folder / f"{one['image']}.cubin").read_bytes()
         scalars = tuple((place, x) for place, x in enumerate(one["arguments"]) if not isinstance(x, str))
-        x, y, z = one["grid"]
+        (x, y, z), (width, height, depth) = one["grid"], one["cluster"]
         kernels.append(gpu.Launchable(
             one["name"], tuple((name, 1) for name in names), (x, y, z), one["threads"], one["dynamic_bytes"],
-            image, one["dependent"], scalars,
+            image, one["dependent"], scalars, cluster=(width, height, depth), cooperative=one["cooperative"],
         ))  # fmt: skip
         buffers.append(tuple(names))
     return gpu.ReadySequence(tuple(kernels), tuple(buffers), 0)

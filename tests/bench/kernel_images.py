@@ -65,6 +65,9 @@ def side(adapter: ModuleType, case: Case) -> tuple[dict[str, Any], list[bytes]]:
         return {"raised": f"{type(error).__name__}: {error}"}, []
     kernels = [
         {
+            # programs of a tree that is older than clusters have neither
+            "cluster": list(getattr(launch.kernel, "cluster", (1, 1, 1))),
+            "cooperative": getattr(launch.kernel, "cooperative", False),
             **{name: getattr(one, name) for name in ("name", "threads", "dynamic_bytes", "dependent")},
             "grid": list(one.grid), "image": hashlib.sha256(one.image).hexdigest(),
             "arguments": [SCRATCH.get(x, x) if isinstance(x, str) else x for x in launch.arguments],
