@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import random
 import resource
 import stat
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def test_a_record_is_what_was_written(path: Path) -> None:
     [
         (lambda data: data.replace(b"5.0", b"4.0"), "line 3 of it: its digest"),
         (lambda data: data[:-9] + b"\n", "line 3 of it: it is not JSON"),
-        (lambda data: data + b"[" * 70000 + b"\n", "line 4 of it: it is not JSON"),
+        (lambda data: data + b"[" * 70000 + b"\n", "line 4 of it: it is longer than 65536 bytes"),
         (lambda data: data + b"{}\n", "line 4 of it: it has not the fields"),
     ],
 )
@@ -61,6 +62,27 @@ def test_what_is_damaged_is_refused_by_its_line_and_stays_as_it_is(
             read()
     (saved, (line, *_)), both = salvaged(path), [record(1, 6.0), record(2)]
     assert path.read_bytes() == before and said.startswith(f"line {line} ") and saved == both[: line - 2]
+
+
+def test_what_is_saved_and_what_is_named_are_all_lines(path: Path) -> None:
+    """Each line once, however long it is, and whatever stands in the part of it that is too long."""
+    most = module.MOST_LINE_BYTES
+    for seed in range(30):
+        path.unlink(missing_ok=True)
+        rng, given = random.Random(seed), [record(n) for n in range(6)]
+        Store(path).add_all(given)
+        header, *lines = path.read_bytes().splitlines(keepends=True)
+        broken = rng.sample(range(6), rng.randint(0, 3))
+        for n in broken:
+            padded = lines[n][:-1] + b" " * rng.randint(most, 3 * most)
+            lines[n] = rng.choice((b"nonsense", b"x" * rng.randint(most, 3 * most), padded)) + b"\n"
+            lines[n] = rng.choice((b"", b" " * most)) + lines[n]
+        path.write_bytes(header + b"".join(lines))
+        left = [r for n, r in enumerate(given) if n not in broken]
+        assert salvaged(path) == (left, [n + 2 for n in sorted(broken)])
+        if broken:
+            with pytest.raises(ParseError, match=rf"line {min(broken) + 2} of it"):
+                Store(path).records()
 
 
 def test_what_is_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
