@@ -127,7 +127,7 @@ def timed_problems(
     if name == REDUCE:
         return [Timed(family, p, case) for family, case, p in rowwise_cases(dtypes)]
     if name not in FAMILIES:
-        raise UnknownNameError("kernel family", str(name), (*FAMILIES, REDUCE))
+        raise UnknownNameError("kernel family", name, (*FAMILIES, REDUCE))
     return [Timed(name, p, case) for case, p in FAMILIES[name].bench.cases(dtypes, sizes, **asked)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import check_choice
 from layoutalg.kernels.elementwise import ELEMENTWISE_FAMILIES
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GEMM_FAMILIES
@@ -30,6 +30,5 @@ def find_family(name: str) -> Family:
     >>> find_family("transpose").name, find_family("gemm-sm80").name, find_family("softmax").name
     ('transpose', 'gemm-sm80', 'softmax')
     """
-    if name not in FAMILIES:
-        raise UnknownNameError("kernel family", str(name), FAMILIES)
+    check_choice("kernel family", name, FAMILIES)
     return FAMILIES[name]

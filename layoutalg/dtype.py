@@ -95,5 +95,5 @@ def dtype(name: str | DType) -> DType:
         return name
     found = DTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
-        raise UnknownNameError("dtype", str(name), DTYPES)
+        raise UnknownNameError("dtype", name, DTYPES)
     return found

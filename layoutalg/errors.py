@@ -14,7 +14,7 @@ in a text, the coordinate that shows why a composition fails, the limit a reques
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from reprlib import Repr
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -151,6 +151,19 @@ def check_type(operation: str, value: object, kinds: type | tuple[type, ...], ne
         )
 
 
+def listed(operation: str, value: object, needed: str) -> list[Any]:
+    """The elements of what can be gone through; `check_type`'s refusal of anything else.
+
+    >>> listed("reuse_of", range(2), "a list of accesses")
+    [0, 1]
+    """
+    try:
+        elements = iter(value)  # type: ignore[call-overload]
+    except TypeError:  # an array of no dimensions too, which has an __iter__
+        check_type(operation, value, (), needed)
+    return list(elements)
+
+
 class ShapeError(LayoutAlgError, ValueError):
     """A shape, stride or coordinate is malformed, or two of them do not fit; `witness` is a coordinate."""
 
@@ -233,26 +246,40 @@ class UnknownNameError(LayoutAlgError, ValueError):
     """A name is not in the table of its kind; the message lists what is, of a long table the nearest.
 
     `also` are further spellings, which are suggested but not listed; `hint` takes the suggestion's place.
+    What is no text is shown shortened.
     """
 
     def __init__(
-        self, kind: str, name: str, choices: Iterable[str], *, also: Iterable[str] = (), hint: str = ""
+        self, kind: str, name: object, choices: Iterable[str], *, also: Iterable[str] = (), hint: str = ""
     ) -> None:
-        self.kind, self.name, self.choices = kind, name, tuple(choices)
+        text = name if isinstance(name, str) else shown(name)
+        self.kind, self.name, self.choices = kind, text, tuple(choices)
         import difflib
 
-        shown: Iterable[str] = self.choices
+        offered: Iterable[str] = self.choices
         if len(self.choices) > LISTED_NAMES:
-            compared = name[:MOST_COMPARED]
-            shown = nearest(compared, self.choices, NEAREST_NAMES)
-        if not hint and len(name) <= MOST_COMPARED:
-            by_lower = {choice.lower(): choice for choice in (*also, *shown)}
-            near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+            compared = text[:MOST_COMPARED]
+            offered = nearest(compared, self.choices, NEAREST_NAMES)
+        if not hint and len(text) <= MOST_COMPARED:
+            by_lower = {choice.lower(): choice for choice in (*also, *offered)}
+            near = difflib.get_close_matches(text.lower(), by_lower, n=1)
             hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
-        listed = ", ".join(shown)
-        if shown is not self.choices:
+        listed = ", ".join(offered)
+        if offered is not self.choices:
             listed += f" and {len(self.choices) - NEAREST_NAMES} more"
-        super().__init__(f"unknown {kind} {name!r}: {hint}accepted are {listed}")
+        super().__init__(f"unknown {kind} {text!r}: {hint}accepted are {listed}")
+
+
+def check_choice(kind: str, name: object, choices: Collection[str]) -> None:
+    """Refuse what is not among the names of a table, whatever its type, by an UnknownNameError.
+
+    >>> check_choice("level", ["L2"], ("L1", "L2"))
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.UnknownNameError: unknown level "['L2']": accepted are L1, L2
+    """
+    if not isinstance(name, str) or name not in choices:
+        raise UnknownNameError(kind, name, choices)
 
 
 class UndecidedError(LayoutAlgError, ValueError):

@@ -145,4 +145,4 @@ def find_term(term: str) -> str:
             found = known[name]
             meaning = GLOSSARY[found]
             return find_term(meaning[4:-1]) if meaning.startswith("See ") else found
-    raise UnknownNameError("term", str(term), GLOSSARY)
+    raise UnknownNameError("term", term, GLOSSARY)

@@ -7,6 +7,7 @@ negative strides are exact or refused as NEGATIVE says.  What answers are worth 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pickle
@@ -19,6 +20,7 @@ import pytest
 import sympy
 
 import layoutalg as la
+from layoutalg import analysis, atoms, legality
 from layoutalg.analysis import Access
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -26,6 +28,7 @@ from layoutalg.errors import (
     LayoutAlgError,
     ShapeError,
     UnsupportedError,
+    shown,
 )
 from layoutalg.layout import MAX_DEPTH, ComposedLayout, Layout, ScaledBasis, Swizzle, make_identity_layout
 from layoutalg.registers import converted
@@ -65,6 +68,12 @@ AT_DOORS: tuple[Any, ...] = (
     *(Access.of("ldmatrix.x4", Layout((64, 64), (64, 1)), "f16"), "ldmatrix.x4@row"),
     "SM80_16x8x16_F32F16F16F32_TN",
 )
+ODD: tuple[Any, ...] = (
+    *((8,), (1, 1, 8), (nested(1000), numpy.int64(2)), ((2,), (3, 4)), [[1, 2], [3]], range(4), set(), int,
+    ""),
+    *(-5, numpy.array(3), numpy.zeros(0, int), numpy.zeros((2, 2)), 1j, float("nan"), 1 << 5000),
+)  # fmt: skip
+"""Lengths that nothing has, depths, arrays of any rank, and kinds of numbers that no place takes."""
 OPERATIONS = [name for name in algebra() if name not in ("explain", "with_assumptions")]
 """Those two call any operation there is, and have their own tests."""
 
@@ -184,7 +193,7 @@ NEGATIVE = {
 
 def asked(call: str, value: Any) -> Any:
     """The outcome of a call that is written above."""
-    names = vars(PUBLIC) | {"A": A, "B": B, "a": value}
+    names = vars(PUBLIC) | BESIDE | {"A": A, "B": B, "a": value}
     return outcome(lambda: eval(call, names))  # noqa: S307
 
 
@@ -193,6 +202,58 @@ def test_strange_layouts_numbers_and_trees_get_an_answer_or_a_named_error() -> N
     numbers = (0, -1, (), nested(1000), (nested(1000), 4), None)
     found += [(f"{call} of {i}", asked(call, x)) for call in ON_A_NUMBER for i, x in enumerate(numbers)]
     found += [(call, asked(call, nested(1000))) for call in ON_A_TREE]
+    assert not (wrong := surprises(found)), "\n".join(wrong)
+
+
+RIGHT = [
+    "canonical_layout('128B', 'K', 'bf16', (64, 16), lbo_bytes=16, sbo_bytes=1024)",
+    "check_memory('cp.async.cg.16', ROW, 'f16', tv=None, alignment_bytes=16, source=ROW, source_bytes=16)",
+    "check_tma(ROW, (32, 32), 'bf16', mode='64B', arch='sm_90')", "nearest_legal(check_memory, {})",
+    "check_wgmma(ROW, 'bf16', 'B', n=64, major='K', base_bytes=0)", "check_wgmma(ROW, 'bf16', 'A', n=None)",
+    "check_wgmma_instruction('f16', 'f16', 'f32', 128, a_major='K', b_major='MN', a_source='shared')",
+    "recognize(ROW, 'K', 'f16')", "find_copy_atom('SM75_U32x4_LDSM_N')",
+    "find_mma_atom('SM80_16x8x16_F32F16F16F32_TN')",
+    "make_tiled_copy('UniversalCopy<uint128_t>', 'f16', Layout((4, 8)), Layout((1, 8)))",
+    "make_tiled_copy_A('SM75_U32x4_LDSM_N', MMA, 'f16')", "MMA.tidfrg('C', ROW)",
+    "make_tiled_mma('SM80_16x8x16_F32F16F16F32_TN', (2, 2, 1), (32, 32, 16))",
+    "tmem_load_tv(128, 8, '16x256b')",
+    "collect(Layout((2, 2)), (2, 2), ONES)", "hold(Layout((2, 2)), ONES)", "Tensor(ONES[0], Layout(2), 0)",
+    "analyze(ROW, 'ldmatrix.x4@row', 'f16', arch='sm_90')", "analyze_access(ROW, ACCESS, 'sm_90', 'auto')",
+    "wavefronts('ld.shared.b32', [0] * 32, 'sm_90')", "sectors('ld.global.b32', [0] * 32, 'sm_90')",
+    "wavefronts_batch('ld.shared.b32', [[0] * 32])", "sectors_batch('ld.global.b32', [[0] * 32])",
+    "reuse_of(ROW, [ACCESS], 'sm_90', 'auto')", "dram_of(ROW, [ACCESS])", "TmaAccess((64, 64), 128)",
+    "Access('ld.shared.b32', B, DTYPES['f32'], 0)", "Access.of('ld.shared.b32@row', ROW, 'f32', 'sm_90')",
+    "Guard((None, 7), 32, range(2))", "Layout((4, 8), (8, 1))", "ScaledBasis(1, 0)", "Swizzle(3, 3, 3)",
+    "A(3, 4)", "A((3, 4))", "Layout((4, 2), (0, 0))(1, 1)", "Layout((4, (2, 8)))(3, (1, 2))",
+    "Swizzle(1, 0, 1)(3)", "make_identity_layout((4, 8))(1, 2)",
+    "ComposedLayout(Swizzle(1, 0, 1), 0, A)(3, 4)",
+    "local_tile(A, (2, 4, 8), (0, 1, 0), (1, 1, None))", "local_partition(A, Layout((2, 4)), 3)",
+    "rotated_layout((8, 12), step=4, rows_per_step=2)", "tile_to_shape(Layout((2, 2)), (4, 8), (1, 0))",
+]  # fmt: skip
+"""Calls that are answered, of what takes more operands than are drawn above, or is no operation."""
+
+BESIDE = {
+    **{name: getattr(face, name) for face in (analysis, atoms, legality) for name in face.__all__},
+    "MMA": atoms.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)), "ROW": Layout((64, 64), (64, 1)),
+    "ONES": numpy.ones((2, 2)), "ACCESS": Access.of("ld.global.b32@row", Layout((64, 64), (64, 1)), "f32"),
+}  # fmt: skip
+
+
+def with_another(call: str) -> list[str]:
+    """The call with `a` in the place of each of its arguments in turn."""
+    found = ast.parse(call, mode="eval").body
+    assert isinstance(found, ast.Call)
+    places = [*found.args, *(option.value for option in found.keywords)]
+    return [f"{call[: x.col_offset]}a{call[x.end_col_offset :]}" for x in places]
+
+
+@each("call", RIGHT, sample=len(RIGHT) // 2)
+def test_another_argument_of_a_right_call_gets_an_answer_or_a_named_error(call: str) -> None:
+    """Layouts of 2^60 elements aside: a tile of as many blocks takes as long as it has."""
+    assert "nearest_legal" in call or not isinstance(asked(call, None), Exception)
+    few = [x for x in (*ANYTHING, *AT_DOORS, *ODD) if not isinstance(x, Layout) or x not in STRANGE]
+    values = random.Random(call).sample(few, 24) + list(ODD[:4])
+    found = [(f"{text} of {shown(x)}", asked(text, x)) for text in with_another(call) for x in values]
     assert not (wrong := surprises(found)), "\n".join(wrong)
 
 

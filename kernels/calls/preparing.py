@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, shown
+from layoutalg.errors import ArgumentTypeError, check_choice
 from layoutalg.kernels.calls.api import prepare_move, prepare_relayout
 from layoutalg.kernels.calls.entropy_api import prepare_cross_entropy
 from layoutalg.kernels.calls.grouped_api import prepare_grouped_matmul
@@ -79,12 +79,10 @@ def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     >>> total().tolist(), total() is out
     ([3.0, 15.0], True)
     """
-    if not isinstance(op, str) or op not in PREPARED:
-        raise UnknownNameError("operation", op if isinstance(op, str) else shown(op), PREPARED)
+    check_choice("operation", op, PREPARED)
     made, names = PREPARED[op]
     for name in options:
-        if name not in names:
-            raise UnknownNameError(f"option of {op}", name, names)
+        check_choice(f"option of {op}", name, names)
     if missing := [name for name in _NEEDED.get(op, ()) if name not in options]:
         raise ArgumentTypeError(f"{op} takes {' and '.join(missing)} too, by name")
     return made(x, out=out, **{**_DEFAULTS.get(op, {}), **options})

@@ -33,8 +33,8 @@ from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     ShapeError,
-    UnknownNameError,
     UnsupportedError,
+    check_choice,
     shown,
 )
 from layoutalg.kernels.calls.arrays import (
@@ -54,15 +54,7 @@ from layoutalg.kernels.calls.arrays import (
     view,
 )
 from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
-from layoutalg.kernels.elements import (
-    CARRIER,
-    ELEMENT,
-    INTEGERS,
-    kind_of,
-    values_of,
-    whole_units,
-    words_of,
-)
+from layoutalg.kernels.elements import CARRIER, ELEMENT, INTEGERS, kind_of, values_of, whole_units, words_of
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import (
@@ -138,8 +130,7 @@ def prepare_reduce(
     >>> total().tolist()
     [3.0, 15.0]
     """
-    if not isinstance(op, str) or op not in FOLD:
-        raise UnknownNameError("reduction", op if isinstance(op, str) else shown(op), FOLD)
+    check_choice("reduction", op, FOLD)
     source = view(x)
     form = source.form
     _element(form, op)

@@ -20,16 +20,10 @@ from typing import Any
 from layoutalg.codegen import exp, maximum, tanh
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels import modes
 from layoutalg.kernels.elements import HALF_PLACE
-from layoutalg.kernels.modes import (
-    StridedMode,
-    buffer_elems,
-    check_written,
-    compact_strides,
-    normal_form,
-)
+from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 
 PLACE = HALF_PLACE["f32"]
 LOST = 2.0**-119
@@ -150,8 +144,7 @@ def map_problem(
     >>> map_problem("gelu", (4, 6)).elems
     (24, 24)
     """
-    if op not in FORMULAS:
-        raise UnknownNameError("formula", str(op), FORMULAS)
+    check_choice("formula", op, FORMULAS)
     element, shape, count = find_dtype(dtype), tuple(shape), len(FORMULAS[op].inputs)
     if element.name not in ELEMENTS:
         raise UnsupportedError(f"{op} of {element}: {', '.join(ELEMENTS)} are accepted")

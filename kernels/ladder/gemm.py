@@ -46,7 +46,7 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.errors import ShapeError, check_choice
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
@@ -80,8 +80,7 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str =
     ['L1']
     """
     for name in names or family.steps:
-        if name not in family.steps:
-            raise UnknownNameError(f"step of {family.name}", name, family.steps)
+        check_choice(f"step of {family.name}", name, family.steps)
         yield predict_step(family, family.problem(n), name, family.steps[name], arch)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import Sm90Config
 from layoutalg.kernels.ladder import gemm
@@ -30,6 +30,5 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str =
     if find_machine(arch).arch != ARCH:
         raise UnsupportedError(f"wgmma needs {ARCH}; {find_machine(arch).arch} does not have it")
     for name in names or family.steps:
-        if name not in family.steps:
-            raise UnknownNameError(f"step of {family.name}", name, family.steps)
+        check_choice(f"step of {family.name}", name, family.steps)
         yield predict_wgmma(family, family.problem(n), name, family.steps[name])

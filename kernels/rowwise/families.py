@@ -29,20 +29,9 @@ from layoutalg.codegen.gpu import (
     require_gpu,
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
-from layoutalg.errors import ShapeError, UnknownNameError
-from layoutalg.kernels.baselines import (
-    Launch,
-    torch_difference,
-    torch_reduction,
-    torch_wrong_indices,
-)
-from layoutalg.kernels.elements import (
-    CARRIER,
-    HALF_PLACE,
-    SMALLEST_SUM,
-    values_of,
-    words_of,
-)
+from layoutalg.errors import ShapeError, check_choice
+from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction, torch_wrong_indices
+from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, values_of, words_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import norm_plan
@@ -339,8 +328,7 @@ def rowwise_cases(dtypes: Sequence[str] | None = None) -> Iterator[tuple[str, st
     ('sum', 'sum 8192x8192 over 1 f16')
     """
     for dtype in dtypes or ():
-        if dtype not in DTYPES:
-            raise UnknownNameError("element type of reductions", dtype, DTYPES)
+        check_choice("element type of reductions", dtype, DTYPES)
     for case in (*CASES, *random_cases()):
         if case.dtype in (dtypes or DTYPES):
             yield case.op, str(case), _problem(*case)

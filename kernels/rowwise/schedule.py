@@ -29,11 +29,12 @@ from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
     MaskedRows,
     SkewedColumns,
+    can_skew,
+    can_vector,
     row_ends,
     unskewed,
-    vectors_of,
 )
-from layoutalg.kernels.rowwise.walk import WARP, Tiling, Walk
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
 """Where a block's elements stay between the statistics and the result; global: they are read twice."""
@@ -112,20 +113,25 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
 
 
-def vectored_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
-    """The walk of a configuration over rows or columns as they lie.
+def checked_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
+    """The walk of a configuration that somebody gives.
 
-    Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start.
+    Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start, unless
+    runs are copied or a tensor is a stream: those have checks of their own.
 
     >>> from layoutalg.kernels.rowwise.problems import norm_problem, normalise
     >>> p = norm_problem("softmax", (9, 33), 1, "f32", in_place=True)
-    >>> vectored_walk(p, normalise(p.axes), NormConfig(4, 1, 32, "shared"))
+    >>> checked_walk(p, normalise(p.axes), NormConfig(4, 1, 32, "shared"))
     Traceback (most recent call last):
     ...
     layoutalg.errors.UnsupportedError: softmax (9,33) over (1) f32, src (33,1) -> dst (33,1), in_place by \
 vectors of 4 elements, at which not all rows start and end; the nearest is vec = 1
     """
-    accepted = vectors_of(form, p.dtype.nbytes, in_place=p.in_place)
+    if c.turns or c.width:
+        return walk_of(form, p.dtype, c)
+    widths = (vec for vec in (1, 2, 4, 8) if vec * p.dtype.nbytes <= VECTOR_BYTES)
+    ways = (can_vector, can_skew)
+    accepted = [vec for vec in widths if any(can(form, vec, in_place=p.in_place) for can in ways)]
     if c.vec not in accepted:
         near = max((vec for vec in accepted if vec <= c.vec), default=1)
         raise UnsupportedError(

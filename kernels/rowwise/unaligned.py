@@ -38,7 +38,6 @@ from math import gcd, prod
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.kernels.rowwise.walk import (
-    VECTOR_BYTES,
     WARP,
     Bases,
     Chunk,
@@ -133,20 +132,6 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
     one = len(rows) == 1 and rows[0].dst > 0
     return dense and one and not in_place and one_phase(form, vec)
-
-
-def vectors_of(form: Form, element_bytes: int, *, in_place: bool = False) -> list[int]:
-    """Elements of the vectors in which a norm can read and write, the fewest first.
-
-    >>> [vectors_of(Form((Mode(30, 1, 1, True),), 0, 0), 2, in_place=held) for held in (False, True)]
-    [[1, 2, 4, 8], [1, 2]]
-    """
-    ways = (can_vector, can_skew)
-    return [
-        vec
-        for vec in (1, 2, 4, 8)
-        if vec * element_bytes <= VECTOR_BYTES and any(can(form, vec, in_place=in_place) for can in ways)
-    ]
 
 
 def one_phase(form: Form, vec: int) -> bool:

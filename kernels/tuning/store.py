@@ -234,13 +234,13 @@ def _closing(descriptor: int) -> Iterator[None]:
 
 def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
     """Lines with their ends from a place on, the last one as far as it goes; of one that is too long the
-    first MOST_LINE_BYTES, which no reader takes."""
+    first LINE_BYTES, which no reader takes."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(start)
         while line := file.readline(LINE_BYTES):
             yield line
             while line and not line.endswith(b"\n"):
-                line = file.readline(MOST_LINE_BYTES)
+                line = file.readline(LINE_BYTES)
 
 
 def _line(record: Record) -> bytes:
@@ -254,8 +254,8 @@ def _line(record: Record) -> bytes:
 
 
 def _record_of_line(line: bytes) -> Record:
-    if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
-        raise ParseError(f"it is longer than {MOST_LINE_BYTES} bytes", text="", position=0)
+    if len(line) == LINE_BYTES and not line.endswith(b"\n"):
+        raise ParseError(f"it is longer than {LINE_BYTES} bytes", text="", position=0)
     try:
         named: Any = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -21,13 +21,14 @@ from typing import Any
 
 from layoutalg.algebra.tiles import zipped_divide
 from layoutalg.compose import Tiler
-from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals, shown
+from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, names_refusals, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
     Coordinate,
     IntTuple,
     Layout,
+    check_integers,
     check_layouts,
     check_nesting,
     concat,
@@ -132,6 +133,7 @@ def local_tile(
     """
     check_layouts("local_tile", layout)
     if proj is not None:
+        check_type("local_tile: proj", proj, (tuple, list), "a tuple")
         tiler, crd = _project("tiler", proj, tiler), _project("coordinate", proj, crd)
     crd = plain_coordinate(crd)
     tiles = zipped_divide(layout, tiler)
@@ -152,6 +154,7 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
     check_layouts("local_partition", layout)
     if not isinstance(threads, Layout):
         raise ArgumentTypeError(f"local_partition: threads are {shown(threads)}; a plain layout is needed")
+    check_integers("local_partition", threads)
     shape = threads.shape
     tiler: Tiler = tuple(map(product, shape)) if isinstance(shape, tuple) else shape
     tiles = zipped_divide(layout, tiler)

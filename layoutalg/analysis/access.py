@@ -62,7 +62,10 @@ from layoutalg.errors import (
     DivisibilityError,
     ShapeError,
     UndecidedError,
-    UnknownNameError,
+    check_choice,
+    check_type,
+    listed,
+    shown,
 )
 from layoutalg.layout import (
     AnyLayout,
@@ -75,6 +78,7 @@ from layoutalg.layout import (
     product,
     size,
     to_text,
+    whole_number,
 )
 from layoutalg.notation import parse
 
@@ -98,16 +102,16 @@ class Guard:
     def __post_init__(self) -> None:
         if not isinstance(self.below, tuple):
             raise ArgumentTypeError(
-                f"below is {self.below!r}; a tuple with a bound or None per mode is needed"
+                f"below is {shown(self.below)}; a tuple with a bound or None per mode is needed"
             )
         for bound in (*self.below, self.threads):
             if bound is not None and (type(bound) is not int or bound < 0):
-                raise ShapeError(f"bound {bound!r} of a guard; a non-negative integer or None is needed")
+                raise ShapeError(f"bound {shown(bound)} of a guard; a non-negative integer or None is needed")
         if self.lanes is not None:
-            lanes = tuple(sorted(set(self.lanes)))
+            lanes = listed("a guard: lanes", self.lanes, "a list of lanes")
             if any(type(lane) is not int or lane < 0 for lane in lanes):
-                raise ShapeError(f"lanes {lanes} of a guard; non-negative integers are needed")
-            object.__setattr__(self, "lanes", lanes)
+                raise ShapeError(f"lanes {shown(lanes)} of a guard; non-negative integers are needed")
+            object.__setattr__(self, "lanes", tuple(sorted(set(lanes))))
 
     def bounds(self, shape: IntTuple) -> list[tuple[int, int]]:
         """(mode, bound) of the modes that have one; raises ShapeError for more bounds than modes."""
@@ -182,7 +186,7 @@ class Access:
             object.__setattr__(self, "op", instruction_name(self.op))
         if not isinstance(self.tv, Layout):
             raise ArgumentTypeError(
-                f"tv {self.tv!r} is a {type(self.tv).__name__}; a Layout of (thread, value) or "
+                f"tv {shown(self.tv)} is a {type(self.tv).__name__}; a Layout of (thread, value) or "
                 f"(thread, value, iteration) is needed"
             )
         if not isinstance(self.tv.shape, tuple) or len(self.tv.shape) not in (2, 3):
@@ -193,12 +197,12 @@ class Access:
         for name in ("base_bytes", "base_alignment_bytes"):
             value = normalize(getattr(self, name), name)
             if isinstance(value, tuple) or value < 0:
-                raise ShapeError(f"{name} is {value!r}; a non-negative integer is needed")
+                raise ShapeError(f"{name} is {shown(value)}; a non-negative integer is needed")
             object.__setattr__(self, name, value)
         if self.active is not None and not isinstance(self.active, Guard) and not callable(self.active):
             raise ArgumentTypeError(
-                f"active is {self.active!r}; a Guard, a predicate of (thread, value, iteration) or None is "
-                f"needed"
+                f"active is {shown(self.active)}; a Guard, a predicate of (thread, value, iteration) or None "
+                f"is needed"
             )
         aligned = self.base_alignment_bytes
         if aligned == 0 or aligned & (aligned - 1):
@@ -243,8 +247,7 @@ class Access:
         element = dtype(element)
         if isinstance(mapping, Layout):
             return Access(op, mapping, element)
-        if mapping not in MAPPINGS:
-            raise UnknownNameError("mapping", str(mapping), MAPPINGS)
+        check_choice("mapping", mapping, MAPPINGS)
         rule = find_instruction(op, None if arch is None else find_arch(arch))
         return Access(rule.name, tile_tv(rule, layout, element, mapping), element)
 
@@ -268,10 +271,7 @@ class Access:
         """
         if isinstance(spec, Access):
             return spec
-        if not isinstance(spec, str):
-            raise ArgumentTypeError(
-                f"access {spec!r} is a {type(spec).__name__}; an Access or a text OP[@row|col|TV] is needed"
-            )
+        check_type("access", spec, str, "an Access or a text OP[@row|col|TV]")
         op, at, mapping = (part.strip() for part in spec.partition("@"))
         if not at:
             return Access.default(op, layout, element, arch)
@@ -303,12 +303,14 @@ class TmaAccess:
     def __post_init__(self) -> None:
         box = normalize(self.box, "box")
         if not isinstance(box, tuple) or not box:
-            raise ShapeError(f"TMA box {self.box!r}: a tuple of sides is needed")
+            raise ShapeError(f"TMA box {shown(self.box)}: a tuple of sides is needed")
         for side in box:
             if isinstance(side, tuple) or not 1 <= side <= 256:
-                raise ShapeError(f"TMA box {self.box!r} has the side {side!r}; sides are 1 to 256 elements")
-        if self.swizzle_bytes not in (0, 32, 64, 128):
-            raise ShapeError(f"TMA swizzle of {self.swizzle_bytes!r} bytes; the modes are 0, 32, 64 and 128")
+                raise ShapeError(
+                    f"TMA box {shown(self.box)} has the side {shown(side)}; sides are 1 to 256 elements"
+                )
+        if whole_number(self.swizzle_bytes, "TMA swizzle") not in (0, 32, 64, 128):
+            raise ShapeError(f"TMA swizzle of {self.swizzle_bytes} bytes; the modes are 0, 32, 64 and 128")
         object.__setattr__(self, "box", box)
 
 

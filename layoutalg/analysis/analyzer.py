@@ -53,8 +53,9 @@ from layoutalg.errors import (
     NotLinearError,
     ShapeError,
     UndecidedError,
-    UnknownNameError,
     UnsupportedError,
+    check_choice,
+    shown,
 )
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, check_integers, has_symbols
@@ -81,10 +82,9 @@ def analyze_access(
     """
     if not isinstance(access, Access):
         raise ArgumentTypeError(
-            f"analyze counts what lanes do; {access!r} is a {type(access).__name__} and has none"
+            f"analyze counts what lanes do; {shown(access)} is a {type(access).__name__} and has none"
         )
-    if method != "auto" and method not in METHODS:
-        raise UnknownNameError("method", str(method), ("auto", *METHODS))
+    check_choice("method", method, ("auto", *METHODS))
     check_layout(layout)
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
@@ -125,7 +125,7 @@ def _analyze(
             return report
         if method != "auto":
             raise UnsupportedError(
-                f"method {method!r} does not apply to {access.op} with tv {access.tv} on {layout}; "
+                f"method {shown(method)} does not apply to {access.op} with tv {access.tv} on {layout}; "
                 f"'auto' takes the one that does"
             )
     kinds = count_all(layout, access, rule, machine)

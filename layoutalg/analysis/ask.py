@@ -24,7 +24,7 @@ from layoutalg.analysis.memory.dram import dram_of
 from layoutalg.analysis.report import DramReport, Report
 from layoutalg.arch import Arch
 from layoutalg.dtype import DTYPES, DType, dtype
-from layoutalg.errors import ArgumentTypeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, check_choice, listed
 from layoutalg.layout import AnyLayout
 
 Level: TypeAlias = Literal["request", "dram"]
@@ -110,8 +110,7 @@ def analyze(
     >>> analyze(slab, "ld.global.b128@row", "f32", level="dram")
     <DramReport ld.global.b128: 256 instructions, 262,144 bytes moved, 50.0% efficient>
     """
-    if level not in LEVELS:
-        raise UnknownNameError("level", str(level), LEVELS)
+    check_choice("level", level, LEVELS)
     if isinstance(layout, str):
         from layoutalg.notation import parse
 
@@ -127,11 +126,8 @@ def analyze(
         raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
     if isinstance(access, (str, Access, TmaAccess)):
         return _one(layout, access, element, arch, method, level)
-    if not isinstance(access, Iterable):
-        raise ArgumentTypeError(
-            f"analyze of {access!r}, a {type(access).__name__}: an access, its text or a list is needed"
-        )
-    found = [_one(layout, one, element, arch, method, level) for one in access]
+    several = listed("analyze", access, "an access, its text or a list")
+    found = [_one(layout, one, element, arch, method, level) for one in several]
     return cast("list[Report] | list[DramReport]", found)
 
 

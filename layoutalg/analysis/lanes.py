@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.arch import Arch, Instruction, Space, find_arch, find_instruction
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, listed, shown
 from layoutalg.layout import normalize
 from layoutalg.limits import Most
 
@@ -57,6 +57,7 @@ def active_lanes(
     >>> active_lanes(rule, machine, [0, None, 32] + [None] * 29)
     ((0, 0), (2, 32))
     """
+    offsets = listed(rule.name, offsets, "a list of offsets")
     if len(offsets) != machine.lanes:
         raise ShapeError(
             f"{rule.name} on {machine.name} takes {machine.lanes} offsets, one per lane (None: inactive); "
@@ -70,7 +71,7 @@ def active_lanes(
         if type(offset) is not int:
             plain = normalize(offset, f"the offset of lane {lane}")
             if isinstance(plain, tuple):
-                raise ArgumentTypeError(f"the offset of lane {lane} is {plain!r}; an integer is needed")
+                raise ArgumentTypeError(f"the offset of lane {lane} is {shown(plain)}; an integer is needed")
             offset = plain
         if not 0 <= offset <= Most.MAGNITUDE.number:
             raise ShapeError(f"the offset {offset} of lane {lane} is not a byte address: 0 to 2^62 are")
@@ -125,7 +126,10 @@ def batch_lanes(
     """
     import numpy as np
 
-    given = np.asarray(offsets)
+    try:
+        given, chosen = np.asarray(offsets), np.asarray(active)
+    except ValueError as error:  # rows of several lengths, or lists nested too deep for an array
+        raise ShapeError(f"{rule.name} takes arrays of offsets: {error}") from error
     if given.ndim != 2 or given.shape[1] != machine.lanes:
         raise ShapeError(
             f"{rule.name} on {machine.name} takes offsets of shape (count, {machine.lanes}); "
@@ -133,7 +137,7 @@ def batch_lanes(
         )
     if given.dtype.kind not in "iu":
         raise ArgumentTypeError(f"offsets have dtype {given.dtype}; an integer dtype is needed")
-    mask = np.ones(given.shape, dtype=bool) if active is None else np.asarray(active)
+    mask = np.ones(given.shape, dtype=bool) if active is None else chosen
     if mask.shape != given.shape or mask.dtype.kind != "b":
         raise ShapeError(
             f"active needs shape {given.shape} and dtype bool; it has {mask.shape}, {mask.dtype}"

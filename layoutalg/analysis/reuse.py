@@ -35,7 +35,7 @@ from layoutalg.analysis.analyzer import Wanted, analyze_access
 from layoutalg.analysis.memory.units import touched_by
 from layoutalg.analysis.report import GlobalReport, Method
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import ArgumentTypeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnsupportedError, listed, shown
 from layoutalg.layout import AnyLayout
 
 
@@ -80,9 +80,9 @@ def reuse_of(
     >>> found.asked, found.different, found.method
     (4608, 512, 'digit-classes')
     """
-    machine, given = find_arch(arch), list(accesses)
-    if method not in ("auto", "enumerated"):
-        raise UnsupportedError(f"sectors asked twice are counted by 'auto' or 'enumerated', not {method!r}")
+    machine, given = find_arch(arch), listed("reuse_of", accesses, "a list of accesses")
+    if not isinstance(method, str) or method not in ("auto", "enumerated"):
+        raise UnsupportedError(f"sectors asked twice are counted by 'auto' or 'enumerated': {shown(method)}")
     reports = [analyze_access(layout, access, machine) for access in given]
     moved = [report for report in reports if isinstance(report, GlobalReport)]
     if not given or len(moved) < len(given):

@@ -27,7 +27,7 @@ from types import MappingProxyType
 from layoutalg.arch.boards import BOARDS
 from layoutalg.arch.instructions import instruction_table
 from layoutalg.arch.model import Arch, Board
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
 _KIB = 1 << 10
 _GUIDE = "CUDA C++ Programming Guide, Compute Capability {}"
@@ -239,10 +239,7 @@ def find_arch(name: str | Arch) -> Arch:
     """
     if isinstance(name, Arch):
         return name
-    if not isinstance(name, str):
-        raise ArgumentTypeError(
-            f"architecture {name!r} is a {type(name).__name__}; a name or an Arch is needed"
-        )
+    check_type("find_arch", name, str, "a name or an Arch")
     found = _BY_TARGET.get(name) or _BY_SPELLING.get(_key(name))
     if found is None:
         members = _FAMILIES.get(_key(name))

@@ -44,6 +44,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
     check_type,
+    shown,
 )
 from layoutalg.layout import normalize
 
@@ -138,7 +139,7 @@ class SmemDescriptor:
         for name in ("start_bytes", "lbo_bytes", "sbo_bytes", "base_offset"):
             value = normalize(getattr(self, name), name)
             if isinstance(value, tuple) or value < 0:
-                raise ShapeError(f"{name} {value!r} of a descriptor; a non-negative integer is needed")
+                raise ShapeError(f"{name} {shown(value)} of a descriptor; a non-negative integer is needed")
             object.__setattr__(self, name, value)
             if name.endswith("_bytes"):
                 if value % CHUNK_BYTES:
@@ -173,7 +174,7 @@ def _fields(form: str) -> tuple[Field, ...]:
     check_type("descriptor form", form, str, "the name of a form")
     found = DESCRIPTOR_FIELDS.get(form)
     if found is None:
-        raise UnknownNameError("descriptor form", str(form), DESCRIPTOR_FIELDS)
+        raise UnknownNameError("descriptor form", form, DESCRIPTOR_FIELDS)
     return found
 
 
@@ -218,7 +219,7 @@ def decode_descriptor(value: int, form: DescriptorForm = "sm_90") -> SmemDescrip
     fields = _fields(form)
     number = normalize(value, "descriptor")
     if isinstance(number, tuple) or not 0 <= number < 1 << 64:
-        raise ShapeError(f"descriptor {value!r}: 64 bits, 0 to 2^64 - 1, are needed")
+        raise ShapeError(f"descriptor {shown(value)}: 64 bits, 0 to 2^64 - 1, are needed")
     stray = number & ~sum(field.mask for field in fields)
     if stray:
         bits = ", ".join(str(i) for i in range(64) if stray >> i & 1)

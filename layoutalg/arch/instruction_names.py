@@ -30,7 +30,7 @@ from types import MappingProxyType
 from layoutalg.arch.architectures import ARCHS
 from layoutalg.arch.instructions import INSTRUCTIONS
 from layoutalg.arch.model import Arch, Instruction
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
 _PTX_TYPES = {1: "b8 u8 s8", 2: "b16 u16 s16", 4: "b32 u32 s32 f32", 8: "b64 u64 s64 f64", 16: "b128"}
 _SASS_SIZES = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, "": 4, ".32": 4, ".64": 8, ".128": 16}
@@ -155,8 +155,7 @@ def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
     if machine is not None:
         check_type("find_instruction", machine, Arch, "an architecture")
     table = INSTRUCTIONS if machine is None else machine.instructions
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"instruction {name!r} is a {type(name).__name__}; a name is needed")
+    check_type("find_instruction", name, str, "a name")
     found = table.get(name) or table.get(known := instruction_name(name))
     if found is not None:
         return found

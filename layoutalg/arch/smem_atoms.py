@@ -73,7 +73,7 @@ def find_smem_atom(name: str | SmemAtom) -> SmemAtom:
     check_type("find_smem_atom", name, str, "the name of an atom")
     found = SMEM_ATOMS.get(name)
     if found is None:
-        raise UnknownNameError("shared-memory atom", str(name), SMEM_ATOMS)
+        raise UnknownNameError("shared-memory atom", name, SMEM_ATOMS)
     return found
 
 

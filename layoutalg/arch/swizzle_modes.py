@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from layoutalg.errors import ShapeError, UnknownNameError, check_type
+from layoutalg.errors import ShapeError, UnknownNameError, check_type, shown
 from layoutalg.layout import Swizzle
 
 CHUNK_BYTES = 16
@@ -115,5 +115,5 @@ def find_swizzle_mode(which: int | str | SwizzleMode) -> SwizzleMode:
     check_type("find_swizzle_mode", which, int, "a name or a number of bytes")
     found = _BY_BYTES.get(which)
     if found is None:
-        raise ShapeError(f"a swizzle of {which!r} bytes; the modes are 0 (none), 32, 64 and 128")
+        raise ShapeError(f"a swizzle of {shown(which)} bytes; the modes are 0 (none), 32, 64 and 128")
     return found

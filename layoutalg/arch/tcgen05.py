@@ -100,7 +100,7 @@ from 16 to 256
     """
     found = TCGEN05_KINDS.get(kind)
     if found is None:
-        raise UnknownNameError("kind of tcgen05.mma", str(kind), TCGEN05_KINDS)
+        raise UnknownNameError("kind of tcgen05.mma", kind, TCGEN05_KINDS)
     rows = _rows(found, ctas, ws)
     what = f"{found.ptx}{' with .ws' if ws else ''} of {m} x {n}"
     if m not in rows:

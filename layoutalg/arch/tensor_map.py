@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from layoutalg.arch.swizzle_modes import SWIZZLE_MODES, SwizzleMode
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnsupportedError, check_type
+from layoutalg.errors import ShapeError, UnsupportedError, check_type, shown
 
 SOURCE = "CUDA Driver API, cuTensorMapEncodeTiled"
 
@@ -123,7 +123,7 @@ class TensorMap:
             ("L2 promotion", self.l2_promotion_bytes, L2_PROMOTIONS),
         ):
             if value not in known:
-                raise ShapeError(f"{name} of {value!r} bytes; there are {', '.join(map(str, known))}")
+                raise ShapeError(f"{name} of {shown(value)} bytes; there are {', '.join(map(str, known))}")
 
     @property
     def rank(self) -> int:

@@ -37,7 +37,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from layoutalg.algebra import upcast
 from layoutalg.decide import cosize, is_bijective, is_surjective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, MismatchError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, MismatchError, check_choice
 from layoutalg.layout import Layout, layout_size, modes
 from layoutalg.notebook import Shown
 
@@ -133,8 +133,7 @@ def check_operand(operand: Operand) -> Operand:
     >>> check_operand("A")
     'A'
     """
-    if operand not in ("A", "B", "C"):
-        raise UnknownNameError("operand", str(operand), ("A", "B", "C"))
+    check_choice("operand", operand, ("A", "B", "C"))
     return operand
 
 
@@ -197,8 +196,7 @@ class CopyAtom(Shown):
     def bits_as(self, side: Literal["src", "dst", "ref"], width_bits: int) -> Layout:
         """The layout of one side with groups of `width_bits` bits as values; raises as `value_layout`."""
         layouts = {"src": self.src_tv, "dst": self.dst_tv, "ref": self.ref_tv}
-        if side not in layouts:
-            raise UnknownNameError("side of a copy", str(side), layouts)
+        check_choice("side of a copy", side, layouts)
         found = upcast(layouts[side], width_bits)
         is_whole = layout_size(found) * width_bits == layout_size(layouts[side])
         if layout_size(modes(found)[0]) != self.threads or not is_whole:

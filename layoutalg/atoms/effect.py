@@ -19,11 +19,12 @@ Sums of s32 wrap, or stop at its ends where the atom saturates.  A sparse A is g
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
-from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.layout import Layout, layout_size, modes
+from layoutalg.errors import MismatchError, ShapeError, check_type
+from layoutalg.layout import Layout, check_integers, flatten_tree, layout_size, modes, normalize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +41,9 @@ def places(tv: Layout) -> Array:
     """
     import numpy as np
 
+    check_integers("places", tv)
+    if len(modes(tv)) != 2:
+        raise ShapeError(f"places of {tv}: two modes (thread, value) are needed")
     threads, values = (layout_size(mode) for mode in modes(tv))
     found: Array = np.broadcast_to(tv(np.arange(threads)[:, None], np.arange(values)), (threads, values))
     return found
@@ -55,8 +59,11 @@ def hold(tv: Layout, matrix: Array) -> Array:
     array([[1, 2],
            [3, 4]])
     """
+    import numpy as np
+
+    check_type("hold", matrix, np.ndarray, "an array")
     flat, table = matrix.reshape(-1, order="F"), places(tv)
-    if table.max() >= flat.size:
+    if table.min() < 0 or table.max() >= flat.size:
         raise ShapeError(f"{tv} reaches index {table.max()} of a matrix of shape {matrix.shape}")
     return flat[table]
 
@@ -74,10 +81,11 @@ def collect(tv: Layout, shape: tuple[int, int], held: Array) -> Array:
     """
     import numpy as np
 
-    table = places(tv)
-    if held.shape != table.shape or table.max() >= shape[0] * shape[1]:
+    table, extents = places(tv), flatten_tree(normalize(shape, "the shape of a matrix"))
+    check_type("collect", held, np.ndarray, "an array")
+    if held.shape != table.shape or table.min() < 0 or table.max() >= prod(extents):
         raise ShapeError(f"{tv} has places {table.shape} of a matrix {shape}; given are {held.shape}")
-    flat = np.zeros(shape[0] * shape[1], dtype=held.dtype)
+    flat = np.zeros(prod(extents), dtype=held.dtype)
     flat[table] = held
     differs = np.argwhere((flat[table] != held) & ~((flat[table] != flat[table]) & (held != held)))
     if len(differs):
@@ -87,7 +95,7 @@ def collect(tv: Layout, shape: tuple[int, int], held: Array) -> Array:
             f"{table[thread, value]} holds {flat[table[thread, value]]}",
             index=(thread, value),
         )
-    return flat.reshape(shape, order="F")
+    return flat.reshape(extents, order="F")
 
 
 def multiply(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from layoutalg.arch import Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
 if TYPE_CHECKING:
     from layoutalg.atoms.rows import MMARow
@@ -258,8 +258,7 @@ def _by_width(match: re.Match[str]) -> str:
     return f"{name}<uint{known.pop()}_t>" if len(known) == 1 else match[0]
 
 
-def _clean(name: object) -> str:
+def _clean(name: str) -> str:
     """A name without spaces and without the namespace cute."""
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"atom {name!r} is a {type(name).__name__}; a name or an atom is needed")
+    check_type("find_atom", name, str, "a name or an atom")
     return name.replace(" ", "").replace("cute::", "")

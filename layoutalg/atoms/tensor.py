@@ -83,12 +83,12 @@ class Tensor(Value):
         if not isinstance(buffer, np.ndarray):
             raise ArgumentTypeError(f"the buffer is a {type(buffer).__name__}; a NumPy array is needed")
         if not isinstance(layout, (Layout, ComposedLayout)):
-            raise ArgumentTypeError(f"{layout!r} is not a Layout or a ComposedLayout")
+            raise ArgumentTypeError(f"{shown(layout)} is not a Layout or a ComposedLayout")
         start = normalize(offset, "offset")
         if buffer.ndim != 1 or isinstance(start, tuple):
             raise ShapeError(
-                f"a buffer of shape {buffer.shape} at offset {offset!r}: a buffer has one dimension and an "
-                f"offset is an integer; Tensor.from_array takes an array of any shape"
+                f"a buffer of shape {buffer.shape} at offset {shown(offset)}: a buffer has one dimension and "
+                f"an offset is an integer; Tensor.from_array takes an array of any shape"
             )
         check_integers("Tensor", layout)
         low, high = extremes(layout)
@@ -338,12 +338,12 @@ def _as_element(value: Any, tensor: Tensor) -> Any:
     known = given.dtype.kind in order and dtype.kind in order
     if given.ndim or not known or (dtype.kind == "f" and given.dtype.kind == "c"):
         raise ArgumentTypeError(
-            f"write {value!r} to {tensor}: a number that {dtype} holds is needed, or a Tensor"
+            f"write {shown(value)} to {tensor}: a number that {dtype} holds is needed, or a Tensor"
         )
     if dtype.kind in "fc":
         return given.astype(dtype)
     with np.errstate(invalid="ignore"):
         cast = given.astype(dtype)
     if cast != given:
-        raise ArgumentTypeError(f"write {value!r} to {tensor}: {dtype} does not hold it")
+        raise ArgumentTypeError(f"write {shown(value)} to {tensor}: {dtype} does not hold it")
     return cast

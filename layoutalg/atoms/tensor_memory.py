@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from layoutalg.atoms.registry import find_copy_atom
 from layoutalg.compose import compose_layouts
-from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
-from layoutalg.layout import Layout, concat, leaves, modes
+from layoutalg.errors import DivisibilityError, UnsupportedError, check_choice
+from layoutalg.layout import Layout, concat, leaves, modes, whole_number
 
 _ATOMS = {s: f"SM100_TMEM_LOAD_{s.replace('x', 'dp')}1x" for s in ("32x32b", "16x64b", "16x128b", "16x256b")}
 """The atom of one repetition of each shape."""
@@ -36,8 +36,8 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
     >>> print(tmem_load_tv(128, 8, "16x256b"))
     ((4,8,4),(2,2,2)):((256,1,32),(128,8,16))
     """
-    if shape not in _ATOMS:
-        raise UnknownNameError("shape of tcgen05.ld", str(shape), _ATOMS)
+    check_choice("shape of tcgen05.ld", shape, _ATOMS)
+    m, n = whole_number(m, "M"), whole_number(n, "N")
     lanes = int(shape.partition("x")[0])
     if m not in (64, 128) or (m == 64 and lanes == 32):
         raise UnsupportedError(

@@ -52,7 +52,7 @@ from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple,
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
 from layoutalg.dtype import DType
-from layoutalg.errors import NotInjectiveError, ShapeError, check_type
+from layoutalg.errors import NotInjectiveError, ShapeError, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -118,8 +118,8 @@ class TiledCopy(Shown):
         analysis.Access by the atom's `src_op` or `dst_op`.  Raises ShapeError when a mode is not a
         multiple of the tile, and what `composition` raises.
         """
-        check_multiples(f"{side} of {self}", matrix, self.tile_shape)
         places = self._of_side(side)
+        check_multiples(f"{side} of {self}", matrix, self.tile_shape)
 
         def change(layout: Layout) -> Layout:
             tiles = zipped_divide(layout, self.tiler)
@@ -140,7 +140,9 @@ class TiledCopy(Shown):
         """What one thread copies.  Raises ShapeError for a thread that takes no part."""
         number = normalize(thread, "thread")
         if isinstance(number, tuple) or not 0 <= number < self.threads:
-            raise ShapeError(f"thread {thread!r} takes no part in {self}, which has {self.threads} threads")
+            raise ShapeError(
+                f"thread {shown(thread)} takes no part in {self}, which has {self.threads} threads"
+            )
         return ThrCopy(self, number)
 
     def retile(self, fragment: Layout) -> Layout:
@@ -264,6 +266,7 @@ def make_tiled_copy(
     >>> print(copy.tile_shape, copy.get_layoutD_TV())
     (32, 32) ((8,32),(4,1)):((128,1),(32,0))
     """
+    atom = find_copy_atom(atom)
     for what, layout in (("threads", thr_layout), ("values", val_layout)):
         if not is_bijective(layout):
             raise NotInjectiveError(
@@ -289,9 +292,8 @@ def make_tiled_copy_A(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_A", mma, TiledMMA, "a TiledMMA")
     m, _, k = mma.tile_shape
-    return tile_copy(
-        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.a, mma.get_layoutA_TV(), (m, k)
-    )
+    own = find_copy_atom(atom).element or mma.atom.dtypes.a
+    return tile_copy(atom, own if element is None else element, mma.get_layoutA_TV(), (m, k))
 
 
 def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -306,9 +308,8 @@ def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_B", mma, TiledMMA, "a TiledMMA")
     _, n, k = mma.tile_shape
-    return tile_copy(
-        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.b, mma.get_layoutB_TV(), (n, k)
-    )
+    own = find_copy_atom(atom).element or mma.atom.dtypes.b
+    return tile_copy(atom, own if element is None else element, mma.get_layoutB_TV(), (n, k))
 
 
 def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -323,9 +324,8 @@ def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_C", mma, TiledMMA, "a TiledMMA")
     m, n, _ = mma.tile_shape
-    return tile_copy(
-        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.c, mma.get_layoutC_TV(), (m, n)
-    )
+    own = find_copy_atom(atom).element or mma.atom.dtypes.c
+    return tile_copy(atom, own if element is None else element, mma.get_layoutC_TV(), (m, n))
 
 
 def make_tiled_copy_S(atom: str | CopyAtom, copy: TiledCopy) -> TiledCopy:

@@ -54,7 +54,14 @@ from layoutalg.atoms.tiling import (
 )
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
-from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.errors import (
+    ArgumentTypeError,
+    NotInjectiveError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+    shown,
+)
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -118,7 +125,8 @@ class TiledMMA(Shown):
         `matrix` has the operand's two modes, and may have more, which stay as they are.  Raises ShapeError
         when a mode is not a multiple of the tile, and what `composition` raises.
         """
-        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
+        tile = self._tile_of(operand)
+        check_multiples(f"{operand} of {self}", matrix, tile)
         return map_innermost(matrix, lambda layout: self._thrfrg(operand, layout))
 
     def _tile_of(self, operand: Operand) -> tuple[int, int]:
@@ -147,7 +155,8 @@ class TiledMMA(Shown):
 
         The thread may be an index expression as well as a number.  Raises what `thrfrg` raises.
         """
-        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
+        tile = self._tile_of(operand)
+        check_multiples(f"{operand} of {self}", matrix, tile)
         return map_innermost(matrix, lambda layout: self._tidfrg(operand, layout))
 
     def _tidfrg(self, operand: Operand, layout: Layout) -> Layout:
@@ -317,7 +326,7 @@ def make_tiled_mma(
     copies = as_layout(atom_layout)
     if not isinstance(permutations, tuple):
         raise ArgumentTypeError(
-            f"make_tiled_mma({atom}, {copies}, {permutations!r}): permutations are a tuple, one per mode"
+            f"make_tiled_mma({atom}, {copies}, {shown(permutations)}): permutations are a tuple, one per mode"
         )
     counts, tilers = modes(copies), permutations
     if len(counts) > 3 or len(tilers) > 3:

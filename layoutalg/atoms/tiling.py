@@ -13,7 +13,7 @@ Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp.
 from __future__ import annotations
 
 from layoutalg.atoms.tensor import Tensor
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
     Coordinate,
@@ -45,7 +45,7 @@ def as_layout(value: object) -> Layout:
     if isinstance(value, (int, tuple)):
         return Layout(value)
     raise ArgumentTypeError(
-        f"{value!r} is a {type(value).__name__}; a layout, an extent or a shape is needed"
+        f"{shown(value)} is a {type(value).__name__}; a layout, an extent or a shape is needed"
     )
 
 
@@ -55,8 +55,7 @@ def check_multiples(what: str, matrix: AnyLayout, tile: tuple[int, ...]) -> None
     >>> check_multiples("A", Layout((64, 16)), (32, 16))
     """
     matrix = innermost(matrix)
-    if not isinstance(matrix, Layout):
-        raise ArgumentTypeError(f"{what}: {matrix!r} is a {type(matrix).__name__}; a layout is needed")
+    check_type(what, matrix, Layout, "a layout")
     parts = modes(matrix)
     if len(parts) < len(tile):
         raise ShapeError(f"{what}: {matrix} has {len(parts)} modes; {len(tile)} or more are needed")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from layoutalg.errors import ParseError, UnknownNameError
+from layoutalg.errors import ParseError, UnknownNameError, check_choice
 from layoutalg.testing import Scope, Verdict, verdict
 
 Number: TypeAlias = int | Fraction
@@ -123,8 +123,7 @@ def read_limit(
     if found is None:
         _unknown(said, quantities, properties)
     left, relation, right = found.groups()
-    if left not in quantities:
-        raise UnknownNameError("quantity of a limit", left, quantities)
+    check_choice("quantity of a limit", left, quantities)
     if right == left:
         raise ParseError(f"{said!r} compares {left} with itself, and says nothing of it", text=text)
     if right in quantities:

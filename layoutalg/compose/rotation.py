@@ -37,6 +37,7 @@ from layoutalg.layout import (
     leaves,
     modes,
     normalize,
+    whole_number,
 )
 
 
@@ -102,6 +103,7 @@ def rotated_layout(shape: IntTuple, *, step: int = 1, rows_per_step: int = 1) ->
     if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
         raise ShapeError(f"rotated_layout of {shape!r}: a pair of integers, rows and columns, is needed")
     rows, columns = flatten_tree(pair)
+    step, rows_per_step = whole_number(step, "step"), whole_number(rows_per_step, "rows_per_step")
     if min(rows, columns, rows_per_step) < 1 or step < 0:
         raise ShapeError(
             f"rotated_layout of ({rows},{columns}) by {step} per {rows_per_step} rows: positive numbers are "

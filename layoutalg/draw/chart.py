@@ -22,7 +22,12 @@ from itertools import pairwise
 from layoutalg.arch import Rates
 from layoutalg.draw.palette import LINE_COLORS, hex_color
 from layoutalg.draw.scene import LETTER, Box, Dot, Line, Scene, Shape, Words, clean, scene_svg, text_width
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.errors import (
+    ShapeError,
+    UnsupportedError,
+    check_choice,
+    check_type,
+)
 from layoutalg.limits import Most
 
 _WIDTH, _HEIGHT = 640, 400
@@ -236,8 +241,7 @@ def roofline_chart(
     ['dram, 220 GB/s', 'l2, 1,280 GB/s', 'shared, 3,662 GB/s', '256x128']
     """
     check_type("roofline_chart", rates, Rates, "rates")
-    if unit not in rates.units:
-        raise UnknownNameError("unit", unit, rates.units)
+    check_choice("unit", unit, rates.units)
     peak = rates.units[unit]
     balances = {level: peak / beta for level, beta in rates.levels.items()}
     asked = [n for one in programs.values() for level, n in one.items() if level in balances]

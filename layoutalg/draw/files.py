@@ -15,7 +15,7 @@ from layoutalg.draw.diagrams import Diagram
 from layoutalg.draw.picture import Picture
 from layoutalg.draw.scene import IMAGE_FORMATS, Scene, scene_image, scene_svg
 from layoutalg.draw.svg import picture_scene
-from layoutalg.errors import UnknownNameError, check_type
+from layoutalg.errors import check_choice, check_type
 
 Drawing: TypeAlias = Picture | Diagram | Chart
 """All that can be drawn into a file."""
@@ -35,8 +35,7 @@ def as_file(drawn: Drawing, file_format: str) -> bytes:
     layoutalg.errors.UnknownNameError: unknown file format 'gif': accepted are svg, png, pdf
     """
     check_type("as_file", drawn, (Picture, Diagram, Chart), "a picture, a diagram or a chart")
-    if file_format not in FILE_FORMATS:
-        raise UnknownNameError("file format", str(file_format), FILE_FORMATS)
+    check_choice("file format", file_format, FILE_FORMATS)
     scene = _scene(drawn)
     return scene_svg(scene).encode() if file_format == "svg" else scene_image(scene, file_format)
 

@@ -24,6 +24,7 @@ from layoutalg.errors import (
     ResourceError,
     UnknownNameError,
     UnsupportedError,
+    check_choice,
     check_type,
     shown,
 )
@@ -173,8 +174,7 @@ def _carried(what: str, f: Function, to: str, carry: str, variables: Sequence[Va
     import numpy as np
 
     names = [v.name for v in variables]
-    if carry not in names:
-        raise UnknownNameError("parameter", carry, names)
+    check_choice("parameter", carry, names)
     moved = variables[names.index(carry)]
     rest = [v for v in variables if v != moved]
     ends = np.asarray([0, min(1, moved.facts.hi)])

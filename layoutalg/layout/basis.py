@@ -29,12 +29,11 @@ Source: CUTLASS, include/cute/numeric/arithmetic_tuple.hpp; media/docs/cpp/cute/
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, shown
-from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, to_text
+from layoutalg.errors import ShapeError, listed, shown
+from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, to_text, whole_number
 from layoutalg.layout.symbols import is_symbolic
 from layoutalg.layout.value import Value
 
@@ -54,10 +53,9 @@ class ArithTuple(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, parts: Iterable[Any] = ()) -> ArithTuple:
-        if not isinstance(parts, Iterable):
-            raise ArgumentTypeError(f"ArithTuple of {shown(parts)}: a tuple is needed")
+        given = listed("ArithTuple", parts, "a tuple")
         try:
-            return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in parts])
+            return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in given])
         except RecursionError:
             raise ShapeError(f"ArithTuple of {shown(parts)}: it is nested too deep") from None
 
@@ -99,17 +97,13 @@ class ScaledBasis(Value):
     modes: tuple[int, ...]
 
     def __init__(self, value: Any, *modes: int) -> None:
-        symbolic = is_symbolic(value)
-        for part in modes if symbolic else (value, *modes):
-            if isinstance(part, bool) or not hasattr(part, "__index__"):
-                raise ArgumentTypeError(f"ScaledBasis has {shown(part)}; integers are accepted")
-        path = tuple(map(operator.index, modes))
+        path = tuple([whole_number(mode, "ScaledBasis") for mode in modes])
         if not path or len(path) > MAX_DEPTH or not all(0 <= mode < MAX_DEPTH for mode in path):
             raise ShapeError(
                 f"ScaledBasis along modes {path}: 1 to {MAX_DEPTH} modes are needed, "
                 f"each from 0 to {MAX_DEPTH - 1}"
             )
-        object.__setattr__(self, "value", value if symbolic else operator.index(value))
+        object.__setattr__(self, "value", value if is_symbolic(value) else whole_number(value, "ScaledBasis"))
         object.__setattr__(self, "modes", path)
 
     def _arguments(self) -> tuple[Any, ...]:

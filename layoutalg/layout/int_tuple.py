@@ -66,7 +66,7 @@ def normalize(
     if leaf is None:
         kind = type(value).__name__
         raise ArgumentTypeError(
-            f"{what} has {value!r} of type {kind}; integers and tuples of them are accepted"
+            f"{what} has {shown(value)} of type {kind}; integers and tuples of them are accepted"
         )
     return leaf  # type: ignore[no-any-return]
 
@@ -94,8 +94,6 @@ def whole_number(value: object, what: str) -> int:
     >>> whole_number(7, "bit")
     7
     """
-    if type(value) is int:
-        return value
     number = normalize(value, what)
     if isinstance(number, tuple):
         raise ArgumentTypeError(f"{what} is the tuple {to_text(number)}; an integer is needed")
@@ -264,7 +262,7 @@ def check_index(index: Any) -> None:
             raise ShapeError(f"coordinate {int(index.min())} is negative; coordinates count from 0")
     elif getattr(index, "is_negative", None) is True:
         raise ShapeError(f"coordinate {index} is negative; coordinates count from 0")
-    elif not hasattr(index, "__floordiv__"):
+    elif not hasattr(type(index), "__floordiv__"):
         raise ArgumentTypeError(f"coordinate {shown(index)} is a {type(index).__name__}, no integer")
 
 
@@ -312,7 +310,10 @@ def on_arrays(function: Callable[[Any, Any], Any], crd: Any, bound: Callable[[in
     >>> on_arrays(lambda x, most: x * 200 // 100, numpy.arange(3, dtype="i1"), lambda most: most * 200)
     array([0, 2, 4])
     """
-    narrow, most = _in_int64(crd)
+    try:
+        narrow, most = _in_int64(crd)
+    except RecursionError:
+        raise _too_deep("the coordinate") from None
     largest = max(flatten_tree(most)) if isinstance(most, tuple) else most
     if type(narrow) is int or (largest < INT64 and bound(largest) < INT64):
         found = function(narrow, most)

@@ -224,7 +224,9 @@ class Layout(Coded, Value):
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
         if not isinstance(mode, (int, slice)) or isinstance(mode, bool):
-            raise ArgumentTypeError(f"mode {mode!r} is a {type(mode).__name__}; an int or a slice is needed")
+            raise ArgumentTypeError(
+                f"mode {shown(mode)} is a {type(mode).__name__}; an int or a slice is needed"
+            )
         shape, stride = self.shape, self.stride
         if not isinstance(shape, tuple) or not isinstance(stride, tuple):
             shape, stride = (shape,), (stride,)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError, names_refusals
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError, names_refusals, shown
 from layoutalg.layout import int_tuple
 from layoutalg.layout.int_tuple import MAX_DEPTH, IntTuple, flatten_tree, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, leaf_of_shape, leaf_of_stride, require_positive
@@ -206,7 +206,7 @@ def crd2crd(crd: Any, source: IntTuple, target: IntTuple) -> Any:
     if isinstance(crd, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
         if not len(crd) == len(source) == len(target):
             raise ShapeError(
-                f"coordinate {crd!r}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
+                f"coordinate {shown(crd)}, shape {to_text(source)} and shape {to_text(target)} differ in rank"
             )
         return tuple(map(crd2crd, crd, source, target))
     return idx2crd(crd2idx(crd, source), target)

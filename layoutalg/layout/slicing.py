@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals
+from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals, shown
 from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text, tupled
 from layoutalg.layout.layout import Layout, layout_of
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
@@ -111,7 +111,7 @@ def fit_coordinate(crd: Any, shape: IntTuple, what: object) -> Coordinate:
         raise ArgumentTypeError(f"{crd} in a coordinate of {what}: integers, tuples, None and : are accepted")
     if isinstance(crd, tuple):
         if not isinstance(shape, tuple) or len(crd) != len(shape):
-            raise ShapeError(f"coordinate {crd!r} of {what} does not fit the shape {to_text(shape)}")
+            raise ShapeError(f"coordinate {shown(crd)} of {what} does not fit the shape {to_text(shape)}")
         return tuple(fit_coordinate(c, s, what) for c, s in zip(crd, shape, strict=True))
     index = normalize(crd, "coordinate")
     if isinstance(index, tuple) or not 0 <= index < product(shape):

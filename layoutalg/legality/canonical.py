@@ -42,8 +42,8 @@ from layoutalg.arch import CHUNK_BYTES, HOPPER_MODES, Major, SmemDescriptor, Swi
 from layoutalg.compose import normal_form
 from layoutalg.decide import find_difference
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, innermost, size
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice, listed, shown
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, check_integers, innermost, size, whole_number
 
 Free: TypeAlias = Literal["LBO", "SBO"]
 
@@ -89,8 +89,7 @@ def check_major(major: str) -> None:
 
     >>> check_major("MN")
     """
-    if major not in MAJORS:
-        raise UnknownNameError("major-ness", str(major), MAJORS)
+    check_choice("major-ness", major, MAJORS)
 
 
 def is_whole(mode: SwizzleMode, major: Major, bits: int, shape: tuple[int, int]) -> bool:
@@ -174,18 +173,22 @@ def canonical_layout(
 ) -> AnyLayout:
     """The canonical layout (M or N, K) -> offset in elements, relative to an aligned start.
 
-    Offsets that the form does not use are ignored.  Raises ShapeError for a shape that is not made of whole
-    atoms or offsets that are not whole elements.
+    Offsets that the form does not use are ignored.  Raises ShapeError for a shape that is not a pair, or not
+    made of whole atoms, and for offsets that are not whole elements.
 
     >>> print(canonical_layout("128B", "K", "bf16", (64, 16), sbo_bytes=1024))
     Sw<3,3,3> o 0 o ((8,8),(8,2)):((64,512),(1,8))
     """
     mode, bits = find_swizzle_mode(mode), dtype(element).bits
     check_major(major)
+    sides = listed("canonical_layout", shape, "a pair of integers (M or N, K)")
+    if len(sides) != 2:
+        raise ShapeError(f"canonical_layout of {shown(shape)}: a pair of integers (M or N, K) is needed")
+    mn, k = (whole_number(side, "a side of canonical_layout") for side in sides)
     for name, offset in (("LBO", lbo_bytes), ("SBO", sbo_bytes)):
-        if 8 * offset % bits:
+        if 8 * whole_number(offset, name) % bits:
             raise ShapeError(f"{name} of {offset} bytes is no whole number of {dtype(element)} elements")
-    digits = canonical_digits(mode, major, bits, shape)
+    digits = canonical_digits(mode, major, bits, (mn, k))
     inner = _inner(digits, {"LBO": 8 * lbo_bytes // bits, "SBO": 8 * sbo_bytes // bits})
     return ComposedLayout(mode.in_elements(bits), 0, inner) if mode.swizzle.bits else inner
 
@@ -256,6 +259,7 @@ def operand_shape(layout: AnyLayout) -> tuple[int, int]:
     >>> operand_shape(Layout(((8, 2), 16)))
     (16, 16)
     """
+    check_integers("an operand of wgmma", layout)
     inner = innermost(layout)
     if not isinstance(inner.shape, tuple) or len(inner.shape) != 2:
         raise ShapeError(f"operand {layout}: two modes (M or N, K) are needed")

@@ -28,11 +28,11 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import extremes
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
-    ComposedLayout,
     Layout,
+    check_integers,
     flatten_tree,
     idx2crd,
     modes,
@@ -124,12 +124,12 @@ def check_memory(
         ("source_alignment_bytes", source_alignment_bytes),
     ):
         if type(value) is not int or value < 1 or value & (value - 1):
-            raise ShapeError(f"{name} is {value!r}; a power of two is needed")
+            raise ShapeError(f"{name} is {shown(value)}; a power of two is needed")
     if source_bytes is not None and (type(source_bytes) is not int or source_bytes < 0):
-        raise ShapeError(f"source_bytes is {source_bytes!r}; a non-negative integer is needed")
-    for name, given in (("layout", layout), ("source", source)):
-        if not isinstance(given, Layout | ComposedLayout) and (name == "layout" or given is not None):
-            raise ArgumentTypeError(f"{name} {given!r} is a {type(given).__name__}; a layout is needed")
+        raise ShapeError(f"source_bytes is {shown(source_bytes)}; a non-negative integer is needed")
+    check_integers("check_memory", layout)
+    if source is not None:
+        check_integers("check_memory: the source", source)
     question = _Question(
         read_memory_op(op), layout, dtype(element), tv, alignment_bytes, source, source_alignment_bytes,
         source_bytes, find_arch(arch),
@@ -314,7 +314,9 @@ def _cut(q: _Question) -> Vectors | Violation:
 
 def _given(q: _Question, tv: Layout) -> Vectors:
     """The units of a thread-value layout: those of threads that supply addresses."""
-    if not isinstance(tv, Layout) or not isinstance(tv.shape, tuple) or len(tv.shape) not in (2, 3):
+    check_type("check_memory: tv", tv, Layout, "a layout")
+    check_integers("check_memory: tv", tv)
+    if not isinstance(tv.shape, tuple) or len(tv.shape) not in (2, 3):
         raise ShapeError(f"tv {tv}: a layout of (thread, value) or (thread, value, iteration) is needed")
     threads, values, *rest = modes(tv)
     if size(values) % q.elems:

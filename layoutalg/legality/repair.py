@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, check_type, shown
 from layoutalg.legality.rules import Legality
 
 ROUNDS = 16
@@ -41,7 +41,7 @@ def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, objec
 
     `asked` are all arguments by name.  A request that is legal comes back without changes.  None where a
     broken rule has no fix, and where a legal request is not reached within ROUNDS.  Defaults that have to
-    change are among the changes.
+    change are among the changes.  Raises ArgumentTypeError for `asked` that is not a mapping.
 
     >>> from layoutalg.legality.memory import check_memory
     >>> from layoutalg.layout import Layout
@@ -49,6 +49,9 @@ def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, objec
     >>> nearest_legal(check_memory, request).changes
     {'op': 'cp.async.ca.8'}
     """
+    if not callable(check):
+        raise ArgumentTypeError(f"nearest_legal of {shown(check)}: a check of legality is needed")
+    check_type("nearest_legal", asked, Mapping, "a mapping of arguments by name")
     arguments = dict(asked)
     for _ in range(ROUNDS):
         report = check(**arguments)

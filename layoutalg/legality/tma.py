@@ -34,12 +34,13 @@ from typing import Any
 from layoutalg.arch import Arch, SwizzleMode, TensorMap, find_arch, find_swizzle_mode
 from layoutalg.decide import find_difference
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_type
+from layoutalg.errors import ShapeError, UnsupportedError, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
     IntTuple,
     Layout,
+    check_integers,
     flatten_tree,
     normalize,
     size,
@@ -198,8 +199,8 @@ def make_request(
     >>> make_request(Layout((8, (4, 64)), (64, (512, 1))), (8, (2, 64)), "u8").map.box
     (64, 8, 2)
     """
-    if not isinstance(tensor, Layout):
-        raise ArgumentTypeError(f"tensor {tensor!r} is a {type(tensor).__name__}; a Layout is needed")
+    check_type("tensor map", tensor, Layout, "a Layout")
+    check_integers("tensor map", tensor)
     machine = _machine(arch)
     extents, strides = flatten_tree(tensor.shape), flatten_tree(tensor.stride)
     sides = flatten_tree(normalize(box, "box"))
@@ -238,7 +239,7 @@ def _machine(arch: str | Arch) -> Arch:
 def _check_alignments(global_bytes: int, shared_bytes: int) -> None:
     for name, value in (("global", global_bytes), ("shared", shared_bytes)):
         if type(value) is not int or value < 1 or value & (value - 1):
-            raise ShapeError(f"{name} alignment of {value!r} bytes; a power of two is needed")
+            raise ShapeError(f"{name} alignment of {shown(value)} bytes; a power of two is needed")
 
 
 def dimension_order(tensor: Layout) -> tuple[int, ...]:

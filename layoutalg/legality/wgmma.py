@@ -46,7 +46,7 @@ from layoutalg.arch import (
     encode_descriptor,
 )
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.errors import ShapeError, check_choice
 from layoutalg.layout import AnyLayout, Layout, normalize
 from layoutalg.legality.canonical import MAJORS, Canonical, check_major, operand_shape, recognize, restrict
 from layoutalg.legality.rules import Legality, Violation
@@ -148,8 +148,7 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     """
     element = dtype(element)
     require_wgmma(arch)
-    if operand not in ("A", "B"):
-        raise UnknownNameError("operand", str(operand), ("A", "B"))
+    check_choice("operand", operand, ("A", "B"))
     if major is not None:
         check_major(major)
     base = normalize(base_bytes, "base_bytes")

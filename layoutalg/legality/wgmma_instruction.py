@@ -14,7 +14,8 @@ from typing import Literal
 
 from layoutalg.arch import WGMMA_M, WGMMA_TYPES, Arch, Major
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import check_choice
+from layoutalg.layout import whole_number
 from layoutalg.legality.canonical import check_major
 from layoutalg.legality.rules import Legality, Violation
 from layoutalg.legality.wgmma_rules import WGMMA_RULES, no_n, no_type, require_wgmma
@@ -45,7 +46,8 @@ def check_wgmma_instruction(
 ) -> Legality[WgmmaInstruction]:
     """Is there a wgmma m64nNk of these types, major-nesses and sources?
 
-    Raises UnknownNameError for names, UnsupportedError for an architecture without wgmma.
+    Raises UnknownNameError for names, ArgumentTypeError for an N that is not an integer, UnsupportedError for
+    an architecture without wgmma.
 
     Source: PTX ISA, wgmma.mma_async.
 
@@ -54,12 +56,11 @@ def check_wgmma_instruction(
     >>> check_wgmma_instruction("s8", "s8", "s32", 40, a_major="MN").broken
     ('wgmma.n', 'wgmma.transpose')
     """
-    a, b, accumulator = dtype(a), dtype(b), dtype(accumulator)
+    a, b, accumulator, n = dtype(a), dtype(b), dtype(accumulator), whole_number(n, "N of a wgmma")
     require_wgmma(arch)
     check_major(a_major)
     check_major(b_major)
-    if a_source not in ("shared", "registers"):
-        raise UnknownNameError("source of A", str(a_source), ("shared", "registers"))
+    check_choice("source of A", a_source, ("shared", "registers"))
     subject = f"wgmma {accumulator} += {a} {b}, N {n}"
     kind = WGMMA_TYPES.get(a.name)
     if kind is None:

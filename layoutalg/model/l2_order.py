@@ -34,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, normalize, size, to_text
 
 BlockOrder: TypeAlias = "int | Literal['row', 'col'] | AnyLayout"
@@ -110,8 +110,7 @@ def l2_locality(
     (52, 1.82, 0.45)
     """
     rows, columns = _grid(grid)
-    if method not in ("auto", "bands", "enumerated"):
-        raise UnknownNameError("method", str(method), ("auto", "bands", "enumerated"))
+    check_choice("method", method, ("auto", "bands", "enumerated"))
     flight = _positive("in_flight", in_flight)
     m, n = _grid(tile)
     if isinstance(order, (Layout, ComposedLayout)):

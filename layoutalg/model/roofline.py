@@ -36,7 +36,7 @@ from typing import TypeAlias
 
 from layoutalg.arch import Rates
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnknownNameError, check_type
+from layoutalg.errors import ShapeError, UnknownNameError, check_choice, check_type
 
 LEVELS = ("dram", "l2", "shared", "registers")
 """Levels of memory, farthest first."""
@@ -140,8 +140,7 @@ def roofline_of(rates: Rates, intensities: Mapping[str, float], unit: str = "ten
     peak = _rate("unit", rates.units, unit)
     bounds: list[Bound] = []
     for level, intensity in intensities.items():
-        if level not in LEVELS:
-            raise UnknownNameError("level", level, LEVELS)
+        check_choice("level", level, LEVELS)
         if not intensity > 0:
             raise ShapeError(f"the intensity at {level} is {intensity}; it must be positive")
         if level in rates.levels:

@@ -25,6 +25,7 @@ from layoutalg.errors import (
     ShapeError,
     UnknownNameError,
     UnsupportedError,
+    check_choice,
     named,
     shown,
 )
@@ -142,8 +143,7 @@ def _options(
     """The options, checked."""
     from layoutalg.notation.forms import Options
 
-    if unit not in UNITS:
-        raise UnknownNameError("unit", str(unit), UNITS)
+    check_choice("unit", unit, UNITS)
     if isinstance(shape, str):
         shape = parse_int_tuple(shape)
     extents = None if shape is None else shape if isinstance(shape, tuple) else (shape,)

@@ -36,7 +36,7 @@ from typing import Literal, TypeAlias
 from layoutalg.analysis import wavefronts
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.f2 import Columns, Echelon, apply, kernel
 from layoutalg.registers.fragments import Fragment
 from layoutalg.registers.reductions import (
@@ -145,8 +145,7 @@ def reduction_plans(
     machine, what = find_arch(arch), dtype(element)
     if what.name not in _ELEMENTS:
         raise UnsupportedError(f"a reduction of {what}: {', '.join(_ELEMENTS)} are accepted")
-    if operation not in OPERATIONS:
-        raise UnknownNameError("reduction", str(operation), OPERATIONS)
+    check_choice("reduction", operation, OPERATIONS)
     base = reduction_of(tile, along=along, arch=machine)
     lanes = tile.layout.in_bits["lane"]
     of_warps = (0,) * lanes + base.warp_slots

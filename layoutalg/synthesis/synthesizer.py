@@ -41,8 +41,8 @@ from layoutalg.errors import (
     ResourceError,
     ShapeError,
     UndecidedError,
-    UnknownNameError,
     UnsupportedError,
+    check_choice,
 )
 from layoutalg.f2 import intersection
 from layoutalg.layout import (
@@ -192,10 +192,8 @@ def _question(
 ) -> _Question:
     """The parts of a question, each checked."""
     shape = normalize(shape, "shape")
-    if order not in get_args(Order):
-        raise UnknownNameError("order", str(order), get_args(Order))
-    if form not in get_args(Form):
-        raise UnknownNameError("form", str(form), get_args(Form))
+    check_choice("order", order, get_args(Order))
+    check_choice("form", form, get_args(Form))
     extra = normalize(max_extra_bytes, "max_extra_bytes")
     if isinstance(extra, tuple) or extra < 0:
         raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")

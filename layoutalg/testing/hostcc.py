@@ -28,7 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
+from layoutalg.errors import CompileError, UnsupportedError, check_choice
 from layoutalg.tools import private_folder, run_tool
 
 Language: TypeAlias = Literal["c", "c++"]
@@ -58,8 +58,7 @@ def find_compiler(language: Language = "c++") -> tuple[str, ...]:
     >>> len(find_compiler("c")) >= 1
     True
     """
-    if language not in _TOOLCHAINS:
-        raise UnknownNameError("host language", str(language), _TOOLCHAINS)
+    check_choice("host language", language, _TOOLCHAINS)
     chain = _TOOLCHAINS[language]
     try:
         wanted = shlex.split(os.environ.get(chain.variable, ""))

@@ -42,7 +42,7 @@ from layoutalg.errors import (
     LayoutAlgError,
     MismatchError,
     ShapeError,
-    UnknownNameError,
+    check_choice,
 )
 from layoutalg.f2 import LinearLayout
 from layoutalg.f2 import rank as rank_of
@@ -100,8 +100,7 @@ def check_law(name: str, seed: int) -> bool:
     >>> check_law("composition is associative", 6)
     True
     """
-    if name not in LAWS:
-        raise UnknownNameError("law of the algebra", name, tuple(LAWS))
+    check_choice("law of the algebra", name, LAWS)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ArgumentTypeError(f"seed = {seed!r}: an int is needed")
     if seed < 0:

@@ -192,7 +192,7 @@ def check_index_function(
     check_type("check_index_function", c_source, str, "C, CUDA or Python code")
     check_type("check_index_function", function, str, "the name of a function")
     if language not in (None, *LANGUAGES):
-        raise UnknownNameError("language", str(language), LANGUAGES)
+        raise UnknownNameError("language", language, LANGUAGES)
     code: IndexCode | IndexExpression
     if is_expression(c_source):
         code = IndexExpression(c_source, layout.shape, names)

@@ -106,7 +106,7 @@ def test_a_text_names_an_access() -> None:
     refused: list[tuple[Any, type[Exception], str]] = [
         ("ld.shared.b32@diagonal", ParseError, "diagonal"),
         ("ld.shared.b32@Sw<3,4,3>", ShapeError, "thread-value"),
-        (3, ArgumentTypeError, "access 3"),
+        (3, ArgumentTypeError, "access of 3"),
         ("ldmatrix.4", UnknownNameError, r"did you mean 'ldmatrix\.x4'"),
     ]
     for text, error, part in refused:

@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from layoutalg.analysis import wavefronts
-from layoutalg.arch import (
-    ARCHS,
-    INSTRUCTIONS,
-    Arch,
-    find_arch,
-    find_instruction,
-    find_target,
-)
+from layoutalg.arch import ARCHS, INSTRUCTIONS, Arch, find_arch, find_instruction, find_target
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
 from tests.draws.synthesis_cases import TOY
 from tests.sweeps import each
@@ -148,7 +141,7 @@ def test_architectures_have_many_names() -> None:
 def test_what_names_no_architecture_is_refused(name: str, part: str) -> None:
     with pytest.raises(UnknownNameError, match=part):
         find_arch(name)
-    with pytest.raises(ArgumentTypeError, match="architecture 90 is a int"):
+    with pytest.raises(ArgumentTypeError, match="find_arch of 90: this is a int; a name"):
         find_arch(90)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError, shown
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
 from layoutalg.kernels.rowwise.problems.tensors import ELEMENTS, AxesProblem, axes_problem
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -110,8 +110,7 @@ def norm_problem(
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
     16
     """
-    if op not in OPS:
-        raise UnknownNameError("norm", str(op), OPS)
+    check_choice("norm", op, OPS)
     eps = checked_eps(op, eps)
     if op == "softmax" and (weight or bias):
         raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")

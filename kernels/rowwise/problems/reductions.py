@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.rowwise.problems.tensors import ELEMENTS, AxesProblem, axes_problem
 
 INTEGERS = ("s8", "u8", "s16", "s32", "s64")
@@ -185,8 +185,7 @@ def reduce_problem(
     >>> reduce_problem((4, 0), 1, "sum", "f32").of_nothing
     0.0
     """
-    if op not in FOLD:
-        raise UnknownNameError("reduction", str(op), FOLD)
+    check_choice("reduction", op, FOLD)
     p = axes_problem(shape, axes, dtype, src, dst, src_offset, dst_offset)
     accepted = (*ELEMENTS, *(INTEGERS if op in OF_INTEGERS else ()))
     if p.dtype.name not in accepted:

@@ -40,14 +40,7 @@ from layoutalg.kernels.rowwise.programs.streams import (
     build_statistics,
     workspace,
 )
-from layoutalg.kernels.rowwise.schedule import (
-    NormConfig,
-    Schedule,
-    can_cluster,
-    stream_with,
-    vectored_walk,
-    walk_of,
-)
+from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster, checked_walk, stream_with
 from layoutalg.kernels.rowwise.walk import WARP, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
@@ -75,15 +68,14 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
-    twice, or in place do not start at units, and what `vectored_walk` and `packed_walk` raise.
+    twice, or in place do not start at units, and what `checked_walk` and `packed_walk` raise.
     """
     c = configs(problem, arch)[0] if config is None else config
     if c.turns and (c.splits > 1 or c.hold == "global"):
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
         )
-    form, moved = form_of(problem), c.turns or c.width
-    walk = walk_of(form, problem.dtype, c) if moved else vectored_walk(problem, form, c)
+    walk = checked_walk(problem, form_of(problem), c)
     if c.cluster > 1 and not can_cluster(walk, c):
         raise UnsupportedError(
             f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"

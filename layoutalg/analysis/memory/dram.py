@@ -46,7 +46,7 @@ from layoutalg.analysis.enumerated import access_extent
 from layoutalg.analysis.memory.units import touched_by
 from layoutalg.analysis.report import DramReport, access_notes
 from layoutalg.arch import DRAM_RULES, Arch, find_arch, find_instruction
-from layoutalg.errors import ArgumentTypeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnsupportedError, listed, shown
 from layoutalg.layout import AnyLayout
 
 FILLS = (32, 64, 128, 256)
@@ -79,22 +79,22 @@ def dram_of(
     (14336, 4096, 458752)
     """
     machine = find_arch(arch)
-    asked = list(accesses) if isinstance(accesses, Iterable) else [accesses]
+    asked = [accesses] if isinstance(accesses, Access) else listed("dram_of", accesses, "a list of accesses")
     given = [access for access in asked if isinstance(access, Access)]
     if machine.name not in DRAM_RULES:
         raise UnsupportedError(
             f"what the memory of {machine.name} moves at once was not counted; {', '.join(DRAM_RULES)} was"
         )
-    if method not in ("auto", "digit-classes", "enumerated"):
+    if not isinstance(method, str) or method not in ("auto", "digit-classes", "enumerated"):
         raise UnsupportedError(
-            f"bytes of memory are counted by 'auto', 'digit-classes' or 'enumerated', not {method!r}"
+            f"bytes of memory are counted by 'auto', 'digit-classes' or 'enumerated', not {shown(method)}"
         )
     if not given or len(given) < len(asked):
         raise ArgumentTypeError("memory moves bytes for accesses of lanes; one or more are needed")
     check_layout(layout)
     if fill_bytes not in (None, *FILLS):
         raise UnsupportedError(
-            f"loads that bring {fill_bytes!r} bytes: {', '.join(map(str, FILLS))} are accepted"
+            f"loads that bring {shown(fill_bytes)} bytes: {', '.join(map(str, FILLS))} are accepted"
         )
     rules, touching = DRAM_RULES[machine.name], [find_instruction(access.op, machine) for access in given]
     stores = {rule.name.startswith("st.") for rule in touching}

@@ -34,7 +34,7 @@ from layoutalg.draw.palette import CHUNK_COLORS, hex_color
 from layoutalg.draw.picture import Cell, Panel, Picture
 from layoutalg.draw.scene import Box, Line, Scene, Shape, Words, text_width
 from layoutalg.draw.svg import MARGIN
-from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
+from layoutalg.errors import UnsupportedError, check_choice, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
 from layoutalg.limits import Most
 from layoutalg.tools import run_tool
@@ -136,8 +136,7 @@ def render(dot: str, file_format: str) -> bytes:
     """
     for text, what in ((dot, "DOT text"), (file_format, "the name of a format")):
         check_type("render", text, str, what)
-    if file_format not in FORMATS:
-        raise UnknownNameError("graph format", file_format, FORMATS)
+    check_choice("graph format", file_format, FORMATS)
     program = shutil.which("dot")
     if program is None:
         raise UnsupportedError(

@@ -19,7 +19,7 @@ from typing import Any
 
 from layoutalg.draw.scene.markup import arrow_head
 from layoutalg.draw.scene.shapes import Box, Dot, Line, Scene, Shape, Words, clean
-from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ResourceError, UnsupportedError, check_choice
 from layoutalg.optional import import_trouble
 
 IMAGE_FORMATS = ("png", "pdf")
@@ -41,8 +41,7 @@ def scene_image(scene: Scene, file_format: str) -> bytes:
     Raises UnknownNameError for another format, ResourceError for a side above MAX_SIDE, UnsupportedError,
     saying how to get it, where matplotlib is missing.
     """
-    if file_format not in IMAGE_FORMATS:
-        raise UnknownNameError("image format", file_format, IMAGE_FORMATS)
+    check_choice("image format", file_format, IMAGE_FORMATS)
     longest = max(scene.width, scene.height)
     if longest > MAX_SIDE:
         raise ResourceError(

@@ -262,7 +262,9 @@ SETS = [
 
 
 @each(("dtype", "mma_k", "sets", "via"), SETS, sample=10)
-def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int, sets: int, via: Any) -> None:
+def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(
+    dtype: Any, mma_k: int, sets: int, via: Any
+) -> None:
     """The least tile is accepted, and none whose fragments lie behind it."""
     p = gemm_problem(32, 32, 512, dtype)
     tile: dict[str, Any] = {"mma_k": mma_k, "fragments": sets, "a_bytes": 8, "b_bytes": 8, "result_vec": 2}

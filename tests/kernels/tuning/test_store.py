@@ -66,7 +66,7 @@ def test_what_is_damaged_is_refused_by_its_line_and_stays_as_it_is(
 
 def test_what_is_saved_and_what_is_named_are_all_lines(path: Path) -> None:
     """Each line once, however long it is, and whatever stands in the part of it that is too long."""
-    most = module.MOST_LINE_BYTES
+    most = module.LINE_BYTES
     for seed in range(30):
         path.unlink(missing_ok=True)
         rng, given = random.Random(seed), [record(n) for n in range(6)]

@@ -19,7 +19,7 @@ from layoutalg.errors import (
     ArgumentTypeError,
     MismatchError,
     UndecidedError,
-    UnknownNameError,
+    check_choice,
 )
 from layoutalg.layout import size
 from layoutalg.limits import Most
@@ -93,8 +93,7 @@ def check_command(
     """
     from layoutalg.checks import UNITS, function_layout, source_language
 
-    if unit not in UNITS:
-        raise UnknownNameError("unit", unit, UNITS)
+    check_choice("unit", unit, UNITS)
     if not 0 < timeout <= MOST_SECONDS:
         raise ArgumentTypeError(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"

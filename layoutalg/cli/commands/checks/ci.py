@@ -14,7 +14,7 @@ from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import json_text, progress, say, table, write_whole
 from layoutalg.cli.refusals import FAILED
-from layoutalg.errors import ArgumentTypeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
 
 if TYPE_CHECKING:
     from layoutalg.checks import Outcome, Results
@@ -80,8 +80,7 @@ def ci_command(
         run_checks,
     )
 
-    if form not in FORMS:
-        raise UnknownNameError("format", form, FORMS)
+    check_choice("format", form, FORMS)
     if as_json and form not in ("table", "json"):
         raise ArgumentTypeError(f"--json is --format json; leave one of --json and --format {form} out")
     forms = {path: _form_of(path) for path in output or ()}

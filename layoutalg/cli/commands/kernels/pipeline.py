@@ -16,7 +16,7 @@ from layoutalg.cli.kernel_names import find_config
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
 from layoutalg.draw import as_file, as_text
-from layoutalg.errors import UnknownNameError, UnsupportedError, printable
+from layoutalg.errors import UnsupportedError, check_choice, printable
 from layoutalg.limits import Most
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def pipeline_command(
 
     suffix = "" if output is None else output.suffix.lower().removeprefix(".")
     form = format_ or (suffix if suffix in FORMATS else "text")
-    if form not in FORMATS:
-        raise UnknownNameError("picture format", form, FORMATS)
+    check_choice("picture format", form, FORMATS)
     if form in ("png", "pdf") and output is None:
         raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
     found = find_family(family)

@@ -23,7 +23,7 @@ from layoutalg.cli.options import JsonOption, spread
 from layoutalg.cli.output import progress, say, say_answer
 from layoutalg.cli.reports import Verified
 from layoutalg.cli.stores import RandomCases, Sweep, sweep
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError, check_choice
 
 if TYPE_CHECKING:
     from layoutalg.kernels.verification import Target
@@ -137,8 +137,7 @@ def verify_command(
     from layoutalg.kernels.verification import verify
     from layoutalg.testing import all_pass
 
-    if target not in TARGETS:
-        raise UnknownNameError("target", target, TARGETS)
+    check_choice("target", target, TARGETS)
     status = gpu_status()
     targets: list[Target] = []
     if target in ("auto", "simulator"):

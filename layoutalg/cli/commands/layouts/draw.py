@@ -17,7 +17,7 @@ from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_answer, write_whole
 from layoutalg.draw import Picture, as_dot, as_file, as_text
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, check_choice, printable
 
 FORMATS = ("text", "svg", "png", "pdf", "dot")
 _BY_SUFFIX = {f".{name}": name for name in FORMATS[1:]} | {".gv": "dot", ".txt": "text"}
@@ -156,8 +156,7 @@ def draw_command(
 def _format(given: str | None, output: Path | None) -> str:
     """The format that was asked for, or the one of the file's name."""
     if given is not None:
-        if given not in FORMATS:
-            raise UnknownNameError("picture format", given, FORMATS)
+        check_choice("picture format", given, FORMATS)
         return given
     if output is None or not output.suffix:
         return "text"

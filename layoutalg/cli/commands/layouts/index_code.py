@@ -13,7 +13,7 @@ from layoutalg.cli.completions import accesses, atoms, one_of, targets
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import progress, say_answer
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
 from layoutalg.layout import Layout
 from layoutalg.notation import parse_int_tuple
 
@@ -120,8 +120,7 @@ def code_command(
         raise ArgumentTypeError(
             "--copy and --through are both a map in front of the layout: give one of them"
         )
-    if side not in SIDES:
-        raise UnknownNameError("side of a copy", side, SIDES)
+    check_choice("side of a copy", side, SIDES)
     with progress("proving", quiet=as_json):
         text = code(
             given,

@@ -29,7 +29,7 @@ from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
 from layoutalg.cli.output import progress, say, say_answer, table
-from layoutalg.errors import ParseError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.limits import Most
 
 if TYPE_CHECKING:
@@ -127,12 +127,10 @@ def bench_command(
 
     layoutalg bench gemm-sm90 --groups 8 --size 4096 --group-rows drawn --cold
     """
-    if launches not in _RULES:
-        raise UnknownNameError("rule of launches", launches, _RULES)
+    check_choice("rule of launches", launches, _RULES)
     if sizes is not None:
         size = [*(size or ()), *_read_sizes(sizes)]
-    if group_rows not in GROUP_ROWS:
-        raise UnknownNameError("rows of groups", group_rows, GROUP_ROWS)
+    check_choice("rows of groups", group_rows, GROUP_ROWS)
     if problems is not None and (size or dtype or groups is not None):
         raise UnsupportedError("--problems names whole problems: --size, --dtype, --groups are not beside it")
     if predict and (groups is not None or problems is not None):

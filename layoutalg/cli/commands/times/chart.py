@@ -15,7 +15,7 @@ from layoutalg.cli.completions import one_of
 from layoutalg.cli.options import JsonOption, OutputOption
 from layoutalg.cli.output import say_answer, write_whole
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
-from layoutalg.errors import UnknownNameError, UnsupportedError, printable
+from layoutalg.errors import UnsupportedError, check_choice, printable
 
 Value = Callable[[Mapping[str, Any], str], float | None]
 
@@ -100,8 +100,7 @@ def chart_command(
 
     layoutalg chart simt.json --of efficiency -o simt.svg
     """
-    if of not in OF:
-        raise UnknownNameError("number of a bench", of, OF)
+    check_choice("number of a bench", of, OF)
     read = [read_bench(place) for place in files]
     series = [one for payload in read for one in _series(payload, of, several=len(read) > 1)]
     label, _ = OF[of]

@@ -15,7 +15,7 @@ from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import say, say_answer, table, write_whole
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.limits import Most
 from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
 
@@ -198,11 +198,9 @@ def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[
 def _rates(arch: str, kind: str, clock: float | None) -> Rates:
     """The rates of the board that a name asks for, of a kind, at a clock."""
     board = find_board(arch)
-    if kind not in ("sheet", "achieved"):
-        raise UnknownNameError("kind of rates", kind, ("sheet", "achieved"))
+    check_choice("kind of rates", kind, ("sheet", "achieved"))
     if kind == "achieved":
-        if board.name not in ACHIEVED:
-            raise UnknownNameError("board whose rates were measured", board.name, ACHIEVED)
+        check_choice("board whose rates were measured", board.name, ACHIEVED)
         if clock is not None:
             raise UnsupportedError("rates that were achieved are those of the clocks they were measured at")
         return ACHIEVED[board.name]

@@ -26,7 +26,7 @@ from layoutalg.cli.stores import (
     timing_row,
     unfit_words,
 )
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
 from layoutalg.limits import Most
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
 
     if name not in FAMILIES:
         raise UnknownNameError("kernel family or action", name, (*FAMILIES, *ACTIONS))
-    if asked.timing not in TIMINGS:
-        raise UnknownNameError("timing", asked.timing, TIMINGS)
+    check_choice("timing", asked.timing, TIMINGS)
     family, chip = FAMILIES[name], find_arch(asked.arch).name
     listed = _problems(family, asked)
     on_gpus = asked.timing == "gpu"
