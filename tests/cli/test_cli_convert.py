@@ -30,7 +30,7 @@ def test_standard_input_is_read_and_bad_bytes_are_placed() -> None:
     large = invoke("convert", "-", input=b"1" * ((1 << 20) + 1))
     assert large.exit_code == 2 and "size of standard input" in large.stderr
     deep = invoke("convert", "-", input="Layout<" * 100_000)
-    assert deep.exit_code == 2 and "at most 128 nested brackets" in deep.stderr
+    assert deep.exit_code == 2 and "at most 96 nested brackets" in deep.stderr
     assert "line 1, column" in deep.stderr
 
 

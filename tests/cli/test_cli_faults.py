@@ -150,8 +150,9 @@ INTERRUPTED = (
 def test_a_signal_ends_the_command_quietly(text: str, code: int, tmp_path: Path) -> None:
     """While it imports, where Python makes a RuntimeError of it, and in a library that hears none."""
     (tmp_path / "typer.py").write_text(f"import os, signal, time\n{text}")
+    heard = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"  # below nohup it is ignored
     done = subprocess.run(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", "glossary"],
+        [sys.executable, "-c", f"{heard}; from layoutalg.cli import main; main()", "glossary"],
         capture_output=True, text=True, check=False, timeout=30,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
     )  # fmt: skip

@@ -313,7 +313,7 @@ def test_what_was_not_read_is_said(measured: list[Timed]) -> None:
     ("gemm-simt --sizes 1024", "ParseError", "expected FIRST:LAST:STEP"),
     ("gemm-simt --sizes 0:8:1", "ParseError", "none of them 0"),
     ("gemm-simt --sizes 8:4:1", "ParseError", "the first no larger than the last"),
-    ("gemm-simt --sizes 1:100000:1", "ResourceError", "sizes of a sweep"),
+    ("gemm-simt --sizes 1:100001:1", "ResourceError", "sizes of a sweep"),
     ("gemm-simt --launches mean", "UnknownNameError", "accepted are rounds, later-half"),
     ("softmax --launches later-half", "UnsupportedError", "have it"),
     ("gemm-sm90 --groups 0", "ShapeError", "a positive integer"),

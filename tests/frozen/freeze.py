@@ -30,28 +30,35 @@ from tests.command import run
 DATA = Path(__file__).parents[1] / "data"
 NAMES, TEXTS = DATA / "public_names.json", DATA / "error_texts.json"
 MODULES = (
-    *("analysis", "arch", "atoms", "draw", "f2", "indexing", "kernels", "legality", "model", "notation"),
-    *("ops", "registers", "symbolic", "synthesis", "testing"),
+    *("algebra", "analysis", "arch", "atoms", "decide", "draw", "f2", "indexing", "kernels", "layout"),
+    *("legality", "model", "notation", "ops", "registers", "symbolic", "synthesis", "testing"),
 )
 """Public parts of layoutalg beside its root."""
 
 STABLE: Mapping[str, tuple[str, ...]] = {
     "layoutalg": (
         *("Layout", "Swizzle", "ComposedLayout", "LinearLayout", "parse", "LayoutAlgError"),
-        *("append", "blocked_product", "ceil_div", "coalesce", "compatible", "complement", "composition"),
-        *("concat", "congruent", "cosize", "crd2crd", "crd2idx", "depth", "dice", "domain_offset"),
-        *("downcast", "filter", "filter_zeros", "flat_divide", "flat_product", "flatten", "footprint"),
-        *("group", "idx2crd", "image_size", "is_bijective", "is_contiguous", "is_injective"),
-        *("is_surjective", "left_inverse", "local_partition", "local_tile", "logical_divide"),
-        *("logical_product", "make_basis_like", "make_identity_layout", "make_layout", "make_layout_like"),
-        *("make_ordered_layout", "max_alignment", "max_common_layout", "max_common_vector", "nullspace"),
-        *("overlap", "prepend", "product", "raked_product", "rank", "recast_layout", "replace"),
-        *("right_inverse", "same_function", "select", "shape_div", "size", "slice_", "slice_and_offset"),
-        *("sort", "tile_to_shape", "tiled_divide", "tiled_product", "unflatten", "upcast"),
-        *("weakly_congruent", "zipped_divide", "zipped_product", "find_difference", "find_collision"),
-        *("permute", "transpose", "relayout", "reduce", "softmax", "layer_norm", "make_tiled_mma"),
-        *("make_tiled_copy", "TiledMMA", "TiledCopy", "MMA_ATOMS", "COPY_ATOMS"),
+        *("blocked_product", "coalesce", "complement", "composition", "concat", "cosize", "crd2idx"),
+        *("downcast", "flat_divide", "flatten", "footprint", "group", "idx2crd", "image_size"),
+        *("is_bijective", "is_injective", "left_inverse", "local_partition", "local_tile"),
+        *("logical_divide", "logical_product", "make_identity_layout", "make_layout"),
+        *("make_layout_like", "make_ordered_layout", "max_common_vector", "raked_product", "rank"),
+        *("recast_layout", "right_inverse", "same_function", "select", "size", "slice_"),
+        *("slice_and_offset", "tile_to_shape", "tiled_divide", "upcast", "zipped_divide"),
+        *("zipped_product", "find_collision", "make_tiled_mma", "make_tiled_copy"),
     ),
+    "layoutalg.algebra": (
+        *("dice", "domain_offset", "flat_product", "max_alignment", "max_common_layout", "nullspace"),
+        *("tiled_product",),
+    ),
+    "layoutalg.atoms": ("TiledMMA", "TiledCopy", "MMA_ATOMS", "COPY_ATOMS"),
+    "layoutalg.decide": ("is_contiguous", "is_surjective", "overlap", "find_difference"),
+    "layoutalg.layout": (
+        *("append", "ceil_div", "compatible", "congruent", "crd2crd", "depth", "filter"),
+        *("filter_zeros", "make_basis_like", "prepend", "product", "replace", "shape_div", "sort"),
+        *("unflatten", "weakly_congruent"),
+    ),
+    "layoutalg.ops": ("permute", "transpose", "relayout", "reduce", "softmax", "layer_norm"),
     "layoutalg.analysis": ("Access", "GlobalReport", "SharedReport", "analyze", "sectors", "wavefronts"),
     "layoutalg.arch": ("ARCHS", "COPY_ATOMS", "MMA_ATOMS", "SMEM_ATOMS"),
     "layoutalg.synthesis": ("Synthesis", "check_certificate", "synthesize"),
