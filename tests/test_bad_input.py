@@ -22,6 +22,7 @@ import sympy
 import layoutalg as la
 from layoutalg import analysis, atoms, legality
 from layoutalg.analysis import Access
+from layoutalg.dtype import DTYPES
 from layoutalg.errors import (
     ArgumentTypeError,
     DivisibilityError,
@@ -74,6 +75,9 @@ ODD: tuple[Any, ...] = (
     *(-5, numpy.array(3), numpy.zeros(0, int), numpy.zeros((2, 2)), 1j, float("nan"), 1 << 5000),
 )  # fmt: skip
 """Lengths that nothing has, depths, arrays of any rank, and kinds of numbers that no place takes."""
+VAST: tuple[Any, ...] = 1 << 40, 1 << 70, (1 << 40, 1 << 40), Layout((1 << 30, 1 << 30)), Layout(1 << 60)
+"""What no memory holds, and what nobody waits for."""
+
 OPERATIONS = [name for name in algebra() if name not in ("explain", "with_assumptions")]
 """Those two call any operation there is, and have their own tests."""
 
@@ -235,7 +239,8 @@ RIGHT = [
 BESIDE = {
     **{name: getattr(face, name) for face in (analysis, atoms, legality) for name in face.__all__},
     "MMA": atoms.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)), "ROW": Layout((64, 64), (64, 1)),
-    "ONES": numpy.ones((2, 2)), "ACCESS": Access.of("ld.global.b32@row", Layout((64, 64), (64, 1)), "f32"),
+    "ONES": numpy.ones((2, 2)), "DTYPES": DTYPES,
+    "ACCESS": Access.of("ld.global.b32@row", Layout((64, 64), (64, 1)), "f32"),
 }  # fmt: skip
 
 
@@ -249,10 +254,9 @@ def with_another(call: str) -> list[str]:
 
 @each("call", RIGHT, sample=len(RIGHT) // 2)
 def test_another_argument_of_a_right_call_gets_an_answer_or_a_named_error(call: str) -> None:
-    """Layouts of 2^60 elements aside: a tile of as many blocks takes as long as it has."""
     assert "nearest_legal" in call or not isinstance(asked(call, None), Exception)
-    few = [x for x in (*ANYTHING, *AT_DOORS, *ODD) if not isinstance(x, Layout) or x not in STRANGE]
-    values = random.Random(call).sample(few, 24) + list(ODD[:4])
+    few = (*ANYTHING, *AT_DOORS, *ODD)
+    values = [*random.Random(call).sample(few, 24), *ODD[:4], *VAST]
     found = [(f"{text} of {shown(x)}", asked(text, x)) for text in with_another(call) for x in values]
     assert not (wrong := surprises(found)), "\n".join(wrong)
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
 from layoutalg.errors import MismatchError, ShapeError, check_type
 from layoutalg.layout import Layout, check_integers, flatten_tree, layout_size, modes, normalize
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,7 @@ def places(tv: Layout) -> Array:
     if len(modes(tv)) != 2:
         raise ShapeError(f"places of {tv}: two modes (thread, value) are needed")
     threads, values = (layout_size(mode) for mode in modes(tv))
+    Most.POINTS.guard(threads * values, f"places of {tv}")
     found: Array = np.broadcast_to(tv(np.arange(threads)[:, None], np.arange(values)), (threads, values))
     return found
 
@@ -85,6 +87,7 @@ def collect(tv: Layout, shape: tuple[int, int], held: Array) -> Array:
     check_type("collect", held, np.ndarray, "an array")
     if held.shape != table.shape or table.min() < 0 or table.max() >= prod(extents):
         raise ShapeError(f"{tv} has places {table.shape} of a matrix {shape}; given are {held.shape}")
+    Most.POINTS.guard(prod(extents), "elements of the matrix that is collected")
     flat = np.zeros(prod(extents), dtype=held.dtype)
     flat[table] = held
     differs = np.argwhere((flat[table] != held) & ~((flat[table] != flat[table]) & (held != held)))

@@ -47,6 +47,7 @@ from layoutalg.layout import (
     span,
     whole_number,
 )
+from layoutalg.limits import Most
 
 
 def find_difference(a: AnyLayout, b: AnyLayout) -> int | None:
@@ -188,6 +189,7 @@ def find_offset_bit(layout: AnyLayout, bit: int) -> int | None:
     bit = whole_number(bit, "find_offset_bit: the bit")
     if bit < 0:
         raise ShapeError(f"find_offset_bit({layout}, {bit}): bits count from 0")
+    bit = min(bit, 4 * Most.INT_BITS.number)  # from there on, all bits of an offset are its sign
     parts = find_normal_form(layout)
     period = 2 << bit
     if parts is not None:

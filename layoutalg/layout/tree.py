@@ -26,6 +26,7 @@ from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_tex
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
 from layoutalg.layout.public import operation
 from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, map_innermost
+from layoutalg.limits import Most
 
 ONE = layout_of(1, 0)
 
@@ -63,6 +64,7 @@ def _fill(name: str, layout: Layout, mode: Layout, rank: int | None) -> tuple[tu
     wanted = normalize(rank, f"{name}: the rank")
     if isinstance(wanted, tuple) or wanted < len(parts):
         raise ShapeError(f"{name}({layout}, {mode}, rank={rank}): it has {len(parts)} modes already")
+    Most.COUNTED.guard(wanted, "modes")
     return parts, wanted - len(parts)
 
 

@@ -60,6 +60,7 @@ from layoutalg.legality.wgmma_rules import (
     no_type,
     require_wgmma,
 )
+from layoutalg.limits import Most
 
 SharedOperand: TypeAlias = Literal["A", "B"]
 
@@ -229,6 +230,7 @@ def _blocks(
 ) -> tuple[tuple[Canonical, ...], ...] | Violation:
     """What every instruction reads, or why one of them cannot."""
     mn, k = shape
+    Most.COUNTED.guard((k // kind.k) * (mn // rows), f"instructions of wgmma that read {layout}")
     box = Layout((rows, kind.k), (1, mn))
     parts = [
         [restrict(layout, i * rows + j * kind.k * mn, box) for j in range(k // kind.k)]
