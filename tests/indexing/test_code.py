@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import re
 from collections import Counter
@@ -163,6 +164,9 @@ def test_a_carried_pointer_has_its_type() -> None:
     text = code(ring, "c", "at", carry="c2", element="f16", unit="bytes")
     assert "char* at(char* p, unsigned c0, unsigned c1)" in text and "adds 8192" in text
     assert "T* p, int c0, int c1" in code(ring, "cpp", carry="c2")
+    for to, unit in itertools.product(("cuda", "cpp"), ("elements", "bytes")):
+        text = code(ring, to, carry="c2", element="f16", unit=unit)
+        assert ("template <class T>\n" in text) == ("T* p" in text) == (unit == "elements")
     with pytest.raises(errors.UnsupportedError, match="the first is 1, and at row=1, col=8"):
         code(SWIZZLED, "cuda", carry="col")
 
