@@ -268,5 +268,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What is public: the names of `__all__`, and the rooms."""
+    """Return the public names: those of `__all__`, and the rooms."""
     return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__name__", "__version__"})

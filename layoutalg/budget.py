@@ -32,13 +32,13 @@ from layoutalg.limits import Most
 Result = TypeVar("Result")
 
 Question: TypeAlias = "str | Callable[[], str]"
-"""What is asked, in words; a function of no arguments makes them where they are needed."""
+"""The question in words; a function of no arguments makes them where they are needed."""
 
 UNITS = Most.WORK.number
 """Units of work of a question: about two seconds of one core."""
 
 MOST_TIMES = 1_000_000
-"""What budgets are multiplied by, at most."""
+"""The largest factor by which budgets are multiplied."""
 
 
 class Budget:
@@ -170,7 +170,7 @@ def check_times(times: object) -> int:
 
 
 class Meter:
-    """What `metered` counts: the budgets of the questions that were asked."""
+    """The record that `metered` fills: the budgets of the questions that were asked."""
 
     def __init__(self) -> None:
         self.budgets: list[Budget] = []

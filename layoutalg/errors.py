@@ -66,7 +66,7 @@ class LayoutAlgError(Exception):
         self.message = message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As what it is made of: leaves take other arguments than their message."""
+        """Pickle the parts of the error: leaves take other arguments than their message."""
         return _restored, (type(self), self.args, self.__dict__)
 
 

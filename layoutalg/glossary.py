@@ -124,7 +124,7 @@ _OTHER_NAMES: Mapping[str, str] = MappingProxyType({
 
 
 def look_up(term: str) -> str:
-    """What a term means, in singular or plural; raises UnknownNameError with near names.
+    """The meaning of a term, in singular or plural; raises UnknownNameError with near names.
 
     >>> look_up("ways") == look_up("bank conflict") == look_up("Bank conflicts")
     True

@@ -20,7 +20,7 @@ from typing import Any
 
 
 def loaded(library: str, name: str) -> Any:
-    """What a library that is loaded calls `name`; None where neither is there, or not yet.
+    """The object that a loaded library calls `name`; None where neither is there, or not yet.
 
     >>> loaded("json", "dumps")([1]), loaded("json", "nothing"), loaded("no_such_library", "name")
     ('[1]', None, None)

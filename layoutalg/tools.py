@@ -48,11 +48,11 @@ test "$1" = any || ulimit -S -v "$1" 2>&- || :
 ulimit -S -t "$2" 2>&- || :
 shift 2; exec "$@"
 """
-"""Where the user's own limits are stricter, those hold."""
+"""The shell that sets limits; where the user's own are stricter, those hold."""
 
 
 class Ran(NamedTuple):
-    """How a program ended, and what it wrote."""
+    """The end of a program, and what it wrote."""
 
     status: int
     out: bytes

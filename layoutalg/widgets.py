@@ -27,7 +27,7 @@ from layoutalg.limits import Most
 from layoutalg.optional import import_trouble
 
 MAX_BITS, MAX_BASE, MAX_SHIFT, MAX_PAD = 5, 6, 8, 32
-"""Where the sliders end; the pad counts elements."""
+"""The ends of the sliders; the pad counts elements."""
 
 ACCESSES = (
     "ldmatrix.x4",
@@ -36,7 +36,7 @@ ACCESSES = (
     "ld.shared.b32@row",
     "ld.shared.b32@col",
 )
-"""What `swizzle_sliders` offers beside the access that it was called with."""
+"""The accesses that `swizzle_sliders` offers beside the one that it was called with."""
 
 
 def swizzle_panel(

@@ -1,4 +1,4 @@
-"""What two layouts share, what one leaves still, and how wide a vector may be.
+"""The layout that two layouts have in common, the null space of one, and the width of vectors.
 
 The idea.  The right inverse lists, from offset 0 upwards, the coordinates that lie next to each other in
 memory.  Where the right inverses of two layouts agree, a copy between them may move whole vectors.
@@ -65,7 +65,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
 
 @names_refusals
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
-    """How many elements, from offset 0, lie next to each other in both layouts.
+    """The number of elements, from offset 0, that lie next to each other in both layouts.
 
     Raises as `max_common_layout`.
 

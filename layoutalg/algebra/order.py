@@ -30,7 +30,7 @@ from layoutalg.layout import (
 )
 
 Order: TypeAlias = Literal["row", "col"]
-"""Which mode of a tile is stored contiguously: the last, or the first."""
+"""The mode of a tile that is stored contiguously: the last, or the first."""
 
 
 @names_refusals

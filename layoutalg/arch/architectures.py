@@ -199,7 +199,7 @@ _MAKERS = ("nvidia", "geforce", "tesla", "jetson")
 
 
 def _key(name: str) -> str:
-    """What counts of a spelling: RTX 4090, rtx-4090 and NVIDIA GeForce RTX 4090 are rtx4090."""
+    """Reduce a spelling to what counts: RTX 4090, rtx-4090 and NVIDIA GeForce RTX 4090 are rtx4090."""
     key = name.lower().translate({ord(c): None for c in " -_"})
     for maker in _MAKERS:
         key = key.removeprefix(maker)
@@ -288,7 +288,7 @@ def _gpu_of(board: Board, gpus: Mapping[str, str]) -> str:
 
 
 def find_target(name: str | Arch) -> str:
-    """What the compiler calls an architecture: a target as it is, the base target for any other name.
+    """The compiler's name of an architecture: a target as it is, the base target for any other name.
 
     Raises as `find_arch` does.
 

@@ -26,7 +26,7 @@ Provenance: TypeAlias = Literal["measured", "documented", "assumed"]
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """How one warp-wide memory instruction is served.
+    """The way in which one warp-wide memory instruction is served.
 
     `lanes` lanes supply addresses (0 .. lanes-1; the addresses of the others are ignored), each for
     `width_bytes` bytes.  `group_lanes` lanes form a phase, and are served together: consecutive lanes, or,

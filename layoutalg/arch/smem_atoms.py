@@ -37,12 +37,12 @@ from layoutalg.errors import UnknownNameError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 Major: TypeAlias = Literal["K", "MN"]
-"""Which mode of an operand lies contiguously in memory."""
+"""The mode of an operand that lies contiguously in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmemAtom:
-    """One atom: its CUTLASS name, what it is contiguous along, its swizzle mode.
+    """An atom: its CUTLASS name, the mode along which it is contiguous, its swizzle mode.
 
     >>> SMEM_ATOMS["Layout_K_SW32_Atom"].mode.period_bytes
     256

@@ -34,12 +34,12 @@ from layoutalg.errors import ShapeError, UnknownNameError, check_type, shown
 from layoutalg.layout import Swizzle
 
 CHUNK_BYTES = 16
-"""What is permuted: the width of one row of a core matrix."""
+"""The bytes that are permuted as one: the width of one row of a core matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwizzleMode:
-    """One mode: `swizzle` acts on byte addresses; an atom is `rows` rows of `row_bytes`.
+    """A mode: `swizzle` acts on byte addresses; an atom is `rows` rows of `row_bytes`.
 
     `sm_90_code` and `sm_100_code` are the values of the descriptor's mode field (None: there is none),
     `tensor_map_code` that of CUtensorMapSwizzle, `atom` the tag in CUTLASS's names (Layout_K_SW128_Atom).

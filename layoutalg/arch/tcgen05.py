@@ -46,12 +46,12 @@ TMEM_COLUMNS = 512
 """Columns of 32 bits of each lane."""
 
 DataPath: TypeAlias = Literal["A", "B", "D", "E", "F", "G"]
-"""Which lane and column of tensor memory an element of a dense product goes to."""
+"""The data path: the lane and column of tensor memory that an element of a dense product goes to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Kind:
-    """One .kind of tcgen05.mma: types of operands and accumulator, extent along K, blocks that are scaled.
+    """A .kind of tcgen05.mma: types of operands and accumulator, extent along K, blocks that are scaled.
 
     `blocks` are (type of a scale factor, elements along K that share one); none where nothing is scaled.
     """

@@ -38,7 +38,7 @@ SOURCE = "CUDA Driver API, cuTensorMapEncodeTiled"
 
 
 class Enumerator(NamedTuple):
-    """One value of a driver enumeration."""
+    """A value of a driver enumeration."""
 
     name: str
     value: int
@@ -83,9 +83,9 @@ L2_PROMOTIONS: Mapping[int, Enumerator] = MappingProxyType(
 
 
 MULTICAST_LEAST, MULTICAST_ZEROS = 2, 3
-"""Of a box that several blocks get, the sectors that each 128 bytes of a row have at least of every line of
-memory (128 bytes) that they touch, and that a row has at least of zeros where some of it is out of bounds:
-MEASURED on an H200 (tests/data/h200_multicast.json)."""
+"""The fewest sectors of a box that several blocks get: for each 128 bytes of a row, of every line of memory
+(128 bytes) that they touch, and for a row, of zeros where some of it is out of bounds: MEASURED on an H200
+(tests/data/h200_multicast.json)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ WGMMA_M = 64
 
 @dataclass(frozen=True, slots=True)
 class WgmmaType:
-    """What one type of A allows: the types of B, the accumulators, the sizes along N and K."""
+    """The limits that a type of A sets: the types of B, the accumulators, the sizes along N and K."""
 
     name: str
     k: int

@@ -1,4 +1,4 @@
-"""What one instruction moves or multiplies, and its tilings over threads: CuTe's atoms, TiledCopy, TiledMMA.
+"""Instructions that move or multiply, and their tilings over threads: CuTe's atoms, TiledCopy, TiledMMA.
 
 atom         CopyAtom, MMAAtom: the thread-value layouts of one instruction
 effect       what an atom does to values, computed on the CPU: the definition that tests compare with

@@ -45,10 +45,10 @@ Operand: TypeAlias = Literal["A", "B", "C"]
 """An operand of D = A B + C; D lies where C does."""
 
 OperandPlace: TypeAlias = Literal["registers", "shared"]
-"""Where an instruction finds an operand."""
+"""The place where an instruction finds an operand."""
 
 Arithmetic: TypeAlias = Literal["multiply", "saturate", "gauss", "xor.popc", "and.popc"]
-"""What is summed: products; products into a sum that stops at the ends of s32; products of complex numbers
+"""The summands: products; products into a sum that stops at the ends of s32; products of complex numbers
 in three real multiplications, whose sums are kept apart; bits of a ^ b; bits of a & b."""
 
 
@@ -63,13 +63,13 @@ class MMATypes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MMAAtom(Shown):
-    """One matrix instruction; its layouts are CuTe's ThrID, ALayout, BLayout and CLayout.
+    """A matrix instruction; its layouts are CuTe's ThrID, ALayout, BLayout and CLayout.
 
     `thr_layout` maps the atom's own thread numbers to threads of the warp or warpgroup; the others map
     (thread, value) to the flat index of an M x K, N x K and M x N matrix.  `arch` is the first architecture
-    that has it, `ptx` its mnemonic, of which it takes `instructions`.  `a_in` and `b_in` say where A and B
-    come from.  With `sparsity` 2, A holds two of any four elements along K, and `e_tv` places what says
-    which.
+    that has it, `ptx` its mnemonic and `instructions` their number.  `a_in` and `b_in` say where A and B
+    come from.  With `sparsity` 2, A holds two of any four elements along K, and `e_tv` places the metadata
+    that says which.
     """
 
     name: str
@@ -139,7 +139,7 @@ def check_operand(operand: Operand) -> Operand:
 
 @dataclass(frozen=True, slots=True)
 class CopyAtom(Shown):
-    """One copy instruction; its layouts are CuTe's ThrID, SrcLayout, DstLayout and RefLayout.
+    """A copy instruction; its layouts are CuTe's ThrID, SrcLayout, DstLayout and RefLayout.
 
     The last three map (thread, value) to BITS of what one instruction moves, values being single bits;
     `ref_tv` is the side that a TiledCopy counts threads and values by.  `src_op` and `dst_op` name the

@@ -1,4 +1,4 @@
-"""What an atom does, as NumPy: one matrix product and one copy for every instruction.
+"""The effect of an atom, in NumPy: one matrix product and one copy for every instruction.
 
 The idea.  An atom's layouts say where each element of its matrices is held.  So its effect is the same three
 steps for all: gather A, B and C out of what the threads hold, multiply, scatter D to the threads.
@@ -52,7 +52,7 @@ def places(tv: Layout) -> Array:
 
 
 def hold(tv: Layout, matrix: Array) -> Array:
-    """What each thread holds of a matrix: (threads, values).  Indices of `tv` count its columns first.
+    """Return what each thread holds of a matrix: (threads, values).  Indices of `tv` count its columns first.
 
     Raises ShapeError when `tv` reaches past the matrix.
 
@@ -128,9 +128,9 @@ def multiply(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:
 
 
 def run_mma(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:
-    """What the threads hold of D, from what they hold of A, B and C: arrays (threads, values).
+    """Return what the threads hold of D, from what they hold of A, B and C: arrays (threads, values).
 
-    Of an operand in shared memory every thread is given all elements, as its layout has it.  Raises what
+    Every thread is given all elements of an operand in shared memory, as its layout says.  Raises what
     `collect` raises.
 
     >>> import numpy
@@ -148,10 +148,10 @@ def run_mma(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:
 
 
 def run_copy(atom: CopyAtom, src: Array) -> Array:
-    """What the threads receive, from what they give: arrays (threads, bits), or (threads, elements).
+    """Return what the threads receive, from what they give: arrays (threads, bits), or (threads, elements).
 
-    The elements may be of any width that stays together; their number tells it.  Raises ShapeError when
-    `src` has not one element for each place of the source, and what `collect` raises.
+    The elements may be of any width that stays together; it follows from their number.  Raises ShapeError
+    when `src` has not one element for each place of the source, and what `collect` raises.
 
     >>> import numpy
     >>> from layoutalg.atoms import find_copy_atom

@@ -21,7 +21,7 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 
 _CODES = {"b1": "U1", "c128": "C64"}
-"""How CUTLASS spells a type inside an atom's name, where it is not the type's name in capitals."""
+"""CUTLASS's spelling of a type inside an atom's name, where it is not the type's name in capitals."""
 
 _ENDINGS: dict[Arithmetic, tuple[str, str]] = {
     "multiply": ("", ""),
@@ -30,7 +30,7 @@ _ENDINGS: dict[Arithmetic, tuple[str, str]] = {
     "xor.popc": ("_XORPOPC", ".xor.popc"),
     "and.popc": ("_ANDPOPC", ".and.popc"),
 }
-"""What an arithmetic adds to the name and to the mnemonic."""
+"""The endings that an arithmetic adds to the name and to the mnemonic."""
 
 _REAL_PRODUCTS = {"multiply": 4, "gauss": 3}
 """Real multiplications of a complex one."""
@@ -59,7 +59,7 @@ def type_codes(text: str, arithmetic: Arithmetic = "multiply") -> str:
 
 
 def ending(arithmetic: Arithmetic) -> tuple[str, str]:
-    """What an arithmetic adds to an atom's name and to its mnemonic.
+    """The endings that an arithmetic adds to an atom's name and to its mnemonic.
 
     >>> ending("saturate")
     ('_SATURATE', '.satfinite')

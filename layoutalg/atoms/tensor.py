@@ -177,7 +177,7 @@ class Tensor(Value):
         return self._part(*local_tile(self.layout, tiler, crd))
 
     def local_partition(self, threads: Layout, index: int) -> Tensor:
-        """What thread `index` of the layout `threads` holds: its element of every tile of that shape.
+        """The share of thread `index` of the layout `threads`: its element of every tile of that shape.
 
         >>> import numpy
         >>> print(Tensor(numpy.arange(32), Layout((4, 8), (8, 1))).local_partition(Layout((2, 4), (4, 1)), 5))
@@ -196,7 +196,7 @@ class Tensor(Value):
         return self._part(*slice_and_offset(inside, self.layout))
 
     def __call__(self, *crd: Any) -> Any:
-        """As `tensor[crd]`, with one argument a mode or one flat index."""
+        """Return `tensor[crd]`, with one argument per mode or one flat index."""
         return self[crd[0] if len(crd) == 1 else crd]
 
     def __setitem__(self, crd: Any, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What threads hold of an accumulator of tensor memory after tcgen05.ld: a thread-value layout as any other.
+"""The part of an accumulator in tensor memory that threads hold after tcgen05.ld: a thread-value layout.
 
 The idea.  A warpgroup reads its accumulator warp by warp, 32 lanes each, in one of four shapes.  Together
 with the data path that put D there (layoutalg.arch), the atom of the load says which thread then has which

@@ -68,7 +68,7 @@ from layoutalg.layout import (
 from layoutalg.notebook import Shown
 
 ONE = Layout(1)
-"""One value a thread."""
+"""The layout of one value per thread."""
 
 Side: TypeAlias = Literal["src", "dst"]
 """A side of a copy."""
@@ -137,7 +137,7 @@ class TiledCopy(Shown):
         return compose_layouts(Layout(self.tile_shape), self._of_side("dst"))
 
     def get_slice(self, thread: int) -> ThrCopy:
-        """What one thread copies.  Raises ShapeError for a thread that takes no part."""
+        """The part of a copy that one thread does.  Raises ShapeError for a thread that takes no part."""
         number = normalize(thread, "thread")
         if isinstance(number, tuple) or not 0 <= number < self.threads:
             raise ShapeError(
@@ -166,7 +166,7 @@ class TiledCopy(Shown):
 
 @dataclass(frozen=True, slots=True)
 class ThrCopy:
-    """One thread of a TiledCopy."""
+    """A thread of a TiledCopy."""
 
     tiled: TiledCopy
     thread: int
@@ -188,7 +188,7 @@ class ThrCopy:
     @overload
     def partition_S(self, matrix: AnyLayout) -> tuple[AnyLayout, int]: ...
     def partition_S(self, matrix: AnyLayout | Tensor) -> tuple[AnyLayout, int] | Tensor:
-        """What the thread reads."""
+        """The elements that the thread reads."""
         return self.partition("src", matrix)
 
     @overload
@@ -196,7 +196,7 @@ class ThrCopy:
     @overload
     def partition_D(self, matrix: AnyLayout) -> tuple[AnyLayout, int]: ...
     def partition_D(self, matrix: AnyLayout | Tensor) -> tuple[AnyLayout, int] | Tensor:
-        """What the thread writes."""
+        """The elements that the thread writes."""
         return self.partition("dst", matrix)
 
     @overload

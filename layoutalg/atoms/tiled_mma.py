@@ -76,7 +76,7 @@ from layoutalg.layout import (
 from layoutalg.notebook import Shown
 
 _OF_OPERAND = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
-"""Which of M, N, K an operand's rows and columns are."""
+"""The numbers, among M, N and K, of the modes that are an operand's rows and columns."""
 
 _MAX_THREADS = 1024
 """Threads of a block: CUDA C++ Programming Guide, "Compute Capabilities", on every architecture."""
@@ -193,7 +193,7 @@ class TiledMMA(Shown):
         return self.layout_tv("C")
 
     def get_slice(self, thread: int) -> ThrMMA:
-        """What belongs to one thread.  Raises ShapeError for a thread that takes no part."""
+        """The part of a product that one thread does.  Raises ShapeError for a thread that takes no part."""
         vmnk = self.thr_layout_vmnk
         flat = find_coordinate(vmnk, thread)
         if flat is None:
@@ -208,7 +208,7 @@ class TiledMMA(Shown):
 
 @dataclass(frozen=True, slots=True)
 class ThrMMA:
-    """One thread of a TiledMMA: `vmnk` is its number in the atom, and the atom's place along M, N and K."""
+    """A thread of a TiledMMA: `vmnk` is its number in the atom, and the atom's place along M, N and K."""
 
     tiled: TiledMMA
     thread: int

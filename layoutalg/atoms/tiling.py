@@ -1,4 +1,4 @@
-"""What TiledMMA and TiledCopy share: layouts on (thread, value) coordinates, and the part of one thread.
+"""The base of TiledMMA and TiledCopy: layouts on (thread, value) coordinates, and the part of a thread.
 
 The idea.  Both bring a matrix to the form (thread, (value, (rest, rest, ...))) and give each thread its slice
 as (value, rest, rest, ...).  The matrix may be swizzled: changing coordinates happens below the swizzle.

@@ -32,7 +32,7 @@ SHARED = {
         Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
     )
 }
-"""Of accesses to shared memory."""
+"""The quantities of accesses to shared memory."""
 
 GLOBAL = {
     quantity.name: quantity
@@ -45,7 +45,7 @@ GLOBAL = {
         Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
     )
 }
-"""Of accesses to global memory."""
+"""The quantities of accesses to global memory."""
 
 
 def _efficiency(report: Any) -> Fraction:

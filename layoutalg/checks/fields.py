@@ -32,7 +32,7 @@ from layoutalg.testing import Scope
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What readers of a file's values know: its tiles by name, and the folder of its paths."""
+    """The context in which values of a file are read: its tiles by name, and the folder of its paths."""
 
     tiles: Mapping[str, Any]
     folder: Path

@@ -57,7 +57,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its kind, its name, the line of its table, its values and its limits.
+    """A check: its kind, its name, the line of its table, its values and its limits.
 
     >>> read_checks('[[layout]]\\ntile = "4:1"\\nlimits = ["injective"]').checks[0].limits[0].text
     'injective'

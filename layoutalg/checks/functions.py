@@ -34,14 +34,14 @@ from layoutalg.limits import Most
 from layoutalg.testing import Scope, check_index_function
 
 UNITS = ("elements", "bytes")
-"""What an index function may count."""
+"""The units that an index function may count."""
 
 C_SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp")
-"""Of sources in C, C++ and CUDA."""
+"""The suffixes of sources in C, C++ and CUDA."""
 
 
 def function_layout(layout: AnyLayout, through: str | None, element: DType, unit: str) -> AnyLayout:
-    """What an index function should be: of a map in front, or in bytes, a layout over a layout.
+    """The layout that an index function should be: over a map, or in bytes, a layout over a layout.
 
     `through` is a TV layout or an access, as of `layoutalg.indexing.code`.  Raises ArgumentTypeError for
     bytes of an element that has no whole number of them, and as `through_layout` does.
@@ -82,7 +82,7 @@ def _wanted(values: Values) -> AnyLayout:
 
 
 def _difference(values: Values) -> str:
-    """Where the function is not the layout; "" where it is everywhere."""
+    """Say where the function is not the layout; "" where it is everywhere."""
     wanted = _wanted(values)
     Most.LANES.guard(size(wanted), "coordinates at which the function is run")
     path, text = values["file"]

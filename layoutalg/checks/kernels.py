@@ -106,7 +106,7 @@ QUANTITIES = {
         ),
     )
 }  # fmt: skip
-"""Of kernels: of the block at the origin, or of a whole grid where the check has one."""
+"""The quantities of kernels: of the block at the origin, or of a whole grid where the check has one."""
 
 
 def _conflicts(reading: KernelReading, _: object) -> str:
@@ -123,7 +123,7 @@ PROPERTIES = {
         shows="ways",
     )
 }
-"""Of kernels."""
+"""The properties of kernels."""
 
 
 # --- what was looked at ------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _gap(things: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def _evidence(reading: KernelReading) -> Iterator[Evidence]:
-    """What a kernel does not do at its best, by line."""
+    """Yield, by line, what a kernel does not do at its best."""
     for access in reading.memory:
         what = f"{access.op} {access.array}".strip() or "an access"
         if not access.reached:

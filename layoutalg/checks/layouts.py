@@ -45,7 +45,7 @@ from layoutalg.testing import Scope, check_bijective
 
 
 class Tile(NamedTuple):
-    """What limits of a layout are asked about."""
+    """The subject of a layout's limits."""
 
     layout: AnyLayout
     element: DType
@@ -70,7 +70,7 @@ QUANTITIES = {
         ),
     )
 }
-"""Of layouts."""
+"""The quantities of layouts."""
 
 
 def _collides(tile: Tile, _: object) -> str:
@@ -147,7 +147,7 @@ PROPERTIES = {
         _not_operand("B"),
     )
 }
-"""Of layouts."""
+"""The properties of layouts."""
 
 LAYOUT = Kind(
     "layout",

@@ -66,7 +66,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What is true of a subject or not: `broken` says why not, and "" where it is.
+    """A statement that is true of a subject or not: `broken` says why not, and is "" where it is true.
 
     A property whose name ends with a blank takes the text behind it, read by `argument`, as keys are.
     `scope` is that of a quantity; `shows` names the quantity that is shown beside the property.
@@ -202,7 +202,7 @@ def shown_quantity(limit: Limit, properties: Properties) -> str:
 
 
 def worse_than(quantities: Quantities, now: Mapping[str, Number], before: Mapping[str, Number]) -> list[str]:
-    """What got worse: a sentence for each quantity that has a better way and went the other.
+    """List what got worse: a sentence for each quantity that has a better direction and went the other way.
 
     >>> less = Quantity("ways", "the n of n-way conflict", "less", lambda report: report)
     >>> worse_than({"ways": less}, {"ways": 2}, {"ways": 1})

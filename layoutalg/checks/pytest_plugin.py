@@ -17,7 +17,7 @@ FILE_NAME = "layoutalg.toml"
 
 
 class Broken(Exception):
-    """What is said of a check that does not pass."""
+    """A check that does not pass, and why."""
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -44,7 +44,7 @@ class CheckCollector(pytest.File):
 
 
 class CheckItem(pytest.Item):
-    """One check."""
+    """A check, as an item of pytest."""
 
     def __init__(self, *, file: Any, baseline: Any, **given: Any) -> None:
         super().__init__(**given)
@@ -63,5 +63,5 @@ class CheckItem(pytest.Item):
         return str(excinfo.value) if excinfo.errisinstance(Broken) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the check is stated."""
+        """The place where the check is stated."""
         return self.path, self.file.checks[0].line - 1, self.name

@@ -94,9 +94,9 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check has come to: its numbers, what failed, what is worth knowing, its seconds.
+    """The outcome of a check: its numbers, what failed, what is worth knowing, its seconds.
 
-    `evidence` are lines of the source that a check is about which does not pass, at most MAX_EVIDENCE;
+    `evidence` are lines of the source of a check that does not pass, at most MAX_EVIDENCE;
     `examined` has an entry for each limit, none where the check is not answered.
 
     >>> from layoutalg.checks.file import read_checks

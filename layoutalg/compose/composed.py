@@ -40,7 +40,7 @@ Chain: TypeAlias = "Swizzles | tuple[Swizzle, ...]"
 """Swizzles one after another, the leftmost applied last; a tuple is taken for the chain it spells."""
 
 Tiler: TypeAlias = "Layout | ComposedLayout | int | tuple[Tiler, ...] | None"
-"""What composition and the divides take on the right: a layout; an extent n for n:1; None to keep a mode;
+"""The right operand of composition and the divides: a layout; an extent n for n:1; None to keep a mode;
 or a tuple of tilers, one per mode."""
 
 

@@ -80,7 +80,7 @@ class Rotation(NamedTuple):
         return ComposedLayout(outer, 0, inner)
 
     def _inner(self) -> tuple[Layout, Layout]:
-        """What a column and a row add to the index: digits (column, carry, row)."""
+        """The layouts of what a column and a row add to the index: digits (column, carry, row)."""
         above, many = self.columns * self.carries, self.rows_per_step
         column = Layout(self.columns, 1 if self.columns > 1 else 0)
         if many in (1, self.rows):

@@ -1,4 +1,4 @@
-"""What a layout looks like from memory: footprint, gaps, aliases, contiguity; and as a permutation.
+"""A layout as memory sees it: footprint, gaps, aliases, contiguity; and as a permutation.
 
 The idea.  Sorted by stride, a mode whose stride exceeds all that the modes below it reach repeats their
 picture at a distance.  So the gaps of a layout are few kinds: between two copies of the modes below lie
@@ -165,7 +165,7 @@ class Aliasing(NamedTuple):
 
 @names_refusals
 def aliasing(layout: AnyLayout) -> Aliasing:
-    """Which coordinates collide: the first pair found, and size - number of distinct offsets.
+    """The coordinates that collide: the first pair found, and size - number of distinct offsets.
 
     Raises UndecidedError as `is_injective` and `image_size`.
 

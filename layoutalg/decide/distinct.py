@@ -1,4 +1,4 @@
-"""How many different sums do modes have?  Counted in boxes of coordinates, not one by one.
+"""The number of different sums of modes, counted in boxes of coordinates, not one by one.
 
 The idea.  Of the coordinates that share an offset one counts: the least, read from the last mode on.  So p
 counts where no relation v (sum of v_i d_i = 0) whose last v_i != 0 is positive leads to a p - v in range.

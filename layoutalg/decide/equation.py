@@ -1,4 +1,4 @@
-"""One linear equation with digits in a box: a solution, or the proof that there is none.
+"""A linear equation with digits in a box: a solution, or the proof that there is none.
 
 The idea.  Whether a layout reaches an offset, whether two layouts meet and whether two coordinates of one
 share an offset are one question: has x_0 d_0 + ... + x_n d_n = t a solution with 0 <= x_i < n_i, or, of
@@ -47,7 +47,7 @@ QUICK_NODES = 24
 """Candidate digits that are looked at before a lattice is reduced."""
 
 REACHED = "a search in a reduced lattice neither found a coordinate nor excluded one when"
-"""What an UndecidedError says of the work that was done."""
+"""The work that was done, as an UndecidedError states it."""
 
 
 def find_digits(
@@ -293,7 +293,7 @@ def _weights(extents: Sequence[int]) -> list[int]:
 
 
 def _weight(vectors: Sequence[Vector]) -> int:
-    """How many times the work of short numbers that of products of these takes."""
+    """The work of products of these vectors, as a multiple of that of short numbers."""
     if not vectors:
         return 1
     return 1 + len(vectors) * max(max(map(max, vectors)), -min(map(min, vectors))).bit_length() // 1024
@@ -340,7 +340,7 @@ def _reduced(basis: list[Vector], weights: Vector, budget: Budget) -> list[Vecto
 
 
 def _orthogonalize(vectors: list[Vector], gram: list[int], shares: list[Vector], k: int) -> None:
-    """What vector k adds to `gram` and `shares`."""
+    """Add the entries of vector k to `gram` and `shares`."""
     for j in range(k + 1):
         share = _dot(vectors[k], vectors[j])
         for i in range(j):
@@ -405,7 +405,7 @@ class _Box:
                 yield point
 
     def _range(self, start: Vector, level: int) -> tuple[int, int]:
-        """What the box leaves of the coefficient of basis vector `level`, whatever those before it are."""
+        """The range left to the coefficient of basis vector `level`, whatever those before it are."""
         slope, length = self.slopes[level]
         least = most = 0
         for f, x, low, high in zip(slope, start, self.low, self.high, strict=True):

@@ -1,4 +1,4 @@
-"""Where the offsets of a layout begin and end, swizzled or not: extremes and cosize.
+"""The first and last offsets of a layout, swizzled or not: extremes and cosize.
 
 The idea.  The largest offset of a plain layout is a sum.  Under swizzles it is the largest in a window of one
 swizzle period, found bit by bit: from the set of inner offsets in that window, kept as the bits of one
@@ -54,7 +54,7 @@ def offsets_table(question: str, layout: AnyLayout) -> list[int]:
 
 
 def leaf_count(layout: AnyLayout) -> int:
-    """What one offset takes: leaves and swizzles of all parts.
+    """The number of leaves and swizzles of all parts, which is the work of one offset.
 
     >>> from layoutalg.layout import Swizzle
     >>> leaf_count(ComposedLayout(Swizzle(1, 0, 1), 4, Layout((4, 2))))

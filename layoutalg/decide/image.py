@@ -1,4 +1,4 @@
-"""What a layout reaches, and whether two layouts are one function: decided, not enumerated.
+"""The image of a layout, and whether two layouts are one function: decided, not enumerated.
 
 The idea.
 

@@ -1,4 +1,4 @@
-"""Which coordinates have an offset, whether two share one, whether two layouts meet: solved, not enumerated.
+"""The coordinates that have an offset, that share one, or in which two layouts meet: solved, not enumerated.
 
 The idea.  layout(c) = t is one equation, sum of x_i d_i = t with 0 <= x_i < s_i (see `equation`).  Two
 layouts meet where a(i) - b(j) = 0, which is the same equation; two coordinates of one share an offset where
@@ -68,7 +68,7 @@ def find_collision(layout: AnyLayout, *, moving: bool = False) -> tuple[int, int
 
 
 def under_swizzles(layout: AnyLayout) -> AnyLayout:
-    """What is under all swizzles and their offsets, which send different numbers to different ones."""
+    """Remove all swizzles and their offsets, which send different numbers to different ones."""
     while isinstance(layout, ComposedLayout) and not isinstance(layout.outer, Layout):
         layout = layout.inner
     return layout

@@ -86,7 +86,7 @@ _METHODS = {
 def _count(
     page: Page, layout: AnyLayout, access: Access, report: SharedReport | GlobalReport, arch: str
 ) -> None:
-    """What is counted, the count at the layout in hand, and how it was made."""
+    """State what is counted, the count at the layout in hand, and how it was made."""
     from layoutalg.analysis import SharedReport, conflict_words
     from layoutalg.arch import find_arch, find_instruction
 
@@ -125,7 +125,7 @@ def _synthesize(
 
 
 def _certificate(page: Page, found: Synthesis) -> None:
-    """What each part of a certificate proves, and that it was proved again."""
+    """State what each part of a certificate proves, and that it was proved again."""
     from layoutalg.synthesis import certificate_words
 
     _say(page, certificate_words(found))
@@ -156,7 +156,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     | {"synthesize": _synthesize}
     | {op.__name__: op for op in (tiled_divide, tiled_product, zipped_divide, zipped_product)}
 )
-"""What can be explained, by name, read only."""
+"""The operations that can be explained, by name, read only."""
 
 
 def explain(op: str | Operation | Chain, *operands: Any, **params: Any) -> Derivation:

@@ -107,7 +107,7 @@ def notation(value: Any) -> str:
 
 
 class Page:
-    """Where a derivation is written: the steps so far, and the names that are taken.
+    """The page of a derivation: the steps so far, and the names that are taken.
 
     >>> page = Page()
     >>> page.step(f"{page.name((4, 8), 'A')} is named where it is first used", "4 * 8 = 32")

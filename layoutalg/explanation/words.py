@@ -323,7 +323,7 @@ WORDS: Mapping[str, Operation] = MappingProxyType(
         "undone": _undone,
     }
 )
-"""What a note of each kind says."""
+"""The functions that word a note, by its kind."""
 
 
 def refused(page: Page, refusal: LayoutAlgError) -> None:
@@ -406,7 +406,7 @@ def _full(crd: Any, shape: Any) -> Any:
 
 
 def _swizzled(page: Page, swizzle: Swizzle, x: int) -> int:
-    """One swizzle bit by bit: the field that is read, moved, and XORed into the other."""
+    """Apply a swizzle bit by bit: the field that is read, moved, and XORed into the other."""
     name, read, changed = page.name(swizzle, "S"), swizzle.yyy_mask, swizzle.zzz_mask
     if not swizzle.bits:
         page.step(f"{swizzle} has no bits and moves nothing", f"{name}({x}) = {x}")
@@ -431,7 +431,7 @@ def _swizzled(page: Page, swizzle: Swizzle, x: int) -> int:
 
 
 def swizzle_words(swizzle: Swizzle) -> str:
-    """Which bits a swizzle adds to which, without carries.
+    """State which bits a swizzle adds to which, without carries.
 
     >>> swizzle_words(Swizzle(3, 3, 3))
     'Sw<3,3,3> adds bits 6..8 to bits 3..5, by XOR'

@@ -140,7 +140,7 @@ class LinearLayout(Value):
 
     @classmethod
     def _derived(cls, ins: tuple[tuple[str, Bases], ...], outs: tuple[tuple[str, int], ...]) -> LinearLayout:
-        """What `__init__` makes of parts that are known to fit."""
+        """Build what `__init__` makes of parts that are known to fit."""
         made = object.__new__(cls)
         object.__setattr__(made, "ins", ins)
         object.__setattr__(made, "outs", outs)
@@ -150,7 +150,7 @@ class LinearLayout(Value):
     def _packed(
         cls, columns: Sequence[int], bits: Mapping[str, int], outs: tuple[tuple[str, int], ...]
     ) -> LinearLayout:
-        """What `from_columns` makes of parts that are known to fit."""
+        """Build what `from_columns` makes of parts that are known to fit."""
         parts: list[list[int]] = []
         for _, extent in outs:
             parts.append([column & extent - 1 for column in columns])

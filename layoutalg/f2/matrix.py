@@ -68,7 +68,7 @@ class Echelon:
         return _insert(self.rows, vectors)
 
     def reduce(self, vector: int) -> int:
-        """What is left of a vector (its carried bits included) when no row has its highest bit any more."""
+        """The remainder of a vector (its carried bits included) when no row has its highest bit any more."""
         rows = self.rows
         while (row := rows.get(vector.bit_length())) is not None:
             vector ^= row

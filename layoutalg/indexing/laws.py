@@ -47,7 +47,7 @@ TRIED = (
     f"nor is it linear over F2, under one swizzle of up to {MOST_SWIZZLE_BITS} bits or two, or a rotation by "
     "one digit"
 )
-"""What was looked for when nothing is found."""
+"""The laws that were tried when none is found, in words."""
 
 
 def found_layout(cube: NDArray[Any]) -> tuple[AnyLayout | None, str, tuple[tuple[int, ...], ...]]:
@@ -393,7 +393,7 @@ def _divisors(n: int) -> list[int]:
 
 
 def _split(values: NDArray[Any], unit: int, modulus: int) -> Channels:
-    """What is left of offsets without a digit, and the digit."""
+    """The rest of offsets without a digit, and the digit."""
     digit = values // unit % modulus
     return [(values - digit * unit, 0), (digit, modulus)]
 

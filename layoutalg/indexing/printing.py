@@ -162,7 +162,7 @@ def _value(layout: AnyLayout, front: Layout | None, at: Sequence[Expr], scale: i
 def _proof(
     what: str, f: Function, to: str, variables: Sequence[Var], raw: tuple[Expr, int], table: Any
 ) -> str:
-    """How it is proved that the text of a function is what it should be."""
+    """Prove that the text of a function is what it should be, and say how."""
     if to == "cpp":
         return proved_cute(what, text_of(f, to), {"layout": f.layout, "through": f.through})
     read = read_c if to in ("c", "cuda") else read_python

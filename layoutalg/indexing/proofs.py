@@ -62,7 +62,7 @@ Table = Callable[[Sequence[Any]], Any]
 
 
 def proved(what: str, term: Term, parameters: Sequence[Var], raw: Expr, less: int, table: Table) -> str:
-    """How it is proved that `term` is `raw - less` for every value of the parameters.
+    """Prove that `term` is `raw - less` for every value of the parameters, and say how.
 
     `table` gives the numbers for arrays of the parameters, by definition.  Raises MismatchError where they
     differ, which is a defect, and UndecidedError where there is no proof.
@@ -194,7 +194,7 @@ class Step(NamedTuple):
 
 
 def steps(node: Expr, v: Var) -> Step | None:
-    """How an expression moves with one of its variables; None where that is not read off its operators.
+    """The step of an expression in one of its variables; None where it does not follow from its operators.
 
     >>> steps(Var("i", 64) ^ Var("j", 8), Var("i", 64))
     Step(ratio=Fraction(1, 1), need=8)
@@ -259,7 +259,7 @@ _LAYOUT_LINE = re.compile(r"^    auto (layout|through) = (.*);$", re.MULTILINE)
 
 
 def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) -> str:
-    """How it is proved that a function in CuTe C++ has these layouts: they are read back and compared.
+    """Prove that a function in CuTe C++ has these layouts, and say how: they are read back and compared.
 
     Raises MismatchError where one differs, UndecidedError as `same_function` does.
     """

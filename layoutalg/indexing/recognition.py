@@ -54,7 +54,7 @@ LANGUAGES = ("c", "python")
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What was found: a layout and its kind, or None and why, with coordinates that show it.
+    """The result of a search: a layout and its kind, or None and why, with coordinates that show it.
 
     `kind` is plain, padded, swizzled, F2 or rotation; "" where there is no layout.  `name` is the function
     that was read.  `why` is one sentence.
@@ -248,7 +248,7 @@ def _one_mode(layout: AnyLayout) -> AnyLayout:
 
 
 def _sentence(kind: str, count: int) -> str:
-    """What a kind is, and that it was compared."""
+    """State what a kind is, and that it was compared."""
     what = {
         "plain": "a plain layout", "padded": "a plain layout with gaps",
         "swizzled": "a layout under a swizzle",

@@ -48,9 +48,9 @@ LONG_END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What is printed: `value - less`, from a `pointer` on where an offset is carried along by a loop.
+    """A function to print: `value - less`, counted from a `pointer` where a loop carries an offset along.
 
-    `of` is the layout's text, `unit` what offsets count, `notes` further lines of the comment.  `layout` and
+    `of` is the layout's text, `unit` what offsets count, `notes` more lines of the comment.  `layout` and
     `through` are there for CuTe C++, and `scale` bytes per element.
     """
 

@@ -1,4 +1,4 @@
-"""What a layout is: IntTuple, Layout, Swizzle, ComposedLayout; their modes, slices and sizes.
+"""Layouts and their parts: IntTuple, Layout, Swizzle, ComposedLayout; their modes, slices and sizes.
 
 A layout maps a coordinate of its shape to an offset, the inner product of the coordinate and the strides;
 a swizzle permutes offsets; a composed layout is a swizzle after a layout.  Operations on two layouts are in

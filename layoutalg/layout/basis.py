@@ -38,7 +38,7 @@ from layoutalg.layout.symbols import is_symbolic
 from layoutalg.layout.value import Value
 
 StrideTuple: TypeAlias = "int | ScaledBasis | tuple[StrideTuple, ...]"
-"""What a Layout takes as stride: an IntTuple whose leaves may also be scaled bases (or sympy expressions)."""
+"""The strides of a Layout: an IntTuple whose leaves may also be scaled bases (or sympy expressions)."""
 
 
 class ArithTuple(tuple[Any, ...]):

@@ -295,7 +295,7 @@ def has_arrays(crd: Any) -> bool:
 
 
 INT64 = 1 << 63
-"""What an int64 stays below."""
+"""The bound below which an int64 stays."""
 
 
 def on_arrays(function: Callable[[Any, Any], Any], crd: Any, bound: Callable[[int], int]) -> Any:

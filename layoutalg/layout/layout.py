@@ -408,7 +408,7 @@ def _not_plain(operation: str, value: object) -> ArgumentTypeError:
 
 
 def concat(*layouts: Layout) -> Layout:
-    """One layout whose modes are the given layouts, CuTe's make_layout(a, b, ...).
+    """Make one layout whose modes are the given layouts, CuTe's make_layout(a, b, ...).
 
     Raises ShapeError when the result is nested deeper than MAX_DEPTH levels.
 

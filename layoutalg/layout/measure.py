@@ -112,7 +112,7 @@ def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], li
 
 
 def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
-    """As `merge`, but the same function on EVERY index >= 0: the last mode has no end, nor an extent.
+    """Merge as `merge` does, but for EVERY index >= 0: the last mode has no end, nor an extent.
 
     Returns the extents of all modes but the last, and the strides of all modes.
 

@@ -28,7 +28,7 @@ from layoutalg.layout.symbols import canonical, divides, is_symbolic, quotient, 
 
 
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
-    """How many tiles of `b` cover `a`, each quotient rounded up.
+    """The number of tiles of `b` that cover `a`, each quotient rounded up.
 
     Two tuples divide mode by mode, `b` filled up with 1 on the right; a number takes whole modes of a
     tuple from the left, and a part of the next.  Raises ShapeError when `b` has more modes or something is

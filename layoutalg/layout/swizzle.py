@@ -415,7 +415,7 @@ def check_integers(operation: str, layout: AnyLayout) -> None:
 
 
 Outer: TypeAlias = "Swizzle | Swizzles | Layout"
-"""What stands on the left of a composed layout."""
+"""The outer function of a composed layout, on the left."""
 
 
 class ComposedLayout(Coded, Value):

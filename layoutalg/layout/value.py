@@ -39,7 +39,7 @@ class Value(Shown):
         cls._key = attrgetter(*cls.__match_args__)  # of one part that part, of more the tuple of them
 
     def _arguments(self) -> tuple[Any, ...]:
-        """What the constructor is called with to build this value."""
+        """The arguments with which the constructor builds this value."""
         return tuple([getattr(self, name) for name in self.__match_args__])
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Which layouts the hardware accepts: every rule with its source, and the nearest legal request.
+"""The layouts that the hardware accepts: every rule with its source, and the nearest legal request.
 
 rules              Rule, Violation, Legality: a verdict with machine-applicable fixes
 repair             nearest_legal: applies fixes until no rule is broken

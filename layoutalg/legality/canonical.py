@@ -48,13 +48,13 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, check_integers, 
 Free: TypeAlias = Literal["LBO", "SBO"]
 
 UNUSED_LBO_BYTES = 16
-"""What the LBO field holds in swizzled K-major layouts, where the hardware does not read it."""
+"""The LBO field of swizzled K-major layouts, where the hardware does not read it."""
 
 MAJORS: tuple[Major, ...] = ("K", "MN")
 
 
 class CanonicalDigit(NamedTuple):
-    """One digit of a canonical coordinate: along `axis` (0: M or N, 1: K), `unit` coordinates apart.
+    """A digit of a canonical coordinate: along `axis` (0: M or N, 1: K), `unit` coordinates apart.
 
     `stride` is in elements, or the name of a free offset; `what` says it in words.
     """
@@ -194,7 +194,7 @@ def canonical_layout(
 
 
 class Match(NamedTuple):
-    """How a layout compares with a mode: `found`, or the flat coordinate `witness` at which it departs."""
+    """A layout compared with a mode: `found`, or the flat coordinate `witness` at which it departs."""
 
     found: Canonical | None
     witness: int | None

@@ -185,7 +185,7 @@ def _notes(q: _Question) -> Iterator[str]:
 
 
 def _exists(q: _Question) -> Iterator[Violation]:
-    """What the instruction breaks whatever it moves."""
+    """Yield the rules that the instruction breaks whatever it moves."""
     if q.op.family == "vector":
         yield from _vector(q)
     elif q.op.family == "matrix":

@@ -161,7 +161,7 @@ def read_memory_op(text: str) -> MemoryOp:
 
 
 def widest_vector_bytes(op: MemoryOp, machine: Arch) -> int:
-    """What a lane moves at most: 32 bytes of global memory from sm_100 on, in eight or four registers.
+    """The most bytes a lane moves: 32 of global memory from sm_100 on, in eight or four registers.
 
     >>> from layoutalg.arch import ARCHS
     >>> [widest_vector_bytes(read_memory_op("ld.global.v8.f32"), ARCHS[a]) for a in ("sm_90", "sm_100")]

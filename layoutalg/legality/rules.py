@@ -37,9 +37,9 @@ Refusal: TypeAlias = "type[ShapeError] | type[AlignmentError] | type[Unsupported
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name, what it says, where that is written, and the error that `require` raises.
+    """A rule: its name, what it says, where that is written, and the error that `require` raises.
 
-    `provenance` is "documented" for what a manual states, "measured" where hardware was asked, "assumed" for
+    `provenance` is "documented" for what a manual states, "measured" for what hardware showed, "assumed" for
     conclusions that neither states.
 
     >>> Rule("toy.size", "at most 4", "a toy's manual").provenance

@@ -66,7 +66,7 @@ TMA_RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _R
 
 @dataclass(frozen=True, slots=True)
 class TmaRequest:
-    """What is asked: a tensor, its tensor map, and the alignments (bytes) of both ends.
+    """A request to check: a tensor, its tensor map, and the alignments (bytes) of both ends.
 
     `order` lists the leaves of the tensor's shape in the order of the map's dimensions, innermost first.
     """
@@ -207,7 +207,7 @@ def _inner(request: TmaRequest) -> Iterator[Violation]:
 
 
 def _multiple(request: TmaRequest) -> int:
-    """What addresses and strides in global memory are multiples of, in bytes."""
+    """The number of bytes of which addresses and strides in global memory are multiples."""
     return 32 if request.map.interleave_bytes == 32 else 16
 
 

@@ -65,7 +65,7 @@ from layoutalg.limits import Most
 SharedOperand: TypeAlias = Literal["A", "B"]
 
 PHASE_BYTES = 128
-"""What one step of the base offset is worth."""
+"""The bytes that one step of the base offset is worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class WgmmaOperand:
         )
 
     def advance(self, axis: Literal["MN", "K"]) -> tuple[int, ...]:
-        """What each instruction along an axis adds to the first one's low word."""
+        """The steps that each instruction along an axis adds to the first one's low word."""
         count = len(self.blocks[0]) if axis == "K" else len(self.blocks)
         starts = [self.start_bytes(*((0, i) if axis == "K" else (i, 0))) for i in range(count)]
         return tuple((start - starts[0]) // CHUNK_BYTES for start in starts)
@@ -228,7 +228,7 @@ def _blocks(
     rows: int,
     shape: tuple[int, int],
 ) -> tuple[tuple[Canonical, ...], ...] | Violation:
-    """What every instruction reads, or why one of them cannot."""
+    """The blocks that every instruction reads, or why one of them cannot."""
     mn, k = shape
     Most.COUNTED.guard((k // kind.k) * (mn // rows), f"instructions of wgmma that read {layout}")
     box = Layout((rows, kind.k), (1, mn))

@@ -87,7 +87,7 @@ def _checked(source: Any, target: Any, active: Any) -> tuple[Any, Any, Any]:
 
 
 def _different(on: Any, *parts: Any) -> NDArray[Any]:
-    """How many different combinations of `parts` the active lanes of each instruction have."""
+    """The number of different combinations of `parts` that the active lanes of each instruction have."""
     import numpy as np
 
     earlier = np.tri(on.shape[1], k=-1, dtype=bool) & on[:, :, None] & on[:, None, :]

@@ -1,4 +1,4 @@
-"""How many clusters a GPU holds at a time.
+"""The number of clusters that a GPU holds at a time.
 
 The idea.  The blocks of a cluster stay in one graphics processing cluster (GPC), several of them on one
 multiprocessor where there is room.  So a GPC of s multiprocessors that have room for n blocks each holds

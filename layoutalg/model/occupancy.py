@@ -36,7 +36,7 @@ from layoutalg.layout import normalize
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One resource of an SM: what a block takes of it in whole units, how much there is, blocks that fit.
+    """A resource of an SM: what a block takes of it in whole units, how much there is, blocks that fit.
 
     `resource` is "warps", "registers", "shared" (bytes) or "blocks".
 
@@ -51,7 +51,7 @@ class Limit:
 
     @property
     def idle(self) -> int:
-        """What is left when as many blocks as fit are there."""
+        """The amount that is left when as many blocks as fit are there."""
         return self.available - self.blocks * self.per_block
 
 
@@ -93,7 +93,7 @@ class Occupancy:
 def occupancy_of(
     arch: str | Arch, *, threads: int, registers_per_thread: int, shared_bytes: int = 0
 ) -> Occupancy:
-    """How many blocks of `threads` threads an SM holds, and why not more.
+    """The number of blocks of `threads` threads that an SM holds, and why not more.
 
     `shared_bytes` is static and dynamic shared memory of a block together.  Raises ResourceError when not
     even one block fits (the launch would fail), naming resource and limit; ShapeError for counts that make

@@ -47,7 +47,7 @@ TileShape: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one level allows: operations per byte done and needed, bytes per second, operations per second.
+    """The bound of one level: operations per byte done and needed, bytes per second, operations per second.
 
     >>> Bound("dram", intensity=64.0, balance=128.0, bytes_per_s=1e9, flops_per_s=64e9).limits
     True

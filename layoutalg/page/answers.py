@@ -1,4 +1,4 @@
-"""What explore.html asks the library that runs beside it: one JSON text in, one out.
+"""The library's answers to explore.html, beside which it runs: one JSON text in, one out.
 
 >>> import json
 >>> asked = {"ask": "numbers", "layout": "(32,32):(32,1)", "dtype": "f32", "arch": "sm_90"}

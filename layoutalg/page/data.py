@@ -1,4 +1,4 @@
-"""What a page is made of: models that its JavaScript counts with, and pieces of HTML.
+"""The data of a page: models that its JavaScript counts with, and pieces of HTML.
 
 One function serves both pages: report.html holds its result, explore.html asks it in the browser.
 
@@ -101,7 +101,7 @@ def page_reports(
     base_bytes: int = 0,
     method: Wanted = "auto",
 ) -> list[Report]:
-    """What the accesses of a page cost, layout by layout; raises as `page_data`.
+    """The costs of the accesses of a page, layout by layout; raises as `page_data`.
 
     >>> [report.op for report in page_reports(["(32,32):(32,1)"])]
     ['ld.shared.b32', 'ld.shared.b32']

@@ -1,4 +1,4 @@
-"""What the sliders of a page ask: a tile under another swizzle and pitch, and what accesses cost on it.
+"""The sliders of a page: a tile under another swizzle and pitch, and what accesses cost on it.
 
 The idea.  The page's JavaScript counts every instruction by the definition.  The same questions are answered
 here by the library, in closed form; a test asks both of thousands of settings, and explore.html asks these.
@@ -143,7 +143,7 @@ class Engine:
         return [tile(index) for index in range(size(tile))]
 
     def numbers(self, swizzle: Bits | None, pad: int, spec: str) -> dict[str, int | str]:
-        """What an access costs under a setting; raises as `analyze_access`."""
+        """The cost of an access under a setting; raises as `analyze_access`."""
         report = analyze_access(self.tile(swizzle, pad), self.access(spec), self.machine)
         if isinstance(report, SharedReport):
             return {
@@ -234,7 +234,7 @@ def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
 
 
 def _access_model(engine: Engine, spec: str) -> dict[str, Any]:
-    """One access: its thread-value layout by modes of leaves, and the rule of its instruction."""
+    """The model of an access: its thread-value layout by modes of leaves, and the rule of its instruction."""
     access = engine.access(spec)
     rule = find_instruction(access.op, engine.machine)
     parts = access.tv.shape if isinstance(access.tv.shape, tuple) else (access.tv.shape,)

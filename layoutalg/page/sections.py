@@ -74,7 +74,7 @@ def table(caption: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -
 
 
 def costs(layout: AnyLayout, named: Sequence[tuple[str, Report]], refused: Sequence[tuple[str, str]]) -> str:
-    """What accesses cost on a layout, by the library: a table per kind of memory, a sentence per access."""
+    """The costs of accesses on a layout: a table per kind of memory, a sentence per access."""
     parts = [f"<h3><code>{escaped(str(layout))}</code></h3>"]
     for found in report_rows(named):
         parts.append(table(found.title, found.columns, [[escaped(cell) for cell in r] for r in found.rows]))
@@ -156,7 +156,7 @@ def index_code(engine: Engine) -> str:
 
 
 def explained(engine: Engine) -> list[str]:
-    """What each part of a layout adds to the offset, a sentence each, as HTML.
+    """Explain what each part of a layout adds to the offset, a sentence each, as HTML.
 
     >>> from layoutalg.layout import ComposedLayout, Layout, Swizzle
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
@@ -222,7 +222,7 @@ def pictures(
 
 
 def terms() -> str:
-    """What the words of a page mean."""
+    """The meanings of the words of a page."""
     return (
         f"<dl>{''.join(f'<dt><strong>{t}</strong></dt><dd>{escaped(look_up(t))}</dd>' for t in TERMS)}</dl>"
     )

@@ -69,7 +69,7 @@ _WIDEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to carry out an operation: the layout it takes (None: nothing), what it gives, its cycles."""
+    """A way to carry out an operation: the layout it takes (None: nothing), what it gives, its cycles."""
 
     takes: LinearLayout | None
     gives: LinearLayout | None
@@ -98,7 +98,7 @@ class ChainChoice:
     names: tuple[tuple[str, LinearLayout], ...] = ()
 
     def name_of(self, layout: LinearLayout | None) -> str:
-        """What a layout is called; its number of registers where it has no name."""
+        """The name of a layout; its number of registers where it has no name."""
         if layout is None:
             return "memory"
         for name, one in self.names:

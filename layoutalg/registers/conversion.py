@@ -57,7 +57,7 @@ BYTE_BITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One way to convert, and what a warp pays for it.
+    """A way to convert, and what it costs a warp.
 
     Registers are put in the order `before`, 2^packed neighbours become one unit, the steps move units, and
     destination register r is element `after[r]` of the result.

@@ -122,7 +122,7 @@ def _units(layout: LinearLayout, packed: int) -> LinearLayout:
 
 
 def _moving(held: LinearLayout, wanted: LinearLayout) -> Columns:
-    """What some lane or warp of either side moves along."""
+    """The columns along which some lane or warp of either side moves."""
     return basis(held.columns_of("lane", "warp") + wanted.columns_of("lane", "warp"))
 
 
@@ -142,7 +142,7 @@ def _each(rule: Instruction, machine: Arch, moved: Sequence[int], silent: int) -
 
 
 def _phase(lanes: Sequence[int], rule: Instruction) -> Columns:
-    """What the lanes that are served together move along."""
+    """The columns along which the lanes that are served together move."""
     return basis(rule.phase_columns(lanes))
 
 

@@ -114,7 +114,7 @@ def words(values: Sequence[int], unit_bits: int) -> list[tuple[int, ...]]:
 def places_of(
     wanted: Iterable[tuple[int, ...]], held: Sequence[tuple[int, ...]]
 ) -> dict[tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """Where the values of each wanted register are: (which of the registers `held`, which value of it).
+    """The places of the values of each wanted register: (which of the registers `held`, which value of it).
 
     A register that begins with what is wanted is preferred.
 

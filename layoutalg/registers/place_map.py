@@ -1,4 +1,4 @@
-"""Where every value of one register layout lies in another: the map that a conversion has to carry out.
+"""The place of every value of one register layout in another: the map that a conversion has to carry out.
 
 The idea.  A register layout says which element of a tensor each (register, lane, warp) holds.  To turn
 `src` into `dst`, each place of `dst` asks: where in `src` is my element?

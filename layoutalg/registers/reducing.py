@@ -50,7 +50,7 @@ from layoutalg.registers.reductions import (
 from layoutalg.registers.steps import CYCLES
 
 ReductionKind: TypeAlias = Literal["shuffle", "redux", "shared"]
-"""How the parts of a row come together: between lanes, by one instruction, or through shared memory alone."""
+"""The way the parts of a row are combined: between lanes, by one instruction, or in shared memory alone."""
 
 ReductionOp: TypeAlias = Literal["sum", "max", "min"]
 
@@ -66,7 +66,7 @@ _OPERATION_CYCLES, _REDUX_CYCLES = 0.5, 2.0
 
 @dataclass(frozen=True, slots=True)
 class ReductionPlan:
-    """One way to reduce; every lane ends with the result of each of its rows.
+    """A way to reduce; every lane ends with the result of each of its rows.
 
     After a lane's own `reduction.groups` are folded come the `exchanges` between lanes, or one redux.sync per
     group.  Then, where `together` is more than 1, the part of thread t is written to slot
@@ -198,7 +198,7 @@ def _plan(
 def _wavefronts(
     base: Reduction, slots: Columns, together: int, silent: int, steps: tuple[int, int], machine: Arch
 ) -> int:
-    """Of the stores and loads of warp 0, with words so far apart from slot to slot and from row to row."""
+    """The wavefronts of warp 0's stores and loads, `steps` being words from slot to slot and row to row."""
     # Another group, or another slot that is read, is a XOR of all words, which permutes the banks.
     tile = base.tile
     number, registers = numbers_of(tile, base.along), tile.layout.in_bits["register"]

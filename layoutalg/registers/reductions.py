@@ -44,7 +44,7 @@ WORD_BYTES = 4
 
 
 class Exchange(NamedTuple):
-    """One halving: row group g takes what lane ^ `distance` has in group `partner[g]`."""
+    """A halving: row group g takes what lane ^ `distance` has in group `partner[g]`."""
 
     distance: int
     partner: tuple[int, ...]
@@ -153,9 +153,9 @@ class _Rows:
 
 
 def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = "sm_90") -> Reduction:
-    """How to reduce a fragment along a dimension: `along="n"` is the maximum, or sum, of every row m.
+    """The reduction of a fragment along a dimension: `along="n"` is the maximum, or sum, of every row m.
 
-    Raises ShapeError for a dimension that there is not.
+    Raises ShapeError for a dimension that the fragment does not have.
 
     >>> from layoutalg.registers import fragment
     >>> from layoutalg.layout import Layout
@@ -245,7 +245,7 @@ def _slots(masks: list[int], alike: list[int], warp_bits: int) -> Columns:
 
 
 def _wavefronts(tile: Fragment, rows: _Rows, register: int, doublings: int, machine: Arch) -> int:
-    """One store of partial results, a word for each row, and one load for every other warp of the row."""
+    """The wavefronts of a store of partial results, a word per row, and a load per other warp of the row."""
     offsets: list[int | None] = [WORD_BYTES * rows.row(register, lane, 0) for lane in range(tile.lanes)]
     offsets += [None] * (machine.lanes - tile.lanes)
     loads = ((1 << doublings) - 1) * wavefronts("ld.shared.b32", offsets, machine)

@@ -46,7 +46,7 @@ shuffle) and "Synchronization Instruction", compute capability 8.x; carried over
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a conversion takes of one warp.
+    """The cost of a conversion for one warp.
 
     `permutes` are byte permutations (PRMT) that take narrow values out of registers and put them back;
     `wavefronts` are those of stores and loads together.
@@ -116,7 +116,7 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One side of an exchange through shared memory.
+    """A side of an exchange through shared memory.
 
     Instruction j moves the values `vectors[j]` to or from `tile(bases[j] ^ lane's ^ warp's)` and the
     places after it, where lane and warp move by `lane_columns` and `warp_columns`.  `wavefronts` are those
@@ -260,7 +260,7 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
 
 
 def _places(tile: AnyLayout, transfer: Transfer, lanes: NDArray[Any], warps: NDArray[Any]) -> NDArray[Any]:
-    """Where in shared memory each lane's values are: an array (warp, lane, value)."""
+    """The places of each lane's values in shared memory: an array (warp, lane, value)."""
     import numpy as np
 
     starts = [

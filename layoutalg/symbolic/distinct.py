@@ -118,7 +118,7 @@ def _joined(modes: list[Mode]) -> list[Mode]:
 
 
 def _contiguous(fixed: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
-    """How far the differences of modes reach without a gap, and the modes that are not among these."""
+    """The reach of the differences of modes without a gap, and the modes that are not among these."""
     reach, ordered = 0, sorted(fixed)
     while ordered and ordered[0][0] <= 2 * reach + 1:
         stride, extent = ordered.pop(0)

@@ -1,4 +1,4 @@
-"""Which values of a symbol are generic: all but finitely many, and after which period they cost the same.
+"""The generic values of a symbol: all but finitely many, and the period after which they cost the same.
 
 The idea.  Every address is slope * s + constant, and what an access costs depends on residues of addresses
 and on which lanes share a unit.  Lanes whose distance holds s share one only near the root of that distance:

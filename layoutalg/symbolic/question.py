@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AccessCost(NamedTuple):
-    """What an access costs in all: wavefronts or sectors, the ideal, and useful and moved bytes."""
+    """The total cost of an access: wavefronts or sectors, the ideal, and useful and moved bytes."""
 
     total: int
     ideal: int
@@ -55,7 +55,7 @@ FEWEST = Criterion("takes the fewest sectors", ("sectors", "fewest"))
 
 
 class OpenQuestion(NamedTuple):
-    """What `access` on `layout` costs on `machine`, with `base` added to its base address, in bytes; with
+    """The open cost of `access` on `layout` on `machine`, with `base` bytes added to its base address; with
     `distinct`, where no two elements of the layout share an address."""
 
     layout: SymbolicLayout

@@ -147,7 +147,7 @@ class ResidueSet:
 
     @property
     def symbol(self) -> sympy.Symbol:
-        """What the set is a set of values of."""
+        """The symbol whose values the set holds."""
         return self.table.symbol
 
     @property
@@ -253,7 +253,7 @@ class ResidueSet:
         return ", ".join(parts) or f"no {name}"
 
     def _latex(self, printer: Any) -> str:
-        """What `sympy.latex` prints."""
+        """The text that `sympy.latex` prints."""
         text: str = printer.doprint(self.condition())
         return text
 

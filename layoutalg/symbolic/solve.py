@@ -222,7 +222,7 @@ def _tabulate(
     least: int | None,
     ask: Callable[[OpenQuestion, Mapping[Any, int]], T],
 ) -> Periodic[T]:
-    """What `ask` says, as a function of the symbol; raises UndecidedError saying why there is no table."""
+    """Tabulate `ask` as a function of the symbol; raises UndecidedError saying why there is no table."""
     first = first_value(symbol, least)
     terms = linear_terms(question, symbol)
     period = symbol_period(question, terms)

@@ -178,7 +178,7 @@ def body_of(source: str, name: str) -> str:
 
 
 def _closing(source: str, opened: int) -> int:
-    """Where the bracket at `opened` is closed; -1 where it is not.  Strings in between do not count."""
+    """The index that closes the bracket at `opened`; -1 where none does.  Strings in between do not count."""
     if opened < 0:
         return -1
     depth = 0

@@ -266,7 +266,7 @@ def _cuda_headers() -> Path | None:
 
 
 def _ending(status: int) -> str:
-    """How a process ended, and what usually ends one so."""
+    """Say how a process ended, and what usually ends one so."""
     if status >= 0:
         return f"exit code {status}"
     usual = {signal.SIGFPE: " (a division by zero)", signal.SIGSEGV: " (a wild pointer or endless recursion)"}

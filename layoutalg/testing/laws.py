@@ -62,10 +62,10 @@ from layoutalg.layout import (
 from layoutalg.notation import parse
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16)
-"""Of the modes that are drawn."""
+"""The extents of the modes that are drawn."""
 
 MOST_STRIDE = 64
-"""Of strides that are drawn at random; the others follow from the extents."""
+"""The largest of the strides that are drawn at random; the others follow from the extents."""
 
 
 class Undefined(Exception):
@@ -209,7 +209,7 @@ def _defined(operation: Callable[..., Any], *operands: Any) -> Any:
 
 
 def _given(fact: bool) -> None:
-    """What a law assumes."""
+    """Require what a law assumes."""
     if not fact:
         raise Undefined
 
@@ -219,7 +219,7 @@ def _composed(a: AnyLayout, b: Layout) -> bool:
 
 
 def _associative(a: Layout, b: Layout, c: Layout) -> bool:
-    """As long as C stays in B's domain: past it, B and A o B are extended, each by its own last mode."""
+    """Holds while C stays in B's domain: past it, B and A o B are extended, each by its own last mode."""
     _given(cosize(c) <= size(b))
     left = _defined(composition, _defined(composition, a, b), c)
     return same_function(left, _defined(composition, a, _defined(composition, b, c)))
@@ -287,7 +287,7 @@ def _right_inverse(a: AnyLayout) -> bool:
 
 
 def _divided(a: Layout, tile: Layout) -> bool:
-    """Where the tile divides, the divide is the layout behind a permutation of its indices."""
+    """The divide by a tile that divides is the layout behind a permutation of its indices."""
     divided = _defined(logical_divide, a, tile)
     _given(size(divided) == size(a) and is_injective(tile))
     order = zipped_divide(Layout(size(a)), tile)
@@ -320,7 +320,7 @@ def _decided(a: AnyLayout) -> bool:
 
 
 def _same(a: AnyLayout, b: AnyLayout) -> bool:
-    """Of two layouts, which seldom are the same, and of one in two spellings."""
+    """Two layouts, which seldom are the same, and one in two spellings."""
     for x, y in ((a, b), (a, coalesce(a))):
         equal = _table(x) == _table(y)
         at = find_difference(x, y) if size(x) == size(y) else None

@@ -1,4 +1,4 @@
-"""What is left of a failure: the smallest layout, part or set of lanes that still shows it.
+"""The smallest case of a failure: the smallest layout, part or set of lanes that still shows it.
 
 The idea.  A property fails for a large layout; most of the layout has nothing to do with it.  Dropping a
 mode or cutting an extent gives a simpler layout; as long as the property still fails there, go on:
@@ -95,7 +95,7 @@ def part_up_to(layout: AnyLayout, index: int) -> AnyLayout:
 def shrink_lanes(
     offsets: Sequence[int | None], fails: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """As many lanes as possible made inactive (None) such that `fails` still holds, the last ones first.
+    """Make as many lanes as possible inactive (None) such that `fails` still holds, the last ones first.
 
     >>> shrink_lanes([0, 4, 128, 132], lambda lanes: 0 in lanes and 128 in lanes)
     [0, None, 128, None]

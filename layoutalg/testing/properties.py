@@ -68,7 +68,7 @@ TABLE_ELEMS = 1 << 24
 """Layouts up to this size are looked at offset by offset; larger ones are decided in closed form."""
 
 LANGUAGES = ("c", "python")
-"""What index code is written in; c is C, C++ and CUDA."""
+"""The languages of index code; c is C, C++ and CUDA."""
 
 _PYTHON = re.compile(r"^[ \t]*(def\s+\w+\s*\(|\w+\s*=\s*lambda\b)", re.MULTILINE)
 
@@ -267,7 +267,7 @@ def check_family(
 
 
 def _worst(layout: AnyLayout, differ: Callable[[int, int], Any]) -> int | None:
-    """Of the indices at which `differ(first, count)` holds, the one that spans the smallest part."""
+    """The index that spans the smallest part, among those at which `differ(first, count)` holds."""
     import numpy
 
     best: tuple[int, int] | None = None

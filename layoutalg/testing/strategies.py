@@ -141,7 +141,7 @@ KINDS = (
     "plain", "padded", "ragged", "straddling", "partial", "misaligned", "swizzled", "loops", "mixed",
     "predicated",
 )  # fmt: skip
-"""What `accesses` stresses: nothing; gaps between rows; extents that are not powers of two; warps that run
+"""The stresses of `accesses`: none; gaps between rows; extents that are not powers of two; warps that run
 over the end of a mode; inactive lanes, by their number or by a guard; a base that is only just aligned;
 swizzles over padded strides; threads that take the tile in order, going on where they stopped, in numbers
 that fit no mode; any of these together; an arbitrary lane predicate."""

@@ -41,7 +41,7 @@ _METADATA = {
 
 
 class WgmmaRow(NamedTuple):
-    """One wgmma: types of D, A and B, N, where A comes from, and whether A is sparse."""
+    """A wgmma: types of D, A and B, N, where A comes from, and whether A is sparse."""
 
     types: str
     n: int

@@ -252,7 +252,7 @@ class _Source:
         )
 
     def _start(self, k: int) -> int:
-        """Where the declaration begins whose name stands at `k`."""
+        """The start of the declaration of the name at `k`."""
         while k > 0 and self._text(k - 1) not in (";", "}", "{", ">", ")"):
             k -= 1
         return k
@@ -434,7 +434,7 @@ class _Body(Expressions):
         return tuple(out)
 
     def statement(self) -> list[Statement]:
-        """One statement; a declaration of several names is several."""
+        """Read one statement; a declaration of several names is several."""
         token = self.token
         self.depth += 1
         Most.DEPTH.guard(self.depth, "nesting of statements")

@@ -116,7 +116,7 @@ class _Module:
                 self._constant(node.target, node.value)
 
     def _constant(self, target: ast.expr, value: ast.expr) -> None:
-        """What a name of the module is; where it is not an integer, it has no value here."""
+        """Record the value of a name of the module; a name that is not an integer has no value here."""
         if not isinstance(target, ast.Name) or target.id in self.changing:
             return
         before = dict(self.constants)  # of which the name may be one: LD = LD * 2
@@ -207,7 +207,7 @@ class _Module:
         return tuple(s for node in body for s in self.statement(node))
 
     def statement(self, node: ast.stmt) -> list[Statement]:
-        """One statement; raises ParseError for one that is not read."""
+        """Read one statement; raises ParseError where it cannot be read."""
         match node:
             case ast.Pass() | ast.Expr(ast.Constant(str())):
                 return []
