@@ -37,7 +37,7 @@ from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
 
 COPY_BITS = 128
-"""What a lane copies at once."""
+"""The bits that a lane copies at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ _JOIN = {"sum": "add", "max": "max", "min": "min"}
 
 @dataclass(frozen=True, slots=True)
 class AlongRows:
-    """What a thread has of a reduction: `results` has one element for each row that it holds a part of.
+    """The share of a thread in a reduction: `results` has an element for each row that it holds a part of.
 
     `numbers` are those rows' numbers, and `first` holds in one of the threads that share them.  `parts` are
     the registers of each row, none where they are not evenly spaced.

@@ -171,7 +171,7 @@ class _Writer:
         return [made[word] for word in wanted]
 
     def _permute(self, target: RegRef, places: Sequence[tuple[int, int]], given: Sequence[Value]) -> None:
-        """One register out of bytes of others: the first two at once, then one more at a time."""
+        """Make one register out of bytes of others: the first two at once, then one more at a time."""
         sources = list(dict.fromkeys(n for n, _ in places))
         count = len(places) * self.bits // 8
         of: list[tuple[int, int]] = []

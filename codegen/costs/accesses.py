@@ -168,7 +168,7 @@ class ProgramReader:
         return inside if extent % digits[-1][1] == 0 else inside.where(var < extent)
 
     def _radices(self, var: Var, extent: int) -> list[int]:
-        """What the program divides a variable by, as far as each is a multiple of the one before."""
+        """The divisors of a variable in the program, as far as each is a multiple of the one before."""
         radices: list[int] = []
         for divisor in sorted(d for d in self.divisors.get(var, ()) if 1 < d < extent):
             if divisor % (radices[-1] if radices else 1) == 0:
@@ -185,7 +185,7 @@ def _reading(s: Do, scope: Scope) -> Scope:
 
 
 def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
-    """What a program divides its variables by, for given parameters; what it divides a named value by counts
+    """The divisors of a program's variables, for given parameters; those of a named value count
     for the variable that the value is, but for an offset and the direction.
     """
     found: dict[Var, set[int]] = {}

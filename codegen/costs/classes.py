@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What encloses a statement, and so decides when and by which lanes it is executed.
+    """The scope around a statement, which decides when and by which lanes it is executed.
 
     `names` defines every variable, as an expression of others, a constant, or a sum of `axes` and the lane of
     a warp.  `executions` counts the points, those without an active lane included.
@@ -86,7 +86,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access of `statement` goes, in the lanes of `scope`: at one address, or a copy at two."""
+    """The addresses of an access of `statement`, in the lanes of `scope`: one, or two for a copy."""
 
     statement: object
     addresses: tuple[Address, ...]
@@ -203,7 +203,7 @@ DENSE = 8
 
 
 def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array]:
-    """One representative of the points that nothing tells apart; without those where no lane is active."""
+    """Keep one point of each set that nothing tells apart, without those where no lane is active."""
     if not len(weights):
         return points, weights
     evaluate = Evaluator(place.scope.names, points)

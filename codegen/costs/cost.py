@@ -1,4 +1,4 @@
-"""What the memory accesses of a launch cost: instructions, wavefronts or sectors, and the least possible.
+"""The cost of the memory accesses of a launch: instructions, wavefronts or sectors, and the least possible.
 
 Costs are counted by the definitions of `analysis`: of one full tile in closed form on its layout (`analyze`),
 or of instructions given by the byte addresses of their lanes.
@@ -26,7 +26,7 @@ from layoutalg.layout import AnyLayout
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one kind of access costs in a launch: wavefronts for shared memory, sectors for global.
+    """The cost of one kind of access in a launch: wavefronts for shared memory, sectors for global.
 
     `ideal` is the least that any layout could cost.  Costs add up field by field.
 

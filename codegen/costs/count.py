@@ -1,4 +1,4 @@
-"""What the memory accesses of any tile program cost, read off the program itself.
+"""The cost of the memory accesses of any tile program, read off the program itself.
 
 The idea.  A program says where every lane of every warp reads and writes, so its wavefronts and sectors are
 counted, not predicted: once for each memory operand, block, turn of a loop and warp.  That is the definition,
@@ -8,8 +8,8 @@ are taken one by one, and how they depend on blocks and loops never multiplies.
 
     traffic(kernel, {"n": 1 << 30})["st.global.b128"]       Cost(instructions, sectors, ideal sectors)
 
-What a program does beside that is not in these numbers: `unstated` names it, `uncounted` what of it moves
-memory.  A time that is made of them is that of a program without either.
+Whatever else a program does is not in these numbers: `unstated` names it, and `uncounted` the part of it that
+moves memory.  A time that is made of them is that of a program without either.
 
 Notes.  Parameters are ints and are checked as a launch checks them.  Registers and data play no part: no
 address of a tile program depends on them.  A program and its lowered form have the same traffic.

@@ -280,7 +280,7 @@ def _remainder(a: Split, b: Split) -> Split:
 
 
 def _common(a: Split, c: Value) -> int:
-    """What divides both f and c: own % it never carries."""
+    """The common divisor of f and c: own % it never carries."""
     return gcd(a.stride, c) if isinstance(c, int) else 1
 
 
@@ -395,7 +395,7 @@ def numbered(keys: Iterable[Array], count: int) -> tuple[Array, int]:
 
 
 def _ranked(key: Array) -> tuple[int, Array]:
-    """How many values occur, and which of them each is."""
+    """Return the number of values that occur, and which of them each is."""
     values, which = numpy.unique(key, return_inverse=True)
     return len(values), which
 

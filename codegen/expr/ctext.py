@@ -203,7 +203,7 @@ def _widen(node: Expr) -> str:
 
 
 def _unsigned(node: Expr) -> str:
-    """What C holds as an int, a short literal or a truth value, as u32."""
+    """Convert what C holds as an int, a short literal or a truth value, to u32."""
     return f"{node.value}u" if isinstance(node, Const) else f"(u32){_emit(node, _CAST_POWER)[0]}"
 
 

@@ -1,4 +1,4 @@
-"""What is known of an integer before it is computed: an interval, a congruence and its bits.
+"""The facts that are known of an integer before it is computed: an interval, a congruence and its bits.
 
 The idea.  Every index expression carries three facts at once, and each sharpens the others:
 

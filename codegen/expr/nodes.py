@@ -109,7 +109,7 @@ class _Operators:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node(_Operators):
-    """What all nodes share: facts and a hash, computed once from the operands'; equality is structural."""
+    """The base of all nodes: facts and a hash, computed once from the operands'; equality is structural."""
 
     facts: Facts = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)

@@ -59,7 +59,7 @@ class Rules:
         return iter(self._rules)
 
     def of(self, kind: type) -> tuple[Rule, ...]:
-        """Those that may apply to nodes of a type."""
+        """The rules that may apply to nodes of a type."""
         found = self._of.get(kind)
         if found is None:
             found = tuple(rule for rule in self._rules if not rule.roots or kind in rule.roots)

@@ -95,7 +95,7 @@ def _compared_sums(node: Expr) -> Expr | None:
 
 
 def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Expr:
-    """What a side adds, and what the other one takes away."""
+    """The sum of what a side adds, and of what the other one takes away."""
     return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
@@ -150,7 +150,7 @@ def _rounded_bound(node: Expr) -> Expr | None:
 
 
 def _to_congruence(x: Expr, bound: int) -> int:
-    """How far above a bound the least number is that x may be by its congruence."""
+    """The distance from a bound up to the least number that x may be by its congruence."""
     return (x.facts.offset - bound) % x.facts.stride if x.facts.stride else 0
 
 

@@ -1,4 +1,4 @@
-"""What is asked of index expressions as a whole: their variables, values and substitutes, and their summands.
+"""Index expressions as a whole: their variables, values and substitutes, and their summands.
 
 The idea.  A layout is called on a variable, and what comes back IS its index code:
 
@@ -147,7 +147,7 @@ def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
 
 
 def _evaluate(node: Expr, env: Mapping[Any, Any], known: dict[Expr, Any]) -> Any:
-    """Of what is given, only the arrays that the node depends on are made wide."""
+    """Evaluate a node, widening of the given arrays only those that it depends on."""
     value = known.get(node)
     if value is None:
         value = env.get(node)
@@ -228,7 +228,7 @@ OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
     Xor: operator.xor, And: operator.and_, Or: operator.or_,
     Lt: operator.lt, Le: operator.le, Eq: operator.eq,
 }  # fmt: skip
-"""What each operator of two operands computes, on ints and on NumPy arrays."""
+"""The function that each operator of two operands computes, on ints and on NumPy arrays."""
 
 
 # --- summands, factors and digits -------------------------------------------------------------------------

@@ -74,7 +74,7 @@ _KINDS = {f.name: {"int": int, "str": str}[str(f.type)] for f in fields(Cubin) i
 
 
 def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubin:
-    """What `compile_cubin` gives, from a folder where it is there; it is put there where it was not.
+    """Return what `compile_cubin` gives, from a folder if it is there; otherwise it is put there.
 
     Without a folder everything is compiled.  Raises what `compile_cubin` raises; trouble with the folder is
     a warning.
@@ -98,7 +98,7 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where entries lie, by the environment; None where caching is off or there is no home.
+    """The folder of the entries, by the environment; None where caching is off or there is no home.
 
     A `~` at the beginning of LAYOUTALG_CACHE is a home.
 
@@ -359,14 +359,14 @@ def _parse(data: bytes, key: str) -> Entry | None:
 
 
 def _why(error: OSError, used: str) -> str:
-    """What is wrong with a folder."""
+    """Say what is wrong with a folder."""
     if isinstance(error, UntrustedError):
         return str(error.strerror)
     return f"it cannot be {used} ({error.strerror})"
 
 
 _reserved: dict[tuple[int, int], Reserved] = {}
-"""What this process has taken ahead, by folder."""
+"""The space that this process has reserved ahead, by folder."""
 
 _warned: set[Path] = set()
 """Folders of which something was said."""

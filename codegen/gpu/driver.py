@@ -130,9 +130,9 @@ def attribute_launcher(
 def active_clusters(
     function: int, cluster: tuple[int, int, int], threads: int, shared_bytes: int, library: Any = None
 ) -> int:
-    """How many clusters of a function the current device runs at a time; 0 where not even one fits.
+    """The number of clusters of a function that the current device runs at a time; 0 where not one fits.
 
-    Raises UnsupportedError for what else the driver says.
+    Raises UnsupportedError for any other answer of the driver.
     """
     config, count = cluster_config(cluster, threads, shared_bytes), ctypes.c_int()
     driver = library or _libcuda()
@@ -149,7 +149,7 @@ def active_clusters(
 def largest_cluster(function: int, threads: int, shared_bytes: int, library: Any = None) -> int:
     """Blocks of the largest cluster that the current device runs of a function whose text names none.
 
-    Raises UnsupportedError for what else the driver says.
+    Raises UnsupportedError for any other answer of the driver.
     """
     config, size = cluster_config((1, 1, 1), threads, shared_bytes), ctypes.c_int()
     driver = library or _libcuda()

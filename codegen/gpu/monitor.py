@@ -1,4 +1,4 @@
-"""What state the GPU is in while something runs: clocks, power, temperature, and what holds its clocks back.
+"""The state of the GPU while something runs: clocks, power, temperature, and what holds its clocks back.
 
     with watching() as monitor:
         monitor.read()          Reading(sm_mhz=1980, memory_mhz=3201, power_w=412.5, temperature_c=54, ...)
@@ -42,7 +42,7 @@ HARMLESS = 0x1
 
 
 class Reading(NamedTuple):
-    """One look at the GPU: megahertz, watts, degrees Celsius and NVML's mask; None where it cannot be read.
+    """A look at the GPU: megahertz, watts, degrees Celsius and NVML's mask; None where it cannot be read.
 
     >>> Reading(sm_mhz=1980).power_w is None
     True
@@ -69,7 +69,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What several readings say; None where none of them could be made.
+    """The summary of several readings; None where none of them could be made.
 
     `reasons` are all bits that were ever set, and `held_back` is how many of `readings` had one beside idle.
     """
@@ -93,7 +93,7 @@ class Conditions:
 
 
 def reason_names(mask: int) -> tuple[str, ...]:
-    """What the bits of a mask of reasons mean.
+    """The meanings of the bits of a mask of reasons.
 
     >>> reason_names(0x0), reason_names(0x1), reason_names(0x24)
     ((), ('idle',), ('power cap', 'thermal slowdown by software'))
@@ -138,7 +138,7 @@ class Monitor:
     reason: str = ""
 
     def read(self) -> Reading:
-        """One look at the GPU."""
+        """Read the state of the GPU."""
         if self.nvml is None:
             return Reading()
         nvml, device = self.nvml, self.device

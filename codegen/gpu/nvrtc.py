@@ -39,7 +39,7 @@ _SMEM = re.compile(r"(\d+) bytes smem")
 _LOSS = re.compile(
     r"^ptxas .*?(\(C\d+\) (?:Potential Performance Loss: |wgmma\.wait_group is injected).*)$", re.M
 )
-"""What the assembler has done against the text: codes C7504 to C7519 of NVRTC 13."""
+"""The warnings that the assembler departed from the text: codes C7504 to C7519 of NVRTC 13."""
 
 _CURES = (
     ("unable to determine register count", "__launch_bounds__ with the blocks per multiprocessor behind the "
@@ -63,7 +63,7 @@ _CURES = (
     ("wait_group is injected", "accumulators are used where no wgmma.wait_group has finished them: write the "
      "wait"),
 )  # fmt: skip
-"""What helps, by a part of the line."""
+"""The remedies, by a part of the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
 
 
 def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: str) -> tuple[bytes, str]:
-    """What a source is compiled to, "CUBIN" or "PTX", and the compiler's log."""
+    """Compile a source to `what`, "CUBIN" or "PTX", and return it with the compiler's log."""
     lib = _library()
     program = ctypes.c_void_p()
     file_name = f"{name}.cu".encode()
@@ -141,7 +141,7 @@ def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: 
 
 
 def _quicker() -> tuple[str, ...]:
-    """What saves time and changes no byte of what is compiled: no declarations of textures and surfaces."""
+    """Options that save time and change no byte of the result: no declarations of textures and surfaces."""
     return ("--minimal",) if version() >= MINIMAL else ()
 
 
@@ -162,7 +162,7 @@ def compile_target(arch: str) -> str:
 
 
 def compile_options(arch: str) -> tuple[str, ...]:
-    """What NVRTC is told.  Its own cache would not repeat the assembler's report.
+    """The options of NVRTC.  Its own cache would not repeat the assembler's report.
 
     >>> compile_options("sm_80")[0]
     '--gpu-architecture=sm_80'
@@ -220,7 +220,7 @@ def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
 
 
 def _cure(line: str) -> str:
-    """What helps against a potential performance loss."""
+    """The remedy for a potential performance loss."""
     return next((cure for part, cure in _CURES if part in line), "the log says where")
 
 

@@ -162,9 +162,9 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
 
 def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({})) -> Launchable:
-    """What a launch needs of a kernel, with values for its integer parameters by name.
+    """The part of a kernel that a launch needs, with values for its integer parameters by name.
 
-    Words of numbers, such as alpha, that have no value here are given by every launch.  Raises
+    Every launch gives the words of numbers, such as alpha, that have no value here.  Raises
     ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right for,
     ResourceError for a grid past CUDA's limits, and what `kernel_maps` raises.
 

@@ -159,7 +159,7 @@ def require_cluster(
 
 
 here = threading.local()
-"""What a thread has taken up."""
+"""The objects that a thread has taken up."""
 
 
 def take_up() -> Callable[..., None]:
@@ -173,7 +173,7 @@ def take_up() -> Callable[..., None]:
 
 
 def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]]:
-    """What keeps the images of tensor maps, each with the place of its tensor's address among the values."""
+    """The images of tensor maps, each with the place of its tensor's address among the values."""
     arch = require_gpu().arch if maps else ""
     return [(place, MapImages(tensor_map, arch)) for place, tensor_map in maps]
 
@@ -269,7 +269,7 @@ class Loaded:
 
     @property
     def active_clusters(self) -> int:
-        """How many clusters of it the GPU runs at a time, as the driver says."""
+        """The number of clusters of it that the GPU runs at a time, as the driver says."""
         kernel = self.kernel
         return active_clusters(self.function.ptr, kernel.cluster, kernel.threads, dynamic_bytes(kernel))
 
@@ -327,7 +327,7 @@ def current_stream() -> int:
 
 
 def device_getter() -> Callable[[], int] | None:
-    """What gives the number of the current GPU; None where there is one alone."""
+    """Return the function that gives the number of the current GPU; None where there is only one."""
     import cupy
 
     if cupy.cuda.runtime.getDeviceCount() == 1:
@@ -337,7 +337,7 @@ def device_getter() -> Callable[[], int] | None:
 
 
 def stream_getter() -> Callable[[], int]:
-    """What gives CuPy's current stream, as `current_stream` does, without looking for CuPy again."""
+    """Return a function that gives CuPy's current stream, as `current_stream` does, but finds CuPy once."""
     import cupy
 
     current = cupy.cuda.get_current_stream
@@ -349,7 +349,7 @@ def stream_getter() -> Callable[[], int]:
 
 
 def pci_bus_id() -> str:
-    """Where the current GPU is plugged in, by which other libraries find it.  Raises UnsupportedError."""
+    """The PCI bus ID of the current GPU, by which other libraries find it.  Raises UnsupportedError."""
     require_gpu()
     import cupy
 
@@ -357,7 +357,7 @@ def pci_bus_id() -> str:
 
 
 def on_device(device: int) -> contextlib.AbstractContextManager[object]:
-    """What is launched, loaded or allocated inside is so on a device."""
+    """Launch, load or allocate on a device, inside the context."""
     import cupy
 
     return _THERE if cupy.cuda.runtime.getDevice() == device else cupy.cuda.Device(device)

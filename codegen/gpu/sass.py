@@ -1,6 +1,6 @@
-"""What a kernel's machine code is made of: SASS disassembled, parsed, and counted by class, main loop apart.
+"""The machine code of a kernel: SASS disassembled, parsed, and counted by class, main loop apart.
 
-The idea.  A disassembler prints one instruction a line; its opcode says what it occupies:
+The idea.  A disassembler prints one instruction per line; its opcode says what it occupies:
 
     /*21c0*/   HMMA.16816.F32 R4, R8, R2, R4 ;     tensor
     /*21d0*/   @P0 LDGSTS.E.BYPASS.128 [R7], ... ; ldgsts
@@ -21,10 +21,10 @@ instructions, or multiply-adds where there are none.
 >>> dict(count_classes(code.instructions)), dict(count_classes(main_loop(code)))
 ({'fma': 1, 'integer': 1, 'move': 1, 'control': 2}, {'fma': 1, 'integer': 1, 'control': 1})
 
-Notes.  Padding is not counted: NOP, what stands under @!PT, the branch to itself at the end.  IMAD.MOV is a
+Notes.  Padding is not counted: NOP, what is under @!PT, the branch to itself at the end.  IMAD.MOV is a
 move, and so is HFMA2 of zeros, which makes a constant.  Uniform instructions (UIADD3, ULOP3) count
 like their vector forms.  Counts are static: an instruction under a predicate that fails counts like any.
-A loop that a compiler has unrolled is counted as it stands.
+A loop that a compiler has unrolled is counted as it is.
 
 With its encodings, an instruction shows what the compiler tells the scheduler (`Control`): how many cycles
 pass before the warp's next one, and which of six scoreboards it waits for or will release.
@@ -89,7 +89,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What an instruction of sm_70 and later tells the scheduler of its warp.
+    """The hints of an instruction of sm_70 and later to the scheduler of its warp.
 
     The next instruction issues `stall` cycles later at the earliest.  This one waits until the scoreboards
     in `waits` are released; it releases `write` when its result is there, and `read` when it has read its
@@ -117,7 +117,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class SassInstruction:
-    """One instruction: its byte address in the function, and its text without guard and semicolon; `control`
+    """An instruction: its byte address in the function, and its text without guard and semicolon; `control`
     where its encoding was read.
 
     >>> SassInstruction(16, "IMAD.MOV.U32 R1, RZ, RZ, R2", "@P0").kind
@@ -210,7 +210,7 @@ def _is_padding(instruction: SassInstruction, index: int, labels: Mapping[str, i
 
 
 def count_classes(instructions: Iterable[SassInstruction]) -> Mapping[str, int]:
-    """How many instructions of each class there are, in the order of CLASSES; classes without are left out.
+    """The number of instructions of each class, in the order of CLASSES; classes without are left out.
 
     >>> dict(count_classes([SassInstruction(0, "FFMA R0, R1, R2, R0"), SassInstruction(16, "EXIT")]))
     {'fma': 1, 'control': 1}
@@ -263,7 +263,7 @@ def disassemble(image: bytes, *, encodings: bool = False) -> str:
 
 @lru_cache(maxsize=4)
 def _disassembled(tool: str, words: tuple[str, ...], image: bytes) -> str:
-    """What a tool prints of an image; the last few are asked for again, to be counted and to be timed."""
+    """The output of a tool for an image; the last few are kept, to be counted and to be timed."""
     with scratch() as folder:
         path = folder / "kernel.cubin"
         path.write_bytes(image)

@@ -29,12 +29,12 @@ from layoutalg.codegen.gpu.runtime import (
 )
 
 Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
-"""What a launch packs, per pointer: its place among the values, the number of an address, and bytes from
-there."""
+"""The addresses that a launch packs, per pointer: its place among the values, the number of an address, and
+bytes from there."""
 
 
 def _in_order(picks: Picks) -> tuple[Callable[..., None], Callable[[Sequence[int]], tuple[int, ...]]] | None:
-    """What writes addresses into the memory of values at once, and what chooses these from all.
+    """Return the writer of addresses into the memory of values at once, and the chooser of these from all.
 
     None where they are not several in consecutive places, as they are.
 
@@ -81,7 +81,7 @@ class Launch:
             check_aligned(name, align_bytes, address)
 
     def picking(self, picks: Picks) -> Callable[[Sequence[int], int], None]:
-        """What launches with what is picked of addresses, on a stream."""
+        """Return a function that launches, on a stream, with the addresses that `picks` chooses."""
         unused, start, make = self._unused, self._start, self._packed
         plain, shape = start.plain, start.shape
         write, chosen = _in_order(picks) or (None, None)
@@ -106,7 +106,7 @@ class Launch:
         return launch
 
     def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None] | None:
-        """What launches on a stream with what is picked of addresses, packed here.
+        """Return a function that launches on a stream with the addresses that `picks` chooses, packed here.
 
         None where a launch changes what is packed.  Any number of threads may call it at a time.
         """

@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 TEMPORARY = ".new-"
-"""How the names of files begin that are being written."""
+"""The beginning of the names of files that are being written."""
 
 RESERVED = f"{TEMPORARY}room-"
-"""How the names of files begin that nothing is written into."""
+"""The beginning of the names of files that nothing is written into."""
 
 MOST_LISTINGS = 8
-"""How often a folder is listed again in which others rename files all the time."""
+"""The most listings of a folder in which others rename files all the time."""
 
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _WRITABLE_BY_OTHERS = 0o022
@@ -104,7 +104,7 @@ class Folder:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What tells it from other folders, whatever its name is."""
+        """The identity of the folder among others, whatever its name is."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
@@ -256,7 +256,7 @@ def _open_up(folder: Path) -> None:
 
 
 def _up_to(descriptor: int, limit_bytes: int) -> bytes:
-    """What a file holds, and one byte past the limit of one that grows meanwhile."""
+    """Read a file, and one byte past the limit of one that grows meanwhile."""
     parts, size = [], 0
     while size <= limit_bytes and (part := os.read(descriptor, min(1 << 20, limit_bytes + 1 - size))):
         parts.append(part)

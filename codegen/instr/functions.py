@@ -35,8 +35,8 @@ _FORMS: Mapping[str, tuple[str, str, str]] = {
     "s32": ("int", "static_cast<int>({v})", "{v} = static_cast<u32>({f});"),
     "f64": ("double", "", ""),
 }  # fmt: skip
-"""How a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x; a
-double is two words."""
+"""The way a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x;
+a double is two words."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _FIELDS = "xyzw"
 
 
 def _element(nbytes: int) -> str:
-    """What a narrow value is, zero-extended in its word, only who computes with it says."""
+    """The element of a load: that of a narrow value, zero-extended in its word, is left to its user."""
     return ANY if nbytes >= 4 else ""
 
 

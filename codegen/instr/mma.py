@@ -36,7 +36,7 @@ from layoutalg.layout import Layout
 Array = numpy.ndarray[Any, Any]
 
 ARITHMETIC: Mapping[str, str] = MappingProxyType({"multiply": "", "xor.popc": "xor", "and.popc": "and"})
-"""What the name of an mma says of its arithmetic, see layoutalg.atoms."""
+"""The part of an mma's name that tells its arithmetic, see layoutalg.atoms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Mma:
 
     @property
     def arithmetic(self) -> str:
-        """What is summed: "" products, "xor" or "and" bits."""
+        """The summands: "" products, "xor" or "and" bits."""
         return ARITHMETIC[self.atom.arithmetic]
 
     @property
@@ -298,7 +298,7 @@ LDMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=T
 
 
 def _transpose(machine: Any, group: Any, words: Array) -> Array:
-    """Of a matrix, register l // 4 of whose row is lane l % 4's, the transposed one."""
+    """Transpose a matrix, register l // 4 of whose row is lane l % 4's."""
     return _turned(words.reshape(-1, 8, 4)).reshape(-1, 1)
 
 

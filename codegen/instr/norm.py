@@ -1,4 +1,4 @@
-"""What softmax and layer norm do to floats in registers: exponentials of differences, and moments.
+"""The steps of softmax and layer norm on floats in registers: exponentials of differences, and moments.
 
 The idea.  n values v of a lane belong to one statistic (accumulators = 1) or to n of them, side by side:
 

@@ -50,12 +50,12 @@ WARP = 32
 """Lanes of a warp."""
 
 ANY = "any"
-"""Of an operand: words of whatever type its register has."""
+"""The element of an operand whose words are of whatever type its register has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: registers (`words` of `element`), memory (`space`, `bytes` a lane, analysis name `op`)."""
+    """Registers (`words` of `element`) or memory (`space`, `bytes` per lane, analysis name `op`)."""
 
     name: str
     role: Role
@@ -171,7 +171,7 @@ def tensor_map(name: str) -> Operand:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What must hold where the instruction stands: `sm` at least, and who arrives together.
+    """The conditions where an instruction is executed: `sm` at least, and who arrives together.
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
     .aligned or takes a full mask; `warpgroup_converged`: all of four warps from a multiple of four on.

@@ -133,7 +133,7 @@ _MANY = 8
 
 
 def _are_inside(n: int, base: Array, low: Array, high: Array) -> Array:
-    """Which of n numbers from base on are from low on and below high, for each lane."""
+    """Mark, of n numbers from base on, those from low on and below high, for each lane."""
     numbers = base.astype(numpy.int64) + numpy.arange(n)
     return (low <= numbers) & (numbers < high)
 

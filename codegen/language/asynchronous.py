@@ -1,4 +1,4 @@
-"""How kernels for Hopper are written: tensor maps, mbarriers, TMA, roles, clusters.
+"""The language of kernels for Hopper: tensor maps, mbarriers, TMA, roles, clusters.
 
     k = KernelBuilder("copy", threads=128)
     x, y = k.tensor("x", "f16", (m, n), (n, 1)), k.tensor("y", "f16", (m, n), (n, 1), writable=True)
@@ -88,7 +88,7 @@ class RolesBuilder:
 
     @contextmanager
     def role(self, name: str, warps: int, *, registers: int = 0) -> Iterator[Role]:
-        """What the next `warps` warps do; with `registers` per thread, by setmaxnreg, of whole warpgroups.
+        """Begin a role of the next `warps` warps; with `registers` per thread, by setmaxnreg, of warpgroups.
 
         Raises IRError where the block has fewer warps.
         """
@@ -213,7 +213,7 @@ class AsynchronousBuilder:
         self.do(TRY_WAIT_CLUSTER if cluster else TRY_WAIT, bar, as_expr(parity))
 
     def fence_async(self: Any) -> None:
-        """What stores of the block wrote to its shared memory, TMA and wgmma see behind it, and a barrier."""
+        """Make the block's stores to its shared memory visible to TMA and wgmma behind it, and a barrier."""
         self.do(FENCE_PROXY_ASYNC_CTA)
 
     def tma_load(
@@ -309,7 +309,7 @@ def _order(source: Global) -> tuple[int, ...]:
 
 
 def _coordinates(tensor_map: TensorMapParam, tile: Tensor) -> tuple[Expr, ...]:
-    """Where a tile of a map's tensor starts, innermost first."""
+    """The start of a tile of a map's tensor, innermost first."""
     box = dict(zip(tensor_map.order, tensor_map.box, strict=True))
     wanted = tuple(box[i] for i in range(tensor_map.rank))
     if tile.buffer != tensor_map.source or tile.coordinates != make_identity_layout(wanted):

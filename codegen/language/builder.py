@@ -146,7 +146,7 @@ class KernelBuilder(AsynchronousBuilder):
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
     def grid(self, extents: tuple[Operand, ...], tile: tuple[int, ...]) -> tuple[Var, ...]:
-        """One block per tile: its place along each of up to three modes, the last tile sticking out.
+        """The tile of each block: its place along each of up to three modes, the last tile sticking out.
 
         Raises ShapeError where the modes differ.
         """
@@ -255,7 +255,7 @@ class KernelBuilder(AsynchronousBuilder):
         return MemRef(buffer, index, self._wholes.get(buffer.name), tuple(map(as_expr, crd)))
 
     def extent(self, name: str, most: int = MOST_EXTENT, multiple: int = 1, least: int = 0) -> Var:
-        """How many there are along a mode of a tensor: a parameter in [least, most], by default from 1."""
+        """The extent of a mode of a tensor: a parameter in [least, most], by default from 1."""
         return self.param(name, most, least or multiple, multiple)
 
     def tensor(
@@ -357,7 +357,7 @@ class KernelBuilder(AsynchronousBuilder):
         return Fragment(reg, element, layout, per_word)
 
     def get_slice(self, tiled: TiledCopy | TiledMMA, thread: Operand | None = None) -> ThreadSlice:
-        """What a thread, by default the kernel's own, has of a tiled copy or a tiled MMA."""
+        """The slice of a thread, by default the kernel's own, of a tiled copy or a tiled MMA."""
         return ThreadSlice(self, tiled, self.thread if thread is None else thread)
 
     def load(

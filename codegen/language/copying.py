@@ -70,7 +70,7 @@ Instrs: TypeAlias = "Mapping[int, Instr] | Instr | None"
 """An instruction, or a table of them by bytes per lane; None for plain ones."""
 
 MATRIX_BITS = 128
-"""What ldmatrix.x4 leaves in the registers of a thread: fragments of A and B lie in rows of it."""
+"""The bits that ldmatrix.x4 leaves in a thread's registers: fragments of A and B lie in rows of it."""
 
 _PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
     (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
@@ -88,7 +88,7 @@ _MATRIX_MOVES: Mapping[str, Instr] = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadSlice:
-    """What one thread of a tiled copy or a tiled MMA has; `thread` is an expression.
+    """The slice of one thread of a tiled copy or a tiled MMA; `thread` is an expression.
 
     >>> from layoutalg.atoms import make_tiled_copy
     >>> from layoutalg.codegen.language.builder import KernelBuilder
@@ -115,11 +115,11 @@ class ThreadSlice:
         return replace(mine, origin=tuple(map(self.k.once, names, mine.origin)))
 
     def partition_S(self, tensor: Tensor) -> Tensor:
-        """What the thread reads."""
+        """The elements that the thread reads."""
         return self.partition("src", tensor)
 
     def partition_D(self, tensor: Tensor) -> Tensor:
-        """What the thread writes."""
+        """The elements that the thread writes."""
         return self.partition("dst", tensor)
 
     def partition_A(self, tensor: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.language.builder import KernelBuilder
 
 Step: TypeAlias = "Callable[[Expr, Expr], None]"
-"""What is written for a tile and its stage."""
+"""The function that writes the statements for a tile and its stage."""
 
 Fill: TypeAlias = "Callable[[Expr, Expr, BarrierRef], None]"
 """The same for TMA: the copies complete at a barrier."""
@@ -150,7 +150,7 @@ def _by_tma(
 
 
 def _release(k: KernelBuilder, kt: Expr, stages: int, empty: Mbarrier, lag: int) -> None:
-    """One thread per warp says that the stage of tile kt - lag is free."""
+    """Let one thread per warp say that the stage of tile kt - lag is free."""
     k.do(WARP_SYNC)
     first = (k.thread % WARP).eq(0)
     with k.If(first if not lag else first & (Const(lag) <= kt)):

@@ -1,4 +1,4 @@
-"""What is done with a finished program: simulated, compiled and launched, by names and Python numbers.
+"""Runs of a finished program: simulated, compiled and launched, by names and Python numbers.
 
 kernel = k.build()
 simulate(kernel, {"m": 128, "alpha": 1.5, "src": x, "dst": y})       y is written

@@ -23,7 +23,7 @@ DRAWS = 10_000
 """Sizes that are drawn, at most, until the conditions of a program hold."""
 
 SPAN = 160
-"""How far above its least an extent is drawn that decides no count."""
+"""The distance above its least up to which an extent is drawn that decides no count."""
 
 BLOCKS = 3
 """Blocks that the largest extents give along a side of the grid."""
@@ -77,7 +77,7 @@ def _counts(kernel: Kernel) -> Iterator[tuple[Expr, int]]:
 
 
 def _span(p: Var, params: list[Var], counts: list[tuple[Expr, int]]) -> int:
-    """How far above its least an extent has to go; 0 for one that decides no count."""
+    """The distance above its least that an extent has to go; 0 for one that decides no count."""
     mine = [(e, many) for e, many in counts if p in variables(e)]
     if not mine:
         return 0
@@ -91,7 +91,7 @@ def _span(p: Var, params: list[Var], counts: list[tuple[Expr, int]]) -> int:
 
 
 def _tile(p: Var, counts: list[Expr]) -> int:
-    """What an extent is divided by where something is counted: the largest such number."""
+    """The largest number that an extent is divided by where something is counted."""
     return max((by for e in counts for by in _divisors(p, e)), default=1)
 
 

@@ -60,7 +60,7 @@ Side: TypeAlias = Literal["src", "dst", "A", "B", "C"]
 """The side of a tiled copy, or the operand of a tiled MMA, that a tensor is partitioned as."""
 
 Extent: TypeAlias = "Expr | None"
-"""How many there are along a mode of a buffer; None where nobody states it."""
+"""The extent of a mode of a buffer; None where nobody states it."""
 
 _NOTHING, _ALL = Const(0), Const(1)
 
@@ -227,7 +227,7 @@ def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | Non
 
 
 def partition(tensor: Tensor, tiled: TiledCopy | TiledMMA, side: Side, thread: Operand) -> Tensor:
-    """What a thread has of a tensor, as (value, rest, ...): CuTe's partition_S, _D, _A, _B and _C.
+    """The part of a tensor that a thread has, as (value, rest, ...): CuTe's partition_S, _D, _A, _B and _C.
 
     Raises ShapeError where the tile does not divide a mode of the tensor, IRError for more threads than take
     part.

@@ -246,7 +246,7 @@ def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> in
 
 
 def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) -> Fragment:
-    """One f32 of all elements of neighbouring lanes.  See `KernelBuilder.reduce`."""
+    """Reduce all elements of neighbouring lanes to one f32.  See `KernelBuilder.reduce`."""
     if held.element.name != "f32" or op not in NEUTRAL:
         raise UnsupportedError(
             f"{op} of {held.element}: sum and max of f32 are accepted; map narrower values first"

@@ -40,7 +40,7 @@ Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tup
 """The least and the most of numbers, or what makes them, of a shape."""
 
 TARGETS = ("simulator", "gpu")
-"""Where a program is verified."""
+"""The places where a program is verified."""
 
 
 def verify(
@@ -181,7 +181,7 @@ def _check_contiguous(kernel: Program, t: Tensor, drawn: Mapping[Var, int]) -> N
 
 
 def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -> None:
-    """What the printed program has accessed is what is counted of the one that was written."""
+    """Check that the accesses of the printed program are those counted of the one that was written."""
     ran = {op: Cost(*trace.total(op)) for op in sorted({site.op for site in trace.sites})}
     for op in sorted({*ran, *counted}):
         mine, theirs = (found.get(op, Cost(0, 0, 0)) for found in (ran, counted))

@@ -95,7 +95,7 @@ TensorMap tensor_map(const char* name, CUtensorMapDataType element, unsigned ran
 }
 """,
 }
-"""What a launcher checks with, by name; those that it calls are printed."""
+"""The functions with which a launcher checks, by name; those that it calls are printed."""
 
 
 def cpp_launcher(record: LaunchRecord, source: str) -> str:
@@ -172,7 +172,7 @@ def size_of(e: Expr) -> str:
 
 
 def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
-    """What has to hold between integers, each once, in C++ and for people."""
+    """The conditions that have to hold between integers, each once, in C++ and for people."""
     for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
         yield size_of(c), text(c)
 

@@ -95,7 +95,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_kernels(kernels: Sequence[Kernel], head: Iterable[str] = ()) -> str:
-    """One file of several kernels, which share helpers, as they stand; `head` are lines of its comment.
+    """Print one file of several kernels, which share helpers, as they are; `head` are lines of its comment.
 
     Raises UnsupportedError for two instructions of one name.
 

@@ -1,4 +1,4 @@
-"""What a text names: the bases of its addresses after what lies there, and nothing that is never used.
+"""The names in a text: the bases of its addresses after what lies there, and nothing that is never used.
 
 The idea.  A program has names for everything, and lowering numbers the bases that it takes out of addresses.
 A reader wants to know what a base is the base of:
@@ -37,7 +37,7 @@ from layoutalg.codegen.program import (
 )
 
 _BASE = re.compile(r"lane\d+")
-"""What lowering calls a base."""
+"""The names that lowering gives to bases."""
 
 
 def used_statements(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -126,7 +126,7 @@ class Names:
         return buffer.name
 
     def shared_lines(self) -> Iterator[str]:
-        """Where buffers and mbarriers start in shared memory, and how they are laid out."""
+        """Declare where buffers and mbarriers start in shared memory, and how they are laid out."""
         for s in self.kernel.shared:
             if s.name in self._touched:
                 stages = f", {s.stages} of them" if s.stages > 1 else ""
@@ -166,7 +166,7 @@ class Names:
         return found
 
     def base_layout(self, var: Var) -> Iterator[str]:
-        """What a base counts, once for each of the buffers."""
+        """The layout that a base counts in, once for each of the buffers."""
         if var.name in self._bases:
             _, buffers = self._bases[var.name]
             if buffers not in self._said:

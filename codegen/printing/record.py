@@ -79,7 +79,7 @@ class LaunchBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch: its kernel's name, what it must be given, the buffer of each of its pointers, and the C
+    """A launch: its kernel's name, what it must be given, the buffer of each of its pointers, and the C
     types of its signature."""
 
     kernel: str
@@ -175,7 +175,7 @@ def _with_fixed(terms: Contract, fixed: Mapping[str, int]) -> Contract:
 
 
 def _both(one: Parameter, other: Parameter) -> Parameter:
-    """What two kernels ask of one parameter."""
+    """The parameter that meets what two kernels ask of it."""
     if one.least is None or other.least is None or one.most is None or other.most is None:
         return one
     by = math.lcm(one.multiple or 1, other.multiple or 1)
@@ -329,7 +329,7 @@ def _map_answer(m: TensorMapParam, buffer: str) -> MapAnswer:
 
 
 def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:
-    """What cuTensorMapEncodeTiled takes of its enumerations, by its names.
+    """The values of its enumerations that cuTensorMapEncodeTiled takes, by its names.
 
     >>> from layoutalg.codegen.expr import Const
     >>> from layoutalg.codegen.program import TensorMapParam

@@ -59,7 +59,7 @@ class Types:
         self._scalars = dict(kernel.scalars)
 
     def element(self, register: str) -> str:
-        """What the words of a register array are: "f32", "f16x2", "bf16x2" or "", bits."""
+        """The kind of the words of a register array: "f32", "f16x2", "bf16x2" or "", bits."""
         return self._registers.get(register, "")
 
     def word(self, register: str) -> str:
@@ -98,7 +98,7 @@ def pairs(call: Do) -> list[tuple[Operand, Arg]]:
 
 
 def _votes(calls: list[Do]) -> dict[Node, Counter[str]]:
-    """How often the instructions take a register array for what, those that it is copied to included."""
+    """Count the elements for which instructions take a register array, or those that it is copied to."""
     same = _Classes()
     counts: dict[Node, Counter[str]] = {}
     for call in calls:
@@ -120,7 +120,7 @@ def _is_load(instr: Instr) -> bool:
 
 
 def _most(votes: Counter[str]) -> str:
-    """What most take it for; packed elements are bits too."""
+    """The element that most take it for; packed elements are bits too."""
     floats, others = votes["f32"], {e: n for e, n in votes.items() if e != "f32"}
     packed = [e for e in others if e]
     if floats > sum(others.values()):
@@ -129,13 +129,13 @@ def _most(votes: Counter[str]) -> str:
 
 
 def _map_elements(kernel: Kernel) -> dict[str, str]:
-    """What the elements are of buffers that TMA copies, as their maps say."""
+    """The elements of buffers that TMA copies, as their maps say."""
     words = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32"}
     return {m.source.name: words.get(m.element.name, "") for m in kernel.maps}
 
 
 def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, str]:
-    """What the elements of every buffer are: what all registers that they move to or from are."""
+    """The elements of every buffer: those of all registers that they move to or from."""
     same = _Classes()
     found: dict[Node, set[str]] = {}
     for call in calls:

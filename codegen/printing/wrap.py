@@ -14,7 +14,7 @@ _BREAK = re.compile(
 """Strings, parentheses, and where a line may end: after a comma, in front of an operator."""
 
 _RANK = {"?": 0, ":": 0, "&&": 0, "||": 0, "+": 1, "-": 1}
-"""Which operator is best to break at; what binds closer stays together."""
+"""The operators by how good they are to break at; what binds closer stays together."""
 
 _LAST = 99
 """An assignment is broken where nothing else can be."""
@@ -43,7 +43,7 @@ def wrapped(line: str) -> Iterator[str]:
 
 
 def _place(line: str, least: int) -> int | None:
-    """Where a line is broken."""
+    """The position at which a line is broken."""
     best: tuple[int, int, int] | None = None
     depth = 0
     for found in _BREAK.finditer(line):

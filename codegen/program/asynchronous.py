@@ -84,7 +84,7 @@ def check_asynchronous(kernel: Kernel, chip: Arch) -> None:
 
 @functools.lru_cache(maxsize=256)
 def written(one: TensorMapParam) -> TmaCopy:
-    """What a copy through a map does, whatever the parameters are.  Raises what check_tma requires.
+    """The effect of a copy through a map, whatever the parameters are.  Raises what check_tma requires.
 
     >>> from layoutalg.codegen.expr import Const, Var
     >>> from layoutalg.codegen.program.tile import Global

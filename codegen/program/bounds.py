@@ -1,7 +1,7 @@
-"""How far the shared accesses of a program reach: an interval for every thread, under the branches it takes.
+"""The reach of a program's shared accesses: an interval for every thread, under the branches it takes.
 
-The idea.  The facts of an index hold for all threads and know no branch, so that a tile of 128 bytes seems
-to be left by what eight threads alone do:
+The idea.  The facts of an index hold for all threads and know no branch, so that eight threads
+alone seem to leave a tile of 128 bytes:
 
     if (tid < 8) copy(tile + tid * 16)          facts of the index: tid * 16 <= 1008
 
@@ -12,11 +12,11 @@ and an index an interval, most often one number:
     most       no thread that may get there touches a byte past it: inside the buffer this is a proof
     outside    a thread that certainly gets there certainly leaves the buffer: a counterexample
 
-An interval forgets that one variable stands twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
+An interval forgets that one variable occurs twice: (b ^ 1) * 64 ^ b * 8 of b in {0, 1}.  Where that leaves an
 access open, its variables of few values are given each of them in turn, and so is b % 8 of any b.
 
 Where neither is found for all blocks at once, some blocks of the smallest and of the largest launch, whose
-numbers are not intervals, may give the counterexample.  What stays open is the simulator's business.
+numbers are not intervals, may give the counterexample.  Whatever stays open is left to the simulator.
 
 Notes.  Lanes whose addresses an instruction ignores count too, as they do in the simulator.
 """
@@ -105,7 +105,7 @@ class Reach:
 
 
 def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tuple[Reach, ...]:
-    """How far every shared operand reaches, in program order, in all blocks of all launches.
+    """The reach of every shared operand, in program order, in all blocks of all launches.
 
     Or in those where variables of the launch, which are blocks and parameters, have the values `given`.
 
@@ -168,7 +168,7 @@ def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a statement stands: what is known of values, which threads may and which certainly get there.
+    """The place of a statement: what is known of values, which threads may and which certainly get there.
 
     Axis -1 of the arrays is the thread, axis -2 the counter of the outermost loop that is written out, and so
     on: `axes` are their variables, `numbers` how many numbers they make.  `cases`: an index that is not known
@@ -299,7 +299,7 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
 
 
 def _bytes(s: Do, operand: Operand) -> int:
-    """What an operand covers from its address on: of a copy through a tensor map all that the box spans."""
+    """The bytes that an operand covers from its address on: through a tensor map all that the box spans."""
     maps = [arg for arg in s.args if isinstance(arg, TensorMapParam)]
     return written(maps[0]).shared_bytes if maps and operand.role == "place" else operand.bytes
 

@@ -59,7 +59,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
 
 
 HOPPER, TURING = 90, 75
-"""What brought TMA, mbarriers and wgmma; and ldmatrix, with which older GPUs do their work."""
+"""The generations that brought TMA, mbarriers and wgmma; and ldmatrix, with which older GPUs work."""
 
 
 def check_available(instr: Instr, chip: Arch) -> None:

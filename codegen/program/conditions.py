@@ -1,11 +1,11 @@
-"""What is known where a statement stands: the conditions of the branches around it, and the values of names.
+"""The facts known at a statement: the conditions of the branches around it, and the values of names.
 
-The idea.  Inside a branch its condition holds, and in the other part of it it does not.  Of a comparison that
-is an interval for each of the two expressions, as far as the facts of the other one say:
+The idea.  Inside a branch its condition holds, and in the other part of it it does not.  A comparison gives
+an interval for each of the two expressions, as far as the facts of the other one say:
 
     if (x < 60) { ... } else if (x < 64) { ... }        x <= 59;  60 <= x <= 63
 
-An interval decides further comparisons of the same expression, and with those of its parts it bounds any
+An interval decides other comparisons of the same expression, and with those of its parts it bounds any
 other expression; comparisons are known as they stand, too.
 
 That a coordinate is below an extent is proved from them by one of
@@ -15,8 +15,8 @@ That a coordinate is below an extent is proved from them by one of
     an interval    first <= 8 holds here, and the coordinate is first * 64 + x, with x below 64
     a range        tile counts the m // 64 tiles of the grid, so that tile * 64 + 64 <= m // 64 * 64 <= m
 
-Notes.  Sound, not complete.  What is compared has its normal form, so that different spellings of a bound are
-one; a bound is rounded to what the expression can be.
+Notes.  Sound, not complete.  Expressions are compared in normal form, so that different spellings of a bound
+are one; a bound is rounded to what the expression can be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from layoutalg.codegen.program.bounds import Interval, interval
 
 @dataclass(frozen=True)
 class Conditions:
-    """What holds at a statement: intervals of expressions, predicates that are true or false there, and what
+    """The facts at a statement: intervals of expressions, predicates that are true or false there, and what
     names stand for.
 
     >>> x = Var("x", 100)
@@ -193,7 +193,7 @@ def _joined(kind: type[And] | type[Or], parts: list[Expr], empty: int) -> Expr:
 
 
 def _parts(condition: Expr, holds: bool) -> Iterator[tuple[Expr, bool]]:
-    """What is true or false of the parts of a condition that holds or does not."""
+    """Yield what is true or false of the parts of a condition that holds or does not."""
     yield condition, holds
     match condition:
         case And(a, b) if holds:

@@ -1,14 +1,14 @@
-"""Which threads are sure to arrive together: what barriers and the instructions of a whole warp need.
+"""The threads that are sure to arrive together, as barriers and the instructions of a whole warp need.
 
 The idea.  Threads part where a condition, or the number of a loop's turns, differs between them.  For every
 expression there is the largest group of threads that is proved to agree on it:
 
-    BLOCK    n < 64, kt + 1 < tiles         blocks, parameters and loop variables: one value a block
+    BLOCK    n < 64, kt + 1 < tiles         blocks, parameters and loop variables: one value per block
     WARPGROUP, WARP   tid // 32 < 2         one value per four warps or per warp, by the proof below
     THREAD   tid < 40                       nothing is proved
 
-With tid = 32 warp + lane, `simplify` takes most expressions apart so that the lane is gone.  What is left of
-it has to stand in parts with no other variables than these two; each is tabulated over the threads of a
+With tid = 32 warp + lane, `simplify` takes most expressions apart so that the lane is gone.  The rest of it
+has to be in parts with no other variables than these two; each is tabulated over the threads of a
 block, and has to be the same in all lanes of a warp.
 
 Notes.  The proof is sound, not complete: of (tid + n) // 32 it knows that lanes agree where n is declared as

@@ -38,7 +38,7 @@ EARLY_FROM = (9, 0)
 """Compute capability from which on kernels can start early."""
 
 NOTES = ("It may be launched while the kernel in front of it ends, by programmatic stream serialization.",)
-"""What the header of such a kernel says."""
+"""The notes in the header of such a kernel."""
 
 _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
 

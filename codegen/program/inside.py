@@ -62,7 +62,7 @@ def _body(body: tuple[Stmt, ...], known: Conditions) -> None:
 
 
 def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, known: Conditions) -> None:
-    """One access, of as many elements as it has bytes for along the mode of stride 1."""
+    """Check one access, of as many elements as it has bytes for along the mode of stride 1."""
     values = max(1, nbytes // buffer.element_bytes)
     strides = [simplify(d) for d in buffer.strides]
     along = strides.index(Const(1)) if Const(1) in strides else None

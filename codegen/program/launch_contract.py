@@ -1,4 +1,4 @@
-"""What a launch of a kernel must give it: the values it is right for, its grid, its block, its shared memory.
+"""The contract of a launch: the values its kernel is right for, its grid, its block, its shared memory.
 
 The idea.  A kernel's text relies on what its parameters declare: a range proves that 32 bits are enough, a
 multiple that a vector is aligned.  All of it is in the kernel's record, and `contract` reads it out once, for
@@ -49,7 +49,7 @@ MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a launch, or a value that is built into the text in the place of one.
+    """A parameter of a launch, or a value that is built into the text in the place of one.
 
     An "int" or a "scalar", which is bits of a number, is in [`least`, `most`] and a multiple of `multiple`; a
     "pointer" is an address that is a multiple of `align_bytes`, of memory that may be `written`.  What does
@@ -104,7 +104,7 @@ class Contract:
 
     @property
     def function_attributes(self) -> dict[str, int]:
-        """What has to be set for the kernel before it is launched, by the names of CUDA's runtime."""
+        """The attributes to set for the kernel before it is launched, by the names of CUDA's runtime."""
         found = {}
         if self.dynamic_shared_bytes:
             found[MOST_SHARED] = self.dynamic_shared_bytes
@@ -114,13 +114,13 @@ class Contract:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """What a launch has to set beside grid, block and arguments, by the names of CUDA's runtime."""
+        """The attributes of a launch beside grid, block and arguments, by the names of CUDA's runtime."""
         told = {EARLY: self.early, COOPERATIVE: self.cooperative}
         return self.function_attributes | {name: 1 for name, is_set in told.items() if is_set}
 
 
 def contract(kernel: Kernel) -> Contract:
-    """What a launch of a kernel must give it.
+    """The contract that a launch of a kernel must keep.
 
     Raises ResourceError where no grid holds its blocks, ShapeError where none is whole clusters.
 
@@ -164,7 +164,7 @@ def only_target(kernel: Kernel) -> str:
 
 
 def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
-    """What has to hold so that the blocks along each side of the grid are whole clusters, where it may not.
+    """The conditions for the blocks along each side of the grid to be whole clusters, where they may not be.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> list(whole_clusters(KernelBuilder("empty", threads=32).build()))
@@ -177,7 +177,7 @@ def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
 
 
 def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
-    """What has to hold so that extents and strides of tensor maps are ones, where their ranges do not say so.
+    """The conditions for extents and strides of tensor maps to be legal, where their ranges do not say so.
 
     >>> list(map_conditions([]))
     []
@@ -339,7 +339,7 @@ def _cluster_text(cluster: tuple[int, int, int]) -> str:
 
 
 def map_lines(maps: Sequence[TensorMapParam]) -> Iterator[str]:
-    """How tensor maps are encoded, in words, one line for each.
+    """Describe in words how tensor maps are encoded, one line for each.
 
     >>> from layoutalg.codegen.expr import Var
     >>> from layoutalg.codegen.program.tile import Global

@@ -319,7 +319,7 @@ class _Carried:
         return var.kind in _STILL or var in self.scope
 
     def _step(self, term: Expr) -> Expr | None:
-        """What the loop's variable is multiplied by in a product; None for any other term."""
+        """The factor of the loop's variable in a product; None for any other term."""
         factors = _factors(term)
         if factors.count(self.loop.var) != 1:
             return None

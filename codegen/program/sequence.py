@@ -45,7 +45,7 @@ class LaunchSequence:
     scratch_bytes: int = 0
 
     def arguments(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """What each kernel takes, by parameter: buffers and further scalars are `given` by name.
+        """The arguments of each kernel, by parameter: buffers and further scalars are `given` by name.
 
         Raises ArgumentTypeError for a name that is missing.
         """

@@ -152,7 +152,7 @@ class TensorMapParam:
 
 
 MBARRIER_BYTES = 8
-"""What one mbarrier takes of shared memory."""
+"""The shared memory that one mbarrier takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Mbarrier:
 
 @dataclass(frozen=True, slots=True)
 class BarrierRef:
-    """One mbarrier of an array."""
+    """An mbarrier of an array."""
 
     barrier: Mbarrier
     stage: Expr
@@ -342,7 +342,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What `warps` warps from `first_warp` on do; in `body` their threads count from 0, as `thread`."""
+    """The work of `warps` warps from `first_warp` on; in `body` their threads count from 0, as `thread`."""
 
     name: str
     first_warp: int

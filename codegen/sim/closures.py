@@ -116,7 +116,7 @@ class Scope:
         return len(self._slots) - 1
 
     def _dependence(self, node: Expr) -> Unrolled:
-        """What an expression depends on, and then known of each of its subexpressions."""
+        """The indices that an expression depends on; they are then known for each of its subexpressions."""
         found = self._depends
         for n in _operands_first(node, found):
             if n in found:
@@ -183,7 +183,7 @@ class Scope:
 
 
 def _no_key(frame: Frame) -> None:
-    """What a value that depends on no unrolled index is kept by."""
+    """The key of a value that depends on no unrolled index."""
 
 
 def _of_two(apply: Callable[..., Any], a: Closure, b: Closure) -> Closure:
@@ -220,7 +220,7 @@ def _operands_first(node: Expr, stop: Container[Expr]) -> Iterator[Expr]:
 
 
 def _step(node: Expr) -> Callable[..., Any]:
-    """What a node computes of its operands' values."""
+    """The function that a node computes of its operands' values."""
     wide = any(n.facts.hi >> 63 for n in (node, *children(node)))
     return partial(_of_ints, node, _operation(node)) if wide else _operation(node)
 

@@ -25,7 +25,7 @@ _DONE, _OPEN = -2, -1
 
 @dataclass(slots=True, eq=False)
 class _Copy:
-    """One instruction's copies: per lane the number of its group, and how to land a set of lanes."""
+    """The copies of one instruction: per lane the number of its group, and how to land a set of lanes."""
 
     ticket: Array
     land: Callable[[Array], None]

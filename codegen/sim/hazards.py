@@ -85,7 +85,7 @@ class Clocks:
         self.now += 1
 
     def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
-        """Of what a warp has not seen, by a mask, what its thread does not know either."""
+        """Mark, of what a warp has not seen, by a mask, what its thread does not know either."""
         return late
 
     def fence_proxy(self, warp: int, lanes: int, *, cta: bool = False) -> None:
@@ -104,7 +104,7 @@ class Clocks:
         return f"warp {warp}"
 
     def in_flight(self, thread: int) -> str:
-        """What a message says of bytes that have yet to arrive, by who brings them."""
+        """The words of a message for bytes that have yet to arrive, by who brings them."""
         return f"thread {thread} has started a copy into it and not waited for it"
 
     def barriers(self, thread: int, other: int) -> str:
@@ -114,7 +114,7 @@ class Clocks:
 
 
 class Shadow:
-    """What each granule of a buffer remembers of its accesses; see the module's text.
+    """The record that each granule of a buffer keeps of its accesses; see the module's text.
 
     It covers `size_bytes` from `first_byte` on in granules of `granule_bytes`; without `reads` it does not
     remember reads, for buffers that are written only; `rank` is that of the block whose shared memory it is.
@@ -185,7 +185,7 @@ class Shadow:
         return race
 
     def finish(self, granules: Array, engine: int) -> None:
-        """What an engine has written is there, in its running epoch."""
+        """Note that what an engine has written is there, in its running epoch."""
         self.epoch[granules] = self.clocks.now[engine]
 
     def read_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
@@ -298,7 +298,7 @@ def _first(where: Array) -> tuple[int, int]:
 
 
 class GridShadow:
-    """Which block last wrote each granule of a global buffer, and which read it: blocks are never ordered.
+    """The blocks that last wrote and read each granule of a global buffer: blocks are never ordered.
 
     >>> shadow = GridShadow(64, 4, Clocks(1))
     >>> lane, x = numpy.array([[0]]), numpy.array([[5]])
@@ -319,19 +319,19 @@ class GridShadow:
         self.granules = self.inside.granules
 
     def read(self, granules: Array, threads: Array) -> Race | None:
-        """As Shadow.read, and against the writes of other blocks."""
+        """Read as Shadow.read does, and check against the writes of other blocks."""
         return self._read_here(granules) or self.inside.read(granules, threads)
 
     def write(self, granules: Array, threads: Array) -> Race | None:
-        """As Shadow.write, and against the writes and reads of other blocks."""
+        """Write as Shadow.write does, and check against the writes and reads of other blocks."""
         return self._write_here(granules) or self.inside.write(granules, threads)
 
     def read_for(self, granules: Array, threads: Array) -> Race | None:
-        """As Shadow.read_for, and against the writes of other blocks."""
+        """Read as Shadow.read_for does, and check against the writes of other blocks."""
         return self._read_here(granules) or self.inside.read_for(granules, threads)
 
     def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
-        """As Shadow.write_by, and against the writes and reads of other blocks."""
+        """Write as Shadow.write_by does, and check against the writes and reads of other blocks."""
         return self._write_here(granules) or self.inside.write_by(granules, threads, engine)
 
     def _read_here(self, granules: Array) -> Race | None:

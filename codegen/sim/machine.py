@@ -60,11 +60,11 @@ class Memory:
         self.rows(width)[offsets // width] = values
 
     def take(self, numbers: Array, width: int) -> Array:
-        """As `gather`, of values by their numbers."""
+        """Gather as `gather` does, values by their numbers."""
         return self.rows(width).take(numbers, axis=0).astype(numpy.uint32, copy=False)
 
     def put(self, numbers: Array, values: Any, width: int) -> None:
-        """As `scatter`, of values by their numbers."""
+        """Scatter as `scatter` does, values by their numbers."""
         self.rows(width)[numbers] = values
 
     def rows(self, width: int) -> Array:
@@ -151,13 +151,13 @@ class Registers:
         return int(bad.argmax()) if bad.any() else None
 
     def watch(self) -> Array:
-        """Which words (lanes, words) were read or written since this was last cleared, noted from now on."""
+        """The words (lanes, words) read or written since this was last cleared, noted from now on."""
         if self._touched is None:
             self._touched = numpy.ones(self.values.shape, dtype=bool)
         return self._touched
 
     def lock(self, lanes: slice, part: slice, change: int) -> None:
-        """One more, or with a `change` of -1 one fewer, unfinished product owns words."""
+        """Count one more, or with a `change` of -1 one fewer, unfinished product that owns words."""
         if self.locks is None:
             self.locks = numpy.zeros(self.values.shape, dtype=numpy.int32)
         self.locks[lanes, part] += change
@@ -194,7 +194,7 @@ class Registers:
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """What some lanes of a group wait for: `asked()` is true once it has happened, and then `passed()` is
+    """A wait of some lanes of a group: `asked()` is true once its event has happened, and then `passed()` is
     called; `missing()` says what has not."""
 
     asked: Callable[[], bool]
@@ -265,7 +265,7 @@ class Group:
 
 
 class Machine:
-    """One block's state, and the rules of touching it.
+    """The state of one block, and the rules of touching it.
 
     Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma`,
     `matrix`, `cluster` and `grid` are there for kernels that use them (see engines).
@@ -331,7 +331,7 @@ class Machine:
     def load(
         self, group: Group, buffer: Buffer, offsets: Any, width: int, fixed: int = -1
     ) -> tuple[Array, Array | None]:
-        """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError.
+        """Read for the active lanes: values (lanes, words), and poison or None.  Raises SimulationError.
 
         `fixed` is the number of a memory operand whose offsets are kept: the same array comes again.
         """
@@ -392,7 +392,7 @@ class Machine:
     # --- what effects call -----------------------------------------------------------------------------
 
     def fence_proxy_async(self, group: Group, *, cta: bool = False) -> None:
-        """What the active lanes know and have written, the asynchronous proxy sees from here on; with `cta`
+        """Make what the active lanes know and have written visible to the asynchronous proxy; with `cta`
         what threads of the block wrote to its own shared memory."""
         for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
             if lanes.any():
@@ -458,7 +458,7 @@ class Machine:
         return self._barriers > group.barrier_ticket
 
     def _found(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str, fixed: int) -> Found:
-        """Where the active lanes access; kept by the group for the offsets of a `fixed` operand."""
+        """The place the active lanes access; kept by the group for the offsets of a `fixed` operand."""
         if fixed < 0:
             return self._where(group, buffer, offsets, width, does)
         key = fixed, group.active, id(offsets) if isinstance(offsets, numpy.ndarray) else offsets

@@ -53,7 +53,7 @@ from layoutalg.limits import Most
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a place holds in a step: `tile`, and of registers the `part` of it; whether it `begins` to come
+    """The use of a place in a step: `tile`, and of registers the `part` of it; whether it `begins` to come
     in that step, is still `coming` at its end, and is `read` in it.
 
     >>> Use(3, begins=True, coming=True).text, Use(3, 1, read=True).text
@@ -101,7 +101,7 @@ class Timeline:
 
 
 def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
-    """What the places of a kernel's main loop hold, for values of its parameters.
+    """The contents of the places of a kernel's main loop, for values of its parameters.
 
     Raises UnsupportedError for a kernel whose warps have roles or that multiplies nothing it has loaded from
     shared memory, ResourceError for a loop of more than Most.FOLLOWED, ShapeError for values that the
@@ -148,7 +148,7 @@ def _followed(body: Sequence[Stmt], env: dict[Var, Any], seen: list[int]) -> Ite
 
 
 class _Places:
-    """What is in every place, while statements go by."""
+    """The contents of every place, while statements go by."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -213,7 +213,7 @@ class _Places:
         return Timeline(self.kernel.name, tuple(rows), tuple(self.steps), MappingProxyType(uses))
 
     def begin_loop(self) -> None:
-        """What is under way before the first loop is a step of its own."""
+        """Make a step of its own of what is under way before the first loop."""
         if self.held and not self.steps:
             self._end_step()
 

@@ -46,7 +46,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instructions:
-    """What a site executed, in order: `block` and `warp` (n,), `addresses` and `active` (n, 32)."""
+    """The instructions of a site, in order: `block` and `warp` (n,), `addresses` and `active` (n, 32)."""
 
     block: Array
     warp: Array

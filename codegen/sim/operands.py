@@ -37,7 +37,7 @@ Source: TypeAlias = "Callable[[Group], tuple[Any, Array | None]]"
 Target: TypeAlias = "Callable[[Group, Array, Array | None], None]"
 
 GLOBAL_ALIGN_BYTES = 256
-"""What an allocation's address is a multiple of."""
+"""The number of bytes that an allocation's address is a multiple of."""
 
 
 class Operands:

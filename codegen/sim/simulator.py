@@ -70,7 +70,7 @@ SIMULATED = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """What a simulated launch did.
+    """The record of a simulated launch.
 
     `grid` in blocks, `blocks` how many of them were run; `group` the way they were run in the end;
     `executed[name][w]` how often warp w of a block executed an instruction, over all blocks; `moved` the
@@ -207,7 +207,7 @@ def _launch(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unit:
-    """One block of a cluster, or the block: its machine, its program and its groups."""
+    """A block of a cluster, or the block: its machine, its program and its groups."""
 
     machine: Machine
     program: Program
@@ -368,7 +368,7 @@ def _deadlock(groups: list[Group], running: Mapping[Group, object]) -> _Deadlock
 
 
 def _missing(group: Group) -> str:
-    """What keeps a group waiting, where that is known."""
+    """Say what keeps a group waiting, where that is known."""
     missing = dict.fromkeys(wait.missing() for wait in group.waits if not wait.asked())
     return "".join(f", for {what}" for what in missing)
 

@@ -41,7 +41,7 @@ Step: TypeAlias = "Callable[[Group], Waits | None]"
 
 Steps: TypeAlias = tuple[Step, ...]
 Turns: TypeAlias = "Callable[[Group], Iterator[Steps]]"
-"""Of a statement with statements inside: those to be executed next, with variables and lanes set for them."""
+"""The turns of a statement with statements inside: the next ones to execute, variables and lanes set."""
 
 
 class Body(NamedTuple):
@@ -84,7 +84,7 @@ class Program:
         return _in_turns(partial(_once, self._body), group)
 
     def executed(self, groups: Iterable[Group]) -> Array:
-        """How often each statement was executed by each warp of a block's groups, (statements, warps)."""
+        """Count how often each warp of a block's groups executed each statement, (statements, warps)."""
         counts: Array = numpy.zeros((len(self.statements), self.machine.warps), dtype=numpy.int64)
         for group in groups:
             for (number, lanes), times in group.executed.items():
@@ -199,12 +199,12 @@ class Program:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _check_arity(effect: Callable[..., Any], values: int) -> None:
-    """That an effect can be called with so many values.  Raises TypeError."""
+    """Check that an effect can be called with so many values.  Raises TypeError."""
     inspect.signature(effect).bind(None, None, *(None for _ in range(values)))
 
 
 def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
-    """What is read where the guard holds, zeros in the other lanes."""
+    """Read where the guard holds; the other lanes get zeros."""
     holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
     outer, inner = group.active, group.narrowed(holds)
     if inner is None:
@@ -320,7 +320,7 @@ def _is_words(value: Array, words: int, lanes: int) -> bool:
 
 
 def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array, ...]:
-    """What an effect returned, as one uint32 array (lanes, words) an output."""
+    """The results of an effect, as one uint32 array (lanes, words) per output."""
     values = () if result is None else (result,) if isinstance(result, numpy.ndarray) else tuple(result)
     if len(values) != len(words) or not all(map(_is_words, values, words, repeat(group.lanes))):
         got = [(value.shape, str(value.dtype)) for value in values]

@@ -55,7 +55,7 @@ _Env: TypeAlias = dict[Var, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a warp does in a turn: `lanes` arrive, and with bytes to expect announce `copies`."""
+    """An act of a warp in a turn: `lanes` arrive, and with bytes to expect announce `copies`."""
 
     what: Literal["wait", "arrive", "copy", "mma", "commit", "mma wait"]
     place: Place | None = None
@@ -66,7 +66,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What stands in a row at a turn; `waits` when its warp goes on later."""
+    """The entry of a row at a turn; `waits` when its warp goes on later."""
 
     text: str
     stage: int | None = None
@@ -146,7 +146,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
 
 
 def _events(body: Sequence[Stmt], lanes: list[_Env], seen: list[int]) -> Iterator[Event]:
-    """What the lanes of a warp come to, in order; loops run as often as those of the first lane."""
+    """The events of the lanes of a warp, in order; loops run as often as those of the first lane."""
     for s in body:
         seen[0] += 1
         Most.FOLLOWED.guard(seen[0], "statements that are followed")

@@ -1,4 +1,4 @@
-"""What a turn of a loop takes at least, in closed form: issue slots, pipes, and the critical path of a warp.
+"""The least time of a turn of a loop, in closed form: issue slots, pipes, and the critical path of a warp.
 
     issue     warps x instructions                     one instruction per cycle and scheduler
     pipe      warps x the sum of its intervals         each of them
@@ -6,8 +6,8 @@
     path      the longest chain of one warp: stalls in order, and from an instruction that releases a
               scoreboard to one that waits for it
 
-A chain may span turns.  Starting anywhere in a turn and coming back to the same place some turns later, its
-length over these turns is never more than what a turn takes.  The bound is the largest over all edges, each
+A chain may span turns.  From anywhere in a turn to the same place some turns later, its length over these
+turns is never more than what a turn takes.  The bound is the largest over all edges, each
 from its start on for as many turns as it spans.  Of several instructions that release one scoreboard the last
 one before the wait counts, which is a bound too.
 """
@@ -40,7 +40,7 @@ class LoopBounds:
 
     @property
     def least(self) -> float:
-        """What a turn takes at least."""
+        """The cycles that a turn takes at least."""
         return max(self.cycles.values())
 
 

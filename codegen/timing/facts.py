@@ -30,7 +30,7 @@ Known: TypeAlias = Literal["measured", "published", "documented", "derived", "as
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number: `what` as in the module's text, in cycles unless it says bytes.
+    """A number: `what` as in the module's text, in cycles unless it says bytes.
 
     >>> Fact("sm_90", "latency LDS.32", 29.0, "published", "a table").value
     29.0
@@ -44,7 +44,7 @@ class Fact:
 
 
 class Facts:
-    """What is known of an architecture.
+    """The numbers that are known of an architecture.
 
     >>> find_facts("sm_90").value("wavefront")
     1.0
@@ -101,7 +101,7 @@ FACTS = "facts.json"
 
 
 def find_facts(arch: str) -> Facts:
-    """What is known of an architecture.  Raises UnsupportedError for one of which nothing is.
+    """The facts of an architecture.  Raises UnsupportedError for one of which nothing is known.
 
     >>> find_facts("sm_75").fact("latency LDSM.4").provenance
     'published'

@@ -34,12 +34,12 @@ class KernelTime:
 def time_main_loop(
     kernel: Kernel, cubin: Cubin, arch: str, *, level: Level = "L2", blocks: int | None = None
 ) -> KernelTime:
-    """How long a turn of a kernel's main loop takes, with `blocks` on a multiprocessor, or as many as fit.
+    """The time of a turn of a kernel's main loop, with `blocks` on a multiprocessor, or as many as fit.
 
     Shared memory is accessed in the wavefronts that the program's accesses take on average, by instruction,
     at the largest sizes it is built for; global memory is served by `level`.  Raises UnsupportedError for a
-    kernel without a main loop, one with an instruction that is not modelled, and an architecture that nothing
-    is known of, and as `traffic` and `occupancy_of` do.
+    kernel without a main loop, one with an instruction that is not modelled, and an architecture of which
+    nothing is known, and as `traffic` and `occupancy_of` do.
 
     >>> from layoutalg.codegen.gpu import prepare
     >>> from layoutalg.kernels import find_family

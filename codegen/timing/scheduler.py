@@ -1,4 +1,4 @@
-"""One scheduler and its warps, event by event: the definition of how long a loop's turn takes.
+"""A scheduler and its warps, event by event: the definition of how long a loop's turn takes.
 
 The idea.  Every warp runs the same loop.  In each cycle the scheduler issues one instruction of one warp: of
 those that may, the one whose last was longest ago.  A warp may issue when
@@ -13,11 +13,11 @@ and these, with `selected` for the cycle of the issue, are the warp states that 
 scoreboard is one that global memory releases.  Memory that comes from the L2 is one more pipe, of `l2_bytes`
 per cycle and multiprocessor.
 
-What is timed is a window in the middle of the run: from when the first warp has done WARM turns until one
+The timed part is a window in the middle of the run: from when the first warp has done WARM turns until one
 has done all, by what is issued meanwhile.  A pipe whose interval is not a whole number takes an instruction
 in the cycle in which it becomes free.
 
-Notes.  What other schedulers do is taken to be the same: they have three of four slots of what a
+Notes.  Other schedulers are taken to do the same: they have three of four slots of what a
 multiprocessor has once.  Caches of instructions and constants always hit; register banks never conflict.
 """
 
@@ -45,7 +45,7 @@ WARM = 16
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """How long a loop takes: `cycles` of a turn of all warps of a scheduler, each of `instructions`.
+    """The time of a loop: `cycles` of a turn of all warps of a scheduler, each of `instructions`.
 
     `states` are the cycles per issued instruction that a warp spends in each state; their sum is `cpi`, which
     Nsight Compute calls warp cycles per issued instruction.  `total` is when all is done, of all `turns`.
@@ -207,7 +207,7 @@ class _Scheduler:
             self._mark(warp.turn, at)
 
     def _mark(self, turn: int, at: int) -> None:
-        """What is timed begins when the first warp has done WARM turns, and ends when one has done all."""
+        """Begin to time when the first warp has done WARM turns, and end when one has done all."""
         if turn == WARM and self.window is None:
             self.window = at, at
         elif turn == self.turns and self.window and not self.closed:

@@ -1,4 +1,4 @@
-"""What the model knows of each instruction of a loop: its pipe, how long it keeps that busy, its waits.
+"""The steps of a loop: the pipe of each instruction, how long it keeps that busy, and its waits.
 
 The idea.  The compiler has said most of it: control words give the cycles until a warp's next instruction and
 the scoreboards that are waited for and released.  What it leaves open is how long variable latencies are and
@@ -31,7 +31,7 @@ Level: TypeAlias = Literal["L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
 SCHEDULERS = 4
-"""Of a multiprocessor, of sm_70 and later."""
+"""The schedulers of a multiprocessor, of sm_70 and later."""
 
 WARP_BYTES, WAVEFRONT_BYTES = 32, 128
 
@@ -76,7 +76,7 @@ _LSU = frozenset({"lds", "sts", "ldsm", "ldg", "stg", "ldgsts", "local"})
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """One instruction of a loop, for one scheduler; times in cycles.
+    """An instruction of a loop, for one scheduler; times in cycles.
 
     It waits for the scoreboards `waits`, and as the kind "groups" until at most `groups` groups of copies are
     unfinished.  The pipe is busy for `interval`; the result is there `latency` after it was taken, and `busy`

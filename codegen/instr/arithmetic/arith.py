@@ -128,12 +128,12 @@ def _parameter(operand: Operand) -> str:
 
 
 def _kind(element: str) -> str:
-    """What a vector that is computed with is: floats, or words of integers."""
+    """The kind of a vector that is computed with: floats, or words of integers."""
     return "" if element == "s32" else "f32"
 
 
 def _packed(element: str) -> str:
-    """What the words of a vector of elements are."""
+    """The kind of the words of a vector of elements."""
     return PACKED.get(element, _kind(element))
 
 

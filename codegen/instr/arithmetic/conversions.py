@@ -109,7 +109,7 @@ def _towards_zero(values: Array, kind: Any) -> Array:
 
 _C_NAME = {"u8": "unsigned char", "s8": "signed char", "s16": "short", "s32": "int"}
 _COMPUTED = {"f64": "double", "s64": "long long", "s32": "int", "u8": "int", "s8": "int", "s16": "int"}
-"""What an element is in C; a float where nothing is said."""
+"""The C type of an element; a float where nothing is said."""
 
 _ODD = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""What an epilogue does to vectors of doubles; each double is two registers, low half first.
+"""The arithmetic of an epilogue on vectors of doubles; each double is two registers, low half first.
 
     scale(2)                 v[i] *= alpha
     add_scaled(2)            v[i] += beta * c[i]

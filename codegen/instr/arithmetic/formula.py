@@ -102,7 +102,7 @@ Formula: TypeAlias = Input | Word | Number | Apply | Cast
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What an operation is in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
+    """An operation in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
 
     `text` is an expression, "" where there is none; it may call the function whose text is `uses`.
     """
@@ -284,7 +284,7 @@ def _letter(index: int) -> str:
 
 
 def _kind(element: str) -> str:
-    """What the words of elements are."""
+    """The kind of the words of elements."""
     return PACKED.get(element, "f32" if element == "f32" else "")
 
 

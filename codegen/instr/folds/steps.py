@@ -1,4 +1,4 @@
-"""What kernels do to values of several words: from elements to what they stand for.
+"""The steps of kernels on values of several words: from elements to what they stand for.
 
     empty("arg", 2)                      d = what changes nothing
     absorb("arg", "f32", "max", 8, 1)    d = d joined with 8 elements, that have indices

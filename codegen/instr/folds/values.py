@@ -162,7 +162,7 @@ _MERGE_TEXT = """void join_moments(u32* a, const u32* b) {
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How values of several words join: the words of one that changes nothing, text and effect.
+    """A way to join values of several words: the words of one that changes nothing, text and effect.
 
     `effect` joins arrays of words whose last axis is that of a value.
     """

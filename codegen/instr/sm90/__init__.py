@@ -1,4 +1,4 @@
-"""What Hopper adds: asynchronous copies, barriers in shared memory, clusters.
+"""Instructions that Hopper adds: asynchronous copies, barriers in shared memory, clusters.
 
 mbarrier   init, arrive, expect_tx, wait; named barriers
 tma        copies of boxes by tensor maps, bulk groups

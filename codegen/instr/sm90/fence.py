@@ -33,7 +33,7 @@ def _fence_inits(machine: Any, group: Any) -> None:
 
 
 def _registers(machine: Any, group: Any, count: int) -> None:
-    """How many registers a thread has is the compiler's business."""
+    """Do nothing: the number of registers of a thread is the compiler's business."""
 
 
 FENCE_PROXY_ASYNC = Instr(
@@ -43,7 +43,7 @@ FENCE_PROXY_ASYNC = Instr(
     _fence,
     Requires(sm=90),
 )
-"""What was written before it, the asynchronous proxy sees after it; it waits as a fence of the GPU does."""
+"""Writes before it are visible to the asynchronous proxy after it; it waits as a fence of the GPU does."""
 
 FENCE_PROXY_ASYNC_CTA = Instr(
     "fence_proxy_async_cta",

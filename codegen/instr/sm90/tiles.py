@@ -26,7 +26,7 @@ from layoutalg.arch import CHUNK_BYTES, Major, SmemDescriptor
 Array = numpy.ndarray[Any, Any]
 
 PHASE_BYTES = 128
-"""What one step of a base offset is worth."""
+"""The bytes that one step of a base offset is worth."""
 
 
 @dataclass(frozen=True, slots=True)

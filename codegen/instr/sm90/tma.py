@@ -33,7 +33,7 @@ RANKS = (1, 2, 3, 4, 5)
 """Dimensions of a tensor map."""
 
 BOX_ALIGN_BYTES = 128
-"""What the start of a box in shared memory is a multiple of."""
+"""The number of bytes that the start of a box in shared memory is a multiple of."""
 
 _POLICY = {"": "", "evict_first": "0x12F0000000000000ull", "evict_last": "0x14F0000000000000ull"}
 

@@ -93,7 +93,7 @@ def _immediates(atom: MMAAtom) -> tuple[str, ...]:
 
 
 def _words(atom: MMAAtom, operand: str) -> str:
-    """What a word of D or A in registers is."""
+    """The kind of the words of D or A in registers."""
     name = (atom.dtypes.d if operand == "d" else atom.dtypes.a).name
     return "f32" if name == "f32" else PACKED.get(name, "")
 
@@ -143,7 +143,7 @@ def _filled(start: str, parts: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What one wgmma is to do when it is waited for.
+    """The product that one wgmma is to make when it is waited for.
 
     `shape` is M, N, K and the type of D: instructions of one shape may follow each other on one D.  `a` is
     registers or None; `tiles` are what lies in shared memory, A before B, each with its place;

@@ -1,4 +1,4 @@
-"""What works beside the warps of a block, and what they wait for.
+"""The engines that work beside the warps of a block, and what they wait for.
 
 knowledge       AgentClocks: vector clocks of warps, engines and blocks; what threads release and acquire
 mbarriers       mbarriers, their phases and bytes; named barriers

@@ -69,7 +69,7 @@ class ClusterBarrier:
         self.waiting[warp] = self.generation
 
     def wait(self, warp: int) -> Wait:
-        """What a warp that has arrived waits for."""
+        """The wait of a warp that has arrived."""
         generation = self.waiting[warp]
 
         def asked() -> bool:
@@ -90,7 +90,7 @@ class ClusterBarrier:
 
 
 class Cluster:
-    """One block's view of its cluster; `peers` are the machines by rank, itself included."""
+    """A block's view of its cluster; `peers` are the machines by rank, itself included."""
 
     def __init__(self, machine: Machine, barrier: ClusterBarrier) -> None:
         self.machine, self.clocks, self.barrier = machine, barrier.clocks, barrier

@@ -25,14 +25,14 @@ from layoutalg.codegen.sim.machine import Group, Machine, Wait
 
 @dataclass(slots=True, eq=False)
 class Counter:
-    """What the blocks that have arrived knew, in order, and of each block the warps that are there."""
+    """The knowledge of the blocks that arrived, in order, and for each block the warps that are there."""
 
     arrived: list[Knowledge] = field(default_factory=list)
     warps: dict[int, list[Knowledge]] = field(default_factory=dict)
 
 
 class Grid:
-    """One block's view of the counters of its launch, by their byte."""
+    """A block's view of the counters of its launch, by their byte."""
 
     def __init__(self, machine: Machine, clocks: AgentClocks, counters: dict[int, Counter]) -> None:
         self.machine, self.clocks, self.counters = machine, clocks, counters

@@ -34,7 +34,7 @@ ALL_LANES = (1 << (1 << WARP_BITS)) - 1
 
 
 class Knowledge:
-    """What is known to be over: an epoch per agent (`seen`, `fenced`, `near`), and of single threads."""
+    """The work known to be over: an epoch per agent (`seen`, `fenced`, `near`), and of single threads."""
 
     __slots__ = ("fenced", "fenced_threads", "near", "near_threads", "seen", "threads")
 
@@ -68,19 +68,19 @@ class Knowledge:
             _raise(mine, more)
 
     def only(self, kept: Array) -> Knowledge:
-        """What is known of some agents, by a mask."""
+        """The knowledge of some agents, by a mask."""
         other = Knowledge(self.seen * kept, self.fenced * kept, self.near * kept)
         for its, mine in zip(other._single, self._single, strict=True):
             its.update({thread: epoch for thread, epoch in mine.items() if kept[thread >> WARP_BITS]})
         return other
 
     def fence(self) -> None:
-        """What is known is visible to the asynchronous proxy."""
+        """Make what is known visible to the asynchronous proxy."""
         numpy.maximum(self.fenced, self.seen, out=self.fenced)
         _raise(self.fenced_threads, self.threads)
 
     def fence_near(self, own: Array) -> None:
-        """What is known of some agents, by a mask, is visible where it is in their own shared memory."""
+        """Make what is known of some agents, by a mask, visible where it is in their own shared memory."""
         numpy.maximum(self.near, self.seen * own, out=self.near)
         _raise(self.near_threads, {t: epoch for t, epoch in self.threads.items() if own[t >> WARP_BITS]})
 
@@ -162,13 +162,13 @@ class AgentClocks(Clocks):
             self._rows[w].join(known)
 
     def _merge(self, warp: int) -> None:
-        """What lanes know, the warp knows."""
+        """Let the warp know what its lanes know."""
         for known in self._lanes[warp].values():
             self._rows[warp].join(known)
         self._lanes[warp].clear()
 
     def release(self, warp: int, lanes: int) -> Knowledge:
-        """What these lanes of a warp know and have done; what they do from here on is not part of it."""
+        """Return what these lanes of a warp know and have done; what they do after this is not part of it."""
         known = self._rows[warp].copy()
         for mask, more in self._lanes[warp].items():
             if mask & lanes:
@@ -241,7 +241,7 @@ class AgentClocks(Clocks):
         return own and self.knows(thread, other, epoch, near=True)
 
     def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
-        """Of what a warp has not seen, what its thread does not know either."""
+        """Mark what neither a warp has seen nor its thread knows."""
         where = numpy.nonzero(late)
         agents = others >> WARP_BITS if late.ndim == 2 else numpy.arange(late.shape[-1])
         parts = [numpy.broadcast_to(x, late.shape)[where] for x in (threads, others, agents, epochs)]
@@ -273,7 +273,7 @@ class AgentClocks(Clocks):
         return f" of the block of rank {rank}" if self.blocks > 1 else ""
 
     def in_flight(self, thread: int) -> str:
-        """What a message says of bytes that have yet to arrive."""
+        """The words of a message for bytes that have yet to arrive."""
         if thread >> WARP_BITS >= self.first_engine:
             return f"{self.who(thread)} is in flight, and nobody has waited for it"
         return super().in_flight(thread)

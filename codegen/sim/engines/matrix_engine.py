@@ -107,7 +107,7 @@ class MatrixEngine:
         self._queues.clear()
 
     def fence(self, group: Group) -> None:
-        """What was done to registers so far is ordered before what products will do to them."""
+        """Order what was done to registers so far before what products will do to them."""
         for number, lanes in _warpgroups(group):
             queue = self._queue(number)
             queue.fenced = True
@@ -157,7 +157,7 @@ class MatrixEngine:
                     self.clocks.acquire(group.first_agent + lane // WARP, ALL_LANES, queue.closed[due - 1])
 
     def owner(self, group: Group, lane: int, start: int, words: int) -> str:
-        """What a message says of the unfinished product that owns registers of a lane of the group."""
+        """The words of a message for the unfinished product that owns registers of a lane of the group."""
         wanted = RegisterPlace(start, words, "")
         for flight in self._queue((group.first_warp + lane // WARP) // WARPS).flights:
             if any(place.meets(wanted) for place in flight.held):

@@ -81,7 +81,7 @@ class Waited:
 
 @dataclass(slots=True, eq=False)
 class Phases:
-    """One mbarrier: `phase` counts the phases that are complete.
+    """An mbarrier: `phase` counts the phases that are complete.
 
     `gathering` is what those know who arrived at the running phase, `brought` those who started its copies;
     `ends` are the engine's epochs of complete phases, `waits` are for the newest of them and the running one.
@@ -109,7 +109,7 @@ class Phases:
         return sum(f.nbytes for f in self.flights)
 
     def needs(self) -> str:
-        """What the running phase lacks."""
+        """Say what the running phase lacks."""
         parts = []
         if self.missing:
             parts.append(f"{self.missing} of {self.count} arrivals")

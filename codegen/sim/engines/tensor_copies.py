@@ -34,7 +34,7 @@ from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, as_bit
 from layoutalg.errors import UnsupportedError
 
 SECTOR_BYTES, LINE_SECTORS = 32, 4
-"""What global memory is read and written in, and how many of them are a line."""
+"""The bytes in which global memory is read and written, and how many such sectors are a line."""
 
 PLACE_BITS = 44
 """Bits of the number of a sector in a buffer."""
