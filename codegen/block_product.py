@@ -16,7 +16,7 @@ A tensor may be stored along k or along its rows; what is multiplied are whole t
 
 Comparison with TileLang.  There a block is written as copies and a gemm of tiles under T.Pipelined, and the
 compiler chooses layouts and pipeline; here the same is a function on the same values that one would write
-by hand, and everything it has chosen can be asked of the kernel.
+by hand, and everything it has chosen can be read from the kernel.
 
 Source: CUTLASS, include/cutlass/gemm/collective/sm80_mma_multistage.hpp.
 """

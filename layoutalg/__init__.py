@@ -5,7 +5,7 @@
 >>> print(tile, la.is_bijective(tile))
 Sw<3,3,3> o 0 o (8,64):(64,1) True
 
-Layouts and their composition are here at once; everything else is imported when it is first asked for, so
+Layouts and their composition are here at once; everything else is imported when it is first used, so
 that `import layoutalg` stays cheap: `layoutalg.logical_divide`, `layoutalg.parse`, `layoutalg.analysis`, ...
 
 The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of one:

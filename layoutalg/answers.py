@@ -60,7 +60,7 @@ class Answer:
 
 
 def fields_of(value: object) -> Any:
-    """The JSON of a record, with its fields in order; of what it holds likewise.
+    """The JSON of a record, with its fields in order, and likewise for what it holds.
 
     A field whose name is a word of Python ends with "_", which JSON leaves out.
     """
@@ -94,7 +94,7 @@ def _hints(kind: Hashable) -> Mapping[str, Any]:
 
 
 def _fitted(hint: Any, value: Any) -> Any:
-    """A value of a source as the type of a field has it."""
+    """A value of a source, in the type of a field."""
     origin, args = get_origin(hint), get_args(hint)
     if value is None or hint is Any:
         return value

@@ -97,7 +97,7 @@ _meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def spend(units: int = 1) -> None:
-    """Count work in the budget of the question that is being asked; nothing where there is none.
+    """Count work in the budget of the current question; do nothing where there is none.
 
     >>> with budget_of("all of it", 10):
     ...     spend(11)
@@ -111,7 +111,7 @@ def spend(units: int = 1) -> None:
 
 
 class budget_of:
-    """A budget that everything asked inside draws from as well.
+    """A budget that every question inside draws from as well.
 
     A class, since closed forms open one: `contextlib.contextmanager` takes three times as long.
 
@@ -183,7 +183,7 @@ class Meter:
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """Counts the work of what is asked inside, whether it is answered or not.
+    """Counts the work of the questions inside, whether they are answered or not.
 
     >>> from layoutalg.layout import Layout
     >>> from layoutalg.decide import find_coordinate

@@ -211,7 +211,7 @@ class AlignmentError(LayoutAlgError, ValueError):
 
 
 class ResourceError(LayoutAlgError, ValueError):
-    """More of a resource was asked for than the architecture has."""
+    """More of a resource was requested than the architecture has."""
 
     def __init__(self, resource: str, asked: int, limit: int, *, hint: str = "") -> None:
         tail = f"; {hint}" if hint else ""
@@ -245,8 +245,8 @@ def nearest(name: str, choices: Iterable[str], count: int) -> list[str]:
 class UnknownNameError(LayoutAlgError, ValueError):
     """A name is not in the table of its kind; the message lists what is, of a long table the nearest.
 
-    `also` are further spellings, which are suggested but not listed; `hint` takes the suggestion's place.
-    What is no text is shown shortened.
+    `also` are other spellings, which are suggested but not listed; `hint` takes the suggestion's place.
+    A value that is not a text is shown shortened.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ class SimulationError(LayoutAlgError, RuntimeError):
 
 
 class CompileError(LayoutAlgError, RuntimeError):
-    """A compiler refused generated source; `log` is what it said, `source` the file that was kept."""
+    """A compiler refused generated source; `log` is its output, `source` the file that was kept."""
 
     def __init__(self, message: str, *, log: str = "", source: str = "") -> None:
         super().__init__(message)

@@ -133,7 +133,7 @@ def look_up(term: str) -> str:
 
 
 def find_term(term: str) -> str:
-    """The name under which a term stands in the glossary; raises as `look_up` does.
+    """The name under which a term is in the glossary; raises as `look_up` does.
 
     >>> find_term("its ideal"), find_term("SECTORS"), find_term("k")
     ('worst', 'sector', 'K')

@@ -1,12 +1,12 @@
-"""Limits that a request can meet: each with its number, its unit, what it protects, and what may lift it.
+"""Limits that a request can reach: each with its number, its unit, what it protects, and what may lift it.
 
     Most.TEXT.guard(len(text), "characters of the source")     refuses a size past a limit
-    Most.FILE.read(path)                                       a file's bytes, where it has no more
+    Most.FILE.read(path)                                       a file's bytes, where it has no more bytes
     Most.ONE_BY_ONE.number                                     the largest size that is accepted
     text_of(raw, name)                                         the text of a file's bytes
 
 A limit bounds memory, or time that no budget counts.  What hardware, a format or the arithmetic of a kernel
-allows is no limit of this table: it stands where it is used.
+allows is not a limit of this table: it is written where it is used.
 
 >>> Most.CELLS.guard(1 << 20, "cells of the picture")
 Traceback (most recent call last):
@@ -63,7 +63,7 @@ class Most(Enum):
         self.number, self.unit, self.protects, self.lift = number, unit, protects, lift
 
     def guard(self, size: int, what: str, *, hint: str = "") -> None:
-        """Refuse a size past the limit by a ResourceError that says what was asked, and what helps.
+        """Refuse a size past the limit by a ResourceError that says what was requested, and what helps.
 
         >>> Most.PARTS.guard(256, "nodes of the graph")
         """

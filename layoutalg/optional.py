@@ -1,11 +1,11 @@
-"""Imports that wait, of names until they are asked for, and of libraries that may be absent or broken.
+"""Imports that wait: of names until they are used, and of libraries that may be absent or broken.
 
-    later(module, places)           the names of a module that are imported when they are first asked for
+    later(module, places)           the names of a module that are imported when they are first used
     loaded("torch", "Tensor")       the class, where that library is loaded; nothing is imported to find out
     import_trouble("cupy", hint)    why a library cannot be imported here, in a sentence; "" where it can
     has_numpy()                     whether NumPy is here: many instructions are then counted at once
 
-The idea.  A module stands in `sys.modules` from the moment its import begins, without the names it will
+The idea.  A module is in `sys.modules` from the moment its import begins, without the names it will
 define: a thread that finds it there must not count on them.  A value is of a class only where the class
 exists, so that a name which is not there yet answers like a library that is not loaded.
 """

@@ -1,7 +1,7 @@
 """Programs that are not ours, run with an end: a compiler, a disassembler, graphviz's dot.
 
-The idea.  A program that is asked too much takes hours or all memory, and what it has started goes on after
-it: of a compiler that is ended, the part that compiles.  So each runs in a process group of its own, which
+The idea.  A program with too large a task takes hours or all memory, and what it has started goes on after
+it: the part of an ended compiler that compiles.  So each runs in a process group of its own, which
 is ended as one, and under limits that all its processes inherit: `MEMORY_BYTES` of address space and as many
 seconds of CPU time as it may take.
 
@@ -178,7 +178,7 @@ done
 for group in $running; do kill -9 "-$group"; done
 for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$1" && exit; sleep 0.1; done
 """
-"""The guard: told of each group that starts and, with a minus, that has ended."""
+"""The guard: it receives each group that starts and, with a minus, each that has ended."""
 
 
 class _Guard:

@@ -4,7 +4,7 @@
     swizzle_sliders(shape, ...)   the same with sliders for B, M, S and the pad, and a choice of accesses
 
 The idea.  The panel is a function of its settings and needs no notebook; ipywidgets only calls it again.
-What is refused, such as vectors that a pad misaligns, is shown as its sentence: a slider passes through
+A refusal, such as of vectors that a pad misaligns, is shown as its sentence: a slider passes through
 such settings.
 
 >>> panel = swizzle_panel((64, 64), "f16", "ldmatrix.x4", bits=3, base=3, shift=3)

@@ -154,7 +154,7 @@ class ProgramReader:
     def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
         """The scope in which a variable takes every value below `extent`.
 
-        A long one is taken apart into the digits that the program asks for, the highest again in two.
+        A long one is taken apart into the digits that the program uses, the highest again in two.
         """
         weights = [1] if extent <= _LONG else [1, *self._radices(var, extent)]
         ends = [*weights[1:], extent]

@@ -165,7 +165,7 @@ def lanes_of(
 def _used(place: Place) -> tuple[list[Axis], Mapping[Var, Expr | Digits]]:
     """The axes that the index or a condition depends on, short digits first; and the names that it has.
 
-    Where short axes are known, an interval of a long one decides more: of a row's end, once the row is known.
+    Where short axes are known, an interval of a long one decides more: a row's end, once the row is known.
     """
     waiting = [*(a.index for a in place.addresses), *(c.predicate for c in place.scope.conditions)]
     seen: set[Expr] = set()

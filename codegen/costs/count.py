@@ -208,7 +208,7 @@ def copied(
 
 
 def _count(access: MemoryAccess, machine: Arch, known: dict[object, Classes]) -> AccessTraffic:
-    """The cost of one access: of a representative of every class, times its weight."""
+    """The cost of one access: that of a representative of every class, times its weight."""
     place, op, space = access.place, access.operand.op, access.space
     classes = classes_of(place, known)
     costs = Costs(machine)

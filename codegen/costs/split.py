@@ -55,10 +55,10 @@ Value: TypeAlias = Any
 """An int, or an int64 array with an entry per point."""
 
 MOST_KEYS = 8
-"""Keys of an expression; of more, one number stands for all."""
+"""The most keys of an expression; one number replaces more."""
 
 _SHARED = 1 << 14
-"""Points up to which every subexpression is evaluated once; of more, only variables are held in memory."""
+"""Points up to which every subexpression is evaluated once; for more, only variables are held in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,7 +338,7 @@ def _comparison(node: Lt | Le | Eq, a: Split, b: Split) -> Split:
 
 
 def _choice(test: Split, a: Split, b: Split) -> Split:
-    """The operand that the test selects; where the rest decides, one own part stands for both."""
+    """The operand that the test selects; where the rest decides, one own part represents both."""
     if test.exact:
         pick = test.own != 0
         keys = (pick, *(_where(pick, k, 0) for k in a.keys), *(_where(pick, 0, k) for k in b.keys))

@@ -108,7 +108,7 @@ def ctype(node: Expr) -> str:
 
 
 def to_c(node: Expr) -> str:
-    """The expression in C, with casts where the proved bound asks for 64 bits.
+    """The expression in C, with casts where the proved bound needs 64 bits.
 
     >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
     >>> to_c(i * ld + 3), to_c(i % 8 * 4)
@@ -121,7 +121,7 @@ def summands(node: Expr) -> str:
     """The summands of a sum, to be added to a pointer one by one.
 
     Pointers do not wrap, so that the compiler may add the parts in any order and fold constants into the
-    address; a sum in 32 bits it must add as it stands.  Of an exact difference both parts are summands.
+    address; a sum in 32 bits it must add as it is.  Of an exact difference both parts are summands.
 
     >>> i, ld = Var("i", 1 << 30), Var("ld", 1 << 30, "param")
     >>> summands(i * ld + (i ^ 8) + 3)
@@ -271,9 +271,9 @@ def index_cost(*nodes: Expr) -> int:
 
 
 def instructions(*nodes: Expr) -> Mapping[str, int]:
-    """Name -> count of the SASS instructions of expressions, computed together, as they stand.
+    """Name -> count of the SASS instructions of expressions, computed together, as they are.
 
-    `DIV` stands for the whole sequence of a quotient by a variable.
+    `DIV` counts the whole sequence of a quotient by a variable.
 
     >>> from layoutalg.codegen.expr import Var
     >>> dict(instructions(Var("i", 256) % 12))

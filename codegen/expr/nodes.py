@@ -6,7 +6,7 @@ computed once, when it is built, from the operands':
     >>> (Var("i", 8) * 4 + 1).facts.hi, Var("i", 8) * 4 == Var("i", 8) * 4
     (29, True)
 
-What is asked of whole expressions, their variables, values, substitutes, is in expr.
+Questions about whole expressions (variables, values, substitutes) are answered in expr.
 
 Notes.  All values are >= 0.  `a - b` is a Minus where the facts prove that it is never below 0, and refused
 elsewhere; built by its name, Minus(a, b) is 0 where b is greater.  `==` compares structure; the predicate is
@@ -284,12 +284,12 @@ class Xor(_Binary):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class And(_Binary):
-    """a & b; of two predicates, their conjunction"""
+    """a & b; for two predicates, their conjunction"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Or(_Binary):
-    """a | b; of two predicates, their disjunction"""
+    """a | b; for two predicates, their disjunction"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,7 @@ REWRITES_LIMIT = 1000
 class Rule:
     """A theorem `name` and the rewrite it allows; None where it does not apply.
 
-    It applies to nodes of the types `roots` alone; () stands for all types.
+    It applies to nodes of the types `roots` alone; () means all types.
     """
 
     name: str

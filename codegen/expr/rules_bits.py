@@ -5,7 +5,7 @@ most of it vanishes, and a XOR of disjoint bits is a sum:
 
     row * 64 + col  with col < 64:      (row * 64 + col & 448) >> 3    ->    row % 8 * 8
 
-Masks end on the leaves; low masks are remainders (x & 7 is x % 8), so that digits meet again.
+Masks end on the leaves; low masks are remainders (x & 7 is x % 8), so that digits join again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Theorems about + * // %: quotients and remainders of sums, and digits that meet again.
+"""Theorems about + * // %: quotients and remainders of sums, and digits that join again.
 
 The idea.  Three observations do most of the work on layouts:
 
     parts that the divisor divides leave        (a + b) % c = b % c        if c | a
     parts below the granule do not carry        (a + b) // c = a // c      if g | a, g | c, b < g
-    digits that were taken apart meet again     x // c * (c * k) + x % c * k = x * k
+    digits that were taken apart join again     x // c * (c * k) + x % c * k = x * k
 
 The conditions are read off the facts every node carries; `c`, `d`, `k`, `g` are constants.
 """

@@ -32,7 +32,7 @@ MOST_KNOWN = 1 << 16
 """Normal forms past which all are forgotten: those of some ten large kernels."""
 
 _known: dict[Expr, Expr] = {}
-"""Normal forms of expressions and of all their parts, most of which are asked for again."""
+"""Normal forms of expressions and of all their parts, most of which are needed again."""
 
 
 def simplify(node: Expr) -> Expr:

@@ -18,7 +18,7 @@ entry stays.  Nothing is locked, nothing is synced: what a power failure tears, 
 file is filled it has its size, and the entries used longest ago are removed until all files together, those
 of other writers too, are at most `LIMIT_BYTES`: of several writers the last to look sees the files of all.
 
-A folder that cannot be used or trusted is said once, as a warning, and then done without.
+A folder that cannot be used or trusted is reported once, as a warning, and then not used.
 
 Notes.  Why not a library: `diskcache` keeps values by pickle, which runs what it reads, in an SQLite file,
 which does not belong on network homes, and checks no content; a file for each key has neither problem, needs
@@ -168,7 +168,7 @@ def store(folder: Path, key: str, cubin: Cubin) -> None:
 
 
 def offer_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
-    """Write an entry where that is possible; where it is not, that is said once, as a warning.
+    """Write an entry where that is possible; where it is not, one warning says so.
 
     One that is too large is not kept.
 
@@ -203,7 +203,7 @@ def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) 
 
 
 def _make_room(opened: Folder, nbytes: int) -> None:
-    """Remove what is too much beside a file of so many bytes, which has its size already.
+    """Remove what is too much together with a file of so many bytes, which has its size already.
 
     To look at many files takes longer than to write one: where there are, a part of what is free is taken
     ahead, in a file of that size, which other writers count and this process makes smaller as it writes.
@@ -369,7 +369,7 @@ _reserved: dict[tuple[int, int], Reserved] = {}
 """The space that this process has reserved ahead, by folder."""
 
 _warned: set[Path] = set()
-"""Folders of which something was said."""
+"""Folders about which a warning was given."""
 
 _warning = threading.Lock()
 

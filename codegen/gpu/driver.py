@@ -40,7 +40,7 @@ INVALID_CLUSTER_SIZE = 912
 """The status of a cluster that does not fit the device."""
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 128
-"""Size and alignment of CUtensorMap in the header of CUDA 13; the call itself asks for 64."""
+"""Size and alignment of CUtensorMap in the header of CUDA 13; the call itself requires 64."""
 
 
 class LaunchAttribute(ctypes.Structure):
@@ -107,7 +107,7 @@ def attribute_launcher(
 
     It may start early, or is `cooperative`: its blocks wait for each other, so that all are resident, or the
     driver refuses.  `pointers` is the address of its arguments' addresses.  One launch at a time: the stream
-    stands in the configuration until the driver has read it.  `library` stands for libcuda, without which
+    stays in the configuration until the driver has read it.  `library` replaces libcuda, without which
     this raises OSError.
 
     >>> from types import SimpleNamespace

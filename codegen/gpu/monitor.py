@@ -6,7 +6,7 @@
     conditions(readings)        the least, the median and the most of each, and what held the clocks back
 
 The idea.  A rate means something beside the clock that it was measured at.  NVML, which comes with the
-driver, is asked through its own binding: a call takes some microseconds, so that it can be made while the GPU
+driver, is read through its own binding: a call takes some microseconds, so that it can be made while the GPU
 works on launches that are queued, and energy comes from a counter, where a query of power is an average over
 up to a second.  (A child process of nvidia-smi takes longer to start than most samples do, and has neither.)
 
@@ -38,7 +38,7 @@ REASONS: Mapping[int, str] = MappingProxyType(
 """Why clocks are not higher, by bit of NVML's mask; 0 where nothing holds them back."""
 
 HARMLESS = 0x1
-"""Idle: said of a GPU that nobody held back."""
+"""Idle: the reason of a GPU that nothing held back."""
 
 
 class Reading(NamedTuple):
@@ -127,7 +127,7 @@ def conditions(readings: Iterable[Reading]) -> Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A GPU that can be asked, or the `reason` why it cannot; then every answer is None.
+    """A GPU that can be queried, or the `reason` why it cannot; then every answer is None.
 
     >>> Monitor(reason="no driver").read(), Monitor(reason="no driver").joules()
     (Reading(sm_mhz=None, memory_mhz=None, power_w=None, temperature_c=None, reasons=None), None)
@@ -167,7 +167,7 @@ class Monitor:
 
 @contextlib.contextmanager
 def watching() -> Iterator[Monitor]:
-    """The monitor of the current GPU, while it lasts; where NVML cannot be asked, one that says why.
+    """The monitor of the current GPU, while it lasts; where NVML cannot be queried, one that says why.
 
     Raises UnsupportedError without a GPU.
 
@@ -198,7 +198,7 @@ def watching() -> Iterator[Monitor]:
 
 
 def display_driver() -> str:
-    """The version of the display driver, such as 580.95.05; empty where NVML cannot be asked.
+    """The version of the display driver, such as 580.95.05; empty where NVML cannot be queried.
 
     >>> display_driver().count(".") <= 3
     True

@@ -27,7 +27,7 @@ OLDEST = (7, 5)
 """The first compute capability that NVRTC 13 compiles for."""
 
 MINIMAL = (12, 9)
-"""From this version on NVRTC is told to leave out what kernels do not use; older ones may not know how."""
+"""From this version on NVRTC is set to leave out what kernels do not use; older ones may not know how."""
 
 TARGETS = tuple(t for arch in ARCHS.values() if arch.compute_capability >= OLDEST for t in arch.targets)
 """Architectures a kernel can be compiled for."""

@@ -128,7 +128,7 @@ def _compiled(kernel: Kernel, text: str, target: str) -> Prepared:
 def kernel_target(kernel: Kernel, arch: str) -> str:
     """The compile target of a kernel on an architecture given by any of its names.
 
-    It is the one that was asked for, with an "a" behind it where the kernel has an instruction of that
+    It is the requested one, with an "a" behind it where the kernel has an instruction of that
     architecture alone.
     Raises UnknownNameError for what cannot be compiled for, UnsupportedError for an architecture that
     does not have an instruction.

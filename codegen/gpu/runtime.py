@@ -147,7 +147,7 @@ def require_cluster(
 ) -> None:
     """Raise ResourceError, with the largest that does, where the current GPU does not fit one cluster.
 
-    A function has the clusters that its text asks for and no others; so the same text without them is asked.
+    A function has the clusters that its text states and no others; so the same text without them is tried.
     """
     blocks = math.prod(cluster)
     if blocks == 1 or active_clusters(function.ptr, cluster, threads, shared_bytes):
@@ -376,7 +376,7 @@ def random_bytes(nbytes: int, seed: int) -> Any:
 
 
 def random_normal(elems: int, seed: int, element: str) -> Any:
-    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; of integers, s8 and s32, those
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; for integers, s8 and s32, those
     that a byte holds.  Raises UnknownNameError."""
     require_gpu()
     import cupy

@@ -26,7 +26,7 @@ move, and so is HFMA2 of zeros, which makes a constant.  Uniform instructions (U
 like their vector forms.  Counts are static: an instruction under a predicate that fails counts like any.
 A loop that a compiler has unrolled is counted as it is.
 
-With its encodings, an instruction shows what the compiler tells the scheduler (`Control`): how many cycles
+With its encodings, an instruction shows the compiler's hints to the scheduler (`Control`): how many cycles
 pass before the warp's next one, and which of six scoreboards it waits for or will release.
 
 Source: CUDA Binary Utilities, instruction set references; Jia, Maggioni, Staiger, Scarpazza, Dissecting the
@@ -142,7 +142,7 @@ class SassInstruction:
 
 @dataclass(frozen=True, slots=True)
 class SassFunction:
-    """The instructions of a function, the index at which each label stands, and the padding left out."""
+    """The instructions of a function, the index of each label, and the padding left out."""
 
     name: str
     instructions: tuple[SassInstruction, ...]

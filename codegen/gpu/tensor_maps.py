@@ -5,10 +5,10 @@
 
 The idea.  What TMA is to know is the record arch.TensorMap, which people, the simulator and the rules of
 legality read.  Its bytes are opaque: no document says what they hold, so nothing here reads them, and the
-record is what stands beside them.  To encode takes microseconds, and a launch that is repeated has the same
+record is what is beside them.  To encode takes microseconds, and a launch that is repeated has the same
 addresses again: the images of a form are kept by address, up to a limit.
 
-What breaks a rule is refused with the nearest legal change before the driver is asked, which would say no
+A map that breaks a rule is refused with the nearest legal change before the driver, which would say no
 more than CUDA_ERROR_INVALID_VALUE.
 """
 
@@ -29,13 +29,13 @@ MOST_IMAGES = 256
 """Addresses for which a form keeps its image; the one that was encoded first goes first."""
 
 WIDEST = 256
-"""Rules of global addresses ask for no more than this many bytes."""
+"""Rules of global addresses require at most this many bytes."""
 
 
 def encode_tensor_map(
     tensor_map: TensorMap, address: int, *, arch: str = "sm_90", library: Any = None
 ) -> bytes:
-    """The 128 bytes of a tensor map of the tensor at `address`, in bytes; `library` stands for libcuda.
+    """The 128 bytes of a tensor map of the tensor at `address`, in bytes; `library` replaces libcuda.
 
     Raises the error of the first rule that is broken, with the nearest legal change, and UnsupportedError for
     an architecture without TMA, and with the driver's name for it for what the driver alone refuses.
@@ -81,7 +81,7 @@ def _least_alignment(tensor_map: TensorMap, arch: str) -> int:
 
 
 def map_fields(tensor_map: TensorMap) -> dict[str, Any]:
-    """A tensor map as JSON has it: names of its element and mode, numbers and lists of them.
+    """A tensor map in JSON: names of its element and mode, numbers and lists of them.
 
     >>> from layoutalg.dtype import dtype
     >>> m = TensorMap(dtype("u8"), (64,), (), (64,), (1,))

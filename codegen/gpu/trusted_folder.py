@@ -109,7 +109,7 @@ class Folder:
         return status.st_dev, status.st_ino
 
     def reserve(self, nbytes: int) -> Reserved:
-        """A file of a size that nothing is in, for who adds up the sizes of files.  Raises OSError."""
+        """A file of a size without contents, for those who add up the sizes of files.  Raises OSError."""
         name = f"{RESERVED}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, _PRIVATE_FILE, dir_fd=self._descriptor)
@@ -191,7 +191,7 @@ class Reserved:
 def trusted_folder(path: Path, *, create: bool = False, shared: bool = False) -> Iterator[Folder]:
     """A folder, opened; with `create` it is made where it is absent, and so are those above, all private.
 
-    `shared` does not ask who may write to it, which is enough to remove files.  Raises UntrustedError, and
+    `shared` does not check who may write to it, which is enough to remove files.  Raises UntrustedError, and
     FileNotFoundError or another OSError for what cannot be opened or made.
 
     >>> import tempfile

@@ -134,7 +134,7 @@ four times the sectors.  No memory clobber: they may not write what the kernel l
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
 CLEAR = MappingProxyType({n: _clear(n) for n in WIDTHS_BYTES})
-"""Registers set to zero: what stands in for a load in lanes that must not load."""
+"""Registers set to zero: what replaces a load in lanes that must not load."""
 
 
 def _arrive(machine: Any, group: Any) -> None:

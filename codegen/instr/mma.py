@@ -291,7 +291,7 @@ def _ldmatrix(count: int, *, turned: bool) -> Instr:
 
 LDMATRIX: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=False) for n in (1, 2, 4)})
 """By the number of 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l // 8, 16 bytes.
-Lanes past the last matrix address what lane l % 8 does: sm_75 asks for a valid address of every lane."""
+Lanes past the last matrix address what lane l % 8 does: sm_75 requires a valid address of every lane."""
 
 LDMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=True) for n in (1, 2, 4)})
 """The same, each matrix transposed on the way."""

@@ -13,7 +13,7 @@ The idea.  A lane folds its values into accumulators, then the lanes of a warp e
 After butterflies with the masks 1, 2, 4, 8, 16 every lane has the sum of all 32, and all have the same bits:
 each adds the same pairs, and these operations commute.
 
-What a float does not hold is a value of several words, see `folds`: `butterfly` and `fold` know those by
+A value that a float does not hold has several words, see `folds`: `butterfly` and `fold` know those by
 name, n words of them.
 
 Notes.  Several values of one accumulator are joined as a tree, pairs of neighbours first, then added to it;
@@ -109,7 +109,7 @@ def fill(n: int) -> Instr:
         return numpy.repeat(word, n, axis=1)
 
     def text(kind: str) -> str:
-        # written out: of a loop nvcc makes other instructions, which take more registers
+        # written out: from a loop nvcc makes other instructions, which take more registers
         lines = " ".join(f"{at('d', i, n)} = word;" for i in range(n))
         return f"void fill_{n}({_typed(ref('d', n), kind)}, {kind} word) {{\n    {lines}\n}}"
 

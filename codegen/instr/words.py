@@ -277,7 +277,7 @@ def each(n: int, lines: Sequence[str], i: str = "i") -> str:
 
 
 def doubles(n: int, value: Callable[[int], str]) -> str:
-    """The lines of a helper that set double i of v to `value`; of a loop nvcc would make more instructions.
+    """The lines of a helper that set double i of v to `value`; from a loop nvcc would make more instructions.
 
     A double is two words, low half first.
 

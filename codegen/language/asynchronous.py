@@ -107,7 +107,7 @@ class RolesBuilder:
 
 
 class AsynchronousBuilder:
-    """The part of KernelBuilder that writes what works beside the threads."""
+    """The part of KernelBuilder that writes the engines that work beside the threads."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class AsynchronousBuilder:
     ) -> TensorMapParam:
         """A tensor map of a whole tensor for copies of boxes `box`, in the tensor's modes, in a swizzle mode.
 
-        Raises ShapeError for a box of other modes, IRError for a tensor whose extents nobody states; what
+        Raises ShapeError for a box of other modes, IRError for a tensor whose extents are not stated; what
         the hardware does not do is refused by `build`.
         """
         source = tensor.buffer

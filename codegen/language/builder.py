@@ -168,7 +168,7 @@ class KernelBuilder(AsynchronousBuilder):
         return var
 
     def word(self, name: str, holds: str) -> Var:
-        """A parameter of 32 bits of a number, of which `holds` says what they are; any bits are accepted."""
+        """A parameter of 32 bits of a number; `holds` says what they are, and any bits are accepted."""
         var = self.param(name, (1 << 32) - 1, 0)
         self._scalars.append((name, holds))
         return var
@@ -248,7 +248,7 @@ class KernelBuilder(AsynchronousBuilder):
         return reg
 
     def at(self, buffer: Global | Shared | Tensor, *crd: Operand) -> MemRef:
-        """The element of `buffer` at a coordinate; of a tensor, at a place in it."""
+        """The element of `buffer` at a coordinate; for a tensor, at a place in it."""
         if isinstance(buffer, Tensor):
             return buffer.at(*crd)
         index = simplify(buffer.index(crd))
@@ -270,7 +270,7 @@ class KernelBuilder(AsynchronousBuilder):
     ) -> Tensor:
         """A pointer parameter as a tensor: `shape` and `strides` (in elements) are integers or parameters.
 
-        An extent of None is stated by nobody: its coordinates are not checked when the kernel is built.  Of a
+        An extent of None is not stated: its coordinates are not checked when the kernel is built.  Of a
         tensor that is written no two coordinates may be one element: where the parameters' ranges do not say
         so it becomes a condition of the launch.  Raises IRError where they say the opposite.
         """
@@ -371,7 +371,7 @@ class KernelBuilder(AsynchronousBuilder):
     ) -> Fragment:
         """Load a partition into registers, new ones unless `into` says which.
 
-        `where` is asked at the place of each vector's first element; where it fails the registers are zero.
+        `where` is tested at the place of each vector's first element; where it fails the registers are zero.
         `instr` is an instruction, or a table of them by bytes per lane.
         """
         return load(self, part, where=where, into=into, name=name, instr=instr)
@@ -393,7 +393,7 @@ class KernelBuilder(AsynchronousBuilder):
     def map(self, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped") -> Fragment:
         """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
 
-        Of several fragments all have the same places, or one element that stands for all.  Raises
+        Of several fragments all have the same places, or one element that is used for all.  Raises
         UnsupportedError for types that do not go together, ShapeError for sizes.
         """
         return mapped(self, value, into, name)
@@ -419,7 +419,7 @@ class KernelBuilder(AsynchronousBuilder):
         """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
 
         With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says
-        so, are partitions of tensors in shared memory; a mode K behind the others stands for all of its
+        so, are partitions of tensors in shared memory; a mode K behind the others is for all of its
         steps; with `accumulate` 0 the first of them forgets what acc held.
         """
         mma(self, tiled, acc, a, b, accumulate)
@@ -514,7 +514,7 @@ class KernelBuilder(AsynchronousBuilder):
         taken = outer[-1] if outer else None
         if not isinstance(taken, If) or taken.orelse:
             raise IRError("else", self.name, "Else must directly follow the If it belongs to")
-        outer.pop()  # what the branch has named outside of it stands in front of both
+        outer.pop()  # what the branch has named outside of it goes in front of both
         with self._scope() as body:
             yield
         outer.append(If(taken.condition, taken.body, tuple(body)))

@@ -8,7 +8,7 @@
 
 The idea.  A partition is (value, rest, ...): the values of one instruction, then the instructions.  A copy is
 one unrolled loop over instructions; what a vector moves is as many values as lie next to each other in the
-buffer, all of them or one by one.  A predicate is a function of the same place, asked at the first element
+buffer, all of them or one by one.  A predicate is a function of the same place, tested at the first element
 of each vector.
 
 Notes.  The store instruction is an option: `instr=STG_WHOLE` keeps a vector one instruction under a branch.
@@ -173,7 +173,7 @@ def values_of(part: Tensor) -> int:
 def run_of(part: Tensor) -> int:
     """Elements of an instruction that lie next to each other in the buffer, from the first on.
 
-    All that a coordinate's layout says is asked of the strides; bits below a swizzle's stay where they are.
+    All that a coordinate's layout says is checked on the strides; bits below a swizzle's stay where they are.
     """
     run = 1
     for extent, step in _steps(part):

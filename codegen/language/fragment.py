@@ -1,4 +1,4 @@
-"""Fragment: the registers of a thread, by the same places (value, rest, ...) as the partition they stand for.
+"""Fragment: the registers of a thread, by the same places (value, rest, ...) as the partition they hold.
 
 The idea.  Registers are a small array of 32-bit words, and what a thread holds of a tile has a shape: values
 of one instruction first, then the instructions along each mode.  A layout of integers says where a place is:

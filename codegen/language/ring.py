@@ -53,7 +53,7 @@ Fill: TypeAlias = "Callable[[Expr, Expr, BarrierRef], None]"
 class TmaRing:
     """TMA fills the ring: `nbytes` per tile, the boxes of all its copies.
 
-    A role of `producer` warps, of which one thread works, and behind it one of `consumer` warps; `registers`
+    A role of `producer` warps, one thread of which works, and behind it one of `consumer` warps; `registers`
     per thread of both, where setmaxnreg moves them.  With `lag` a consumer says that the stage of tile
     t - lag is free, when what it has started for tile t may still read the newer ones.
     """

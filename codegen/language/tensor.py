@@ -5,7 +5,7 @@ alone; what is known only when the kernel runs, a block's place or a leading dim
 is added, multiplied and compared:
 
     buffer          where the elements lie: a pointer with strides, or shared memory with its integer layout
-    extents         of the buffer's modes: integers, parameters, None for what nobody states
+    extents         of the buffer's modes: integers, parameters, None for those not stated
     origin          a coordinate of the buffer: expressions
     coordinates     a layout of static shape: place in the view -> coordinate of the buffer, from the origin
 
@@ -22,7 +22,7 @@ origin:
 
 A layout never holds an expression, and no division, composition or coalescing sees one.
 
-Notes.  Of a mode whose extent is a parameter, the shape of the whole tensor has the most that it can be.
+Notes.  For a mode whose extent is a parameter, the shape of the whole tensor has the most that it can be.
 
 Comparison with CuTe.  CuTe's tensors of coordinates (make_identity_tensor), with the pointer and the strides
 beside them: what CuTe writes twice, for data and for predicates, is one partition here.
@@ -60,7 +60,7 @@ Side: TypeAlias = Literal["src", "dst", "A", "B", "C"]
 """The side of a tiled copy, or the operand of a tiled MMA, that a tensor is partitioned as."""
 
 Extent: TypeAlias = "Expr | None"
-"""The extent of a mode of a buffer; None where nobody states it."""
+"""The extent of a mode of a buffer; None where it is not stated."""
 
 _NOTHING, _ALL = Const(0), Const(1)
 
@@ -133,7 +133,7 @@ class Tensor:
         return simplify(holds)
 
     def moved(self, *by: Operand) -> Tensor:
-        """The view with its origin further on, `by` along the modes of the buffer."""
+        """The view with its origin moved `by` along the modes of the buffer."""
         steps = zip(self.origin, by, strict=True)
         origin = tuple([_plus(o, as_expr(d)) for o, d in steps])
         return replace(self, origin=origin, exists=simplify(self.exists & _existing(by)))
@@ -260,7 +260,7 @@ def _parted(tiled: TiledCopy | TiledMMA, side: Side, coordinates: Layout) -> tup
 
 
 def _cut(mode: Layout, extent: int) -> tuple[Layout, Layout]:
-    """A mode as (inside a tile, from tile to tile); of a plain mode the last tile may stick out."""
+    """A mode as (inside a tile, from tile to tile); in a plain mode the last tile may stick out."""
     if isinstance(mode.shape, int):
         step: Any = mode.stride
         return layout_of(extent, step), layout_of(-(-mode.shape // extent), step * extent)

@@ -7,7 +7,7 @@
     k.do(WGMMA_COMMIT)
     k.warpgroup_wait(0, acc)
 
-The idea.  A shared buffer's layout is asked whether wgmma can read it (layoutalg.legality.check_wgmma).  The
+The idea.  It is checked that wgmma can read a shared buffer's layout (layoutalg.legality.check_wgmma).  The
 answer is the same for every instruction but for where it starts; so the descriptor is a constant, its form,
 and the address of the instruction's first element.
 

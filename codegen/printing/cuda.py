@@ -2,7 +2,7 @@
 
 The text is a pure function of the kernel: stable names, a header comment with what the family says of the
 layouts and the predicted report and what a launch must give (see contract), the helpers that are used and no
-others, no timestamps.  Index values are `u32`, or `u64` where the proved bound asks for it (see ctext);
+others, no timestamps.  Index values are `u32`, or `u64` where the proved bound needs it (see ctext);
 registers, pointers and scalars have the types that the instructions take them for (see types); what is named
 and never used is left out.  What different warps do is a choice by the warp, whose number is the same in all
 lanes and known to be (a shuffle), so that a branch is one branch.
@@ -85,7 +85,7 @@ def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """CUDA C++ source of a kernel as it stands.
+    """CUDA C++ source of a kernel as it is.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> "__global__" in print_kernel(KernelBuilder("empty", threads=32).build())
@@ -145,7 +145,7 @@ def _aliases(code: Sequence[str]) -> Iterator[str]:
 
 
 def without_clusters(source: str, cluster: tuple[int, int, int]) -> str:
-    """A text whose kernels name no clusters, for whoever asks what fits; the clusters are those of a kernel.
+    """A text whose kernels name no clusters, for those who ask what fits; the clusters are those of a kernel.
 
     >>> without_clusters("void __cluster_dims__(2, 1, 1) k() {}", (2, 1, 1))
     'void k() {}'
@@ -158,7 +158,7 @@ def _cluster_dims(cluster: tuple[int, int, int]) -> str:
 
 
 def print_helpers(instrs: Iterable[Instr]) -> str:
-    """The helpers of some instructions, and the types they need, as they stand in a kernel's text.
+    """The helpers of some instructions, and the types they need, as they are in a kernel's text.
 
     >>> from layoutalg.codegen.instr import BAR
     >>> print_helpers([BAR]).splitlines()[1]

@@ -97,7 +97,7 @@ def _only_sets(call: Do, read: set[str]) -> bool:
 
 
 class Names:
-    """The names of one kernel's text, and what is said beside them."""
+    """The names of one kernel's text, and the comments beside them."""
 
     def __init__(self, kernel: Kernel, body: tuple[Stmt, ...]) -> None:
         self.kernel = kernel

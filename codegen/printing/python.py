@@ -25,7 +25,7 @@ from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorM
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Spellings of a library of arrays for what a launch asks of it, as lines of Python.
+    """Spellings of a library of arrays for what a launch needs of it, as lines of Python.
 
     `types` are its names of the element types that NumPy does not have; the others have NumPy's names.
     """

@@ -231,8 +231,8 @@ class MapAnswer:
 
 @dataclass(frozen=True)
 class ParameterAnswer:
-    """An argument of a launch, or a constant of the text that stands in the place of one. Of an int: least <=
-    value <= most, a multiple of `multiple`. Of a pointer: an address that is a multiple of align_bytes. What
+    """An argument of a launch, or a constant of the text in the place of one. For an int: least <=
+    value <= most, a multiple of `multiple`. For a pointer: an address that is a multiple of align_bytes. What
     does not apply is null."""
 
     name: str
@@ -277,7 +277,7 @@ class LaunchAnswer:
     target: str | None
     """The one compile target that has the kernel's instructions; null where later ones do too."""
     maps: tuple[MapAnswer, ...]
-    """Tensor maps, of 128 bytes each, which stand behind the parameters in the signature."""
+    """Tensor maps, of 128 bytes each, which follow the parameters in the signature."""
     parameters: tuple[ParameterAnswer, ...]
     """In the order of the signature; behind them what is built in, which no launch gives."""
     conditions: tuple[str, ...]
@@ -348,7 +348,7 @@ def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:
 
 
 def buffer_lines(record: LaunchRecord) -> Iterator[str]:
-    """The buffers in words, as they stand above the printed text.
+    """The buffers in words, as they are printed above the text.
 
     >>> list(buffer_lines(LaunchRecord("nothing", (), ())))
     []

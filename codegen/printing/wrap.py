@@ -61,7 +61,7 @@ def _place(line: str, least: int) -> int | None:
 
 
 def comment(text: str, indent: int = 0) -> str:
-    """Lines of a comment; what is longer than WIDTH goes on in the next, a little further in.
+    """Lines of a comment; what is longer than WIDTH goes on in the next, with more indent.
 
     >>> comment("a")
     '// a'

@@ -123,7 +123,7 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
 
 
 def _reaches(kernel: Kernel, given: Mapping[Var, int] | None, *, cases: bool = True) -> Iterator[Reach]:
-    """`shared_reach`; without `cases` the most that is said may be more."""
+    """`shared_reach`; without `cases` the `most` may be larger."""
     import numpy
 
     tid = numpy.arange(kernel.threads)
@@ -307,7 +307,7 @@ def _bytes(s: Do, operand: Operand) -> int:
 def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
     """The interval of an index for each value of those of its parts that have few and are one per block.
 
-    A named value that differs between threads stands for its definition.
+    A named value that differs between threads is replaced by its definition.
     """
     parted = {v for v, (low, high) in place.known.items() if low is not high and _differs(low, high)}
     while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:

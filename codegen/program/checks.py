@@ -111,7 +111,7 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
 
 
 def _cooperative(kernel: Kernel) -> None:
-    """Blocks that wait for each other say so, and have no clusters: nobody has said how many of those fit."""
+    """Blocks that wait for each other say so, and have no clusters: it is not known how many of those fit."""
     waiting = (s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.requires.all_blocks)
     if (s := next(waiting, None)) is None:
         return
@@ -168,7 +168,7 @@ def _body(
 
 
 def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
-    """Who is still together where an expression decides who runs `body`; asked only where it matters."""
+    """Who is still together where an expression decides who runs `body`; evaluated only where it matters."""
     needs = [s.instr.requires for s in walk(body) if isinstance(s, Do)]
     matters = any(r.block_converged or r.warpgroup_converged for r in needs)
     return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together

@@ -6,7 +6,7 @@ an interval for each of the two expressions, as far as the facts of the other on
     if (x < 60) { ... } else if (x < 64) { ... }        x <= 59;  60 <= x <= 63
 
 An interval decides other comparisons of the same expression, and with those of its parts it bounds any
-other expression; comparisons are known as they stand, too.
+other expression; comparisons are known as they are, too.
 
 That a coordinate is below an extent is proved from them by one of
 

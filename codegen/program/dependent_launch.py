@@ -11,7 +11,7 @@ wrote that stay behind it.  A launch has to allow the early start; one that does
 
 `awaited` of a kernel names the pointers whose memory the kernel in front writes, or reads where this one
 writes: to touch them earlier is a race that no simulation of one kernel after the other can show.
-`check_waits` refuses an access that does not stand where its thread has passed a GRID_WAIT:
+`check_waits` refuses an access that is not where its thread has passed a GRID_WAIT:
 
     grid_wait(); ld(partial)                    behind it
     if c: grid_wait();  ld(partial)             not behind it: a thread may have gone past the branch

@@ -1,12 +1,12 @@
 """Proofs about the coordinates of tensors: they stay below the extents, and vectors start where they may.
 
-The idea.  An access through a tensor keeps its coordinate, and the branches it stands in are predicates.  In
+The idea.  An access through a tensor keeps its coordinate, and the branches around it are predicates.  In
 every mode with an extent the coordinate must be below it, by what is known there: see conditions.
 
 A vector's elements lie along the mode of stride 1; its last one stays inside where its first one does, if
 both the coordinate and the extent are multiples of it.  Every other stride has to be a multiple of it too.
 
-Notes.  What is stated by nobody, an extent of None, is not asked for.  Shared memory is judged by its bytes,
+Notes.  An extent that is not stated, None, is not checked.  Shared memory is judged by its bytes,
 see bounds, and registers by their shapes.
 """
 

@@ -83,9 +83,9 @@ class Contract:
 
     `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
     `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
-    of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which stand
+    of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which come
     behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
-    instructions.  Of the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
+    instructions.  In the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
     A `cooperative` launch keeps all blocks resident.
     """
 
@@ -296,7 +296,7 @@ def text(node: Expr) -> str:
 
 
 def lines(terms: Contract) -> Iterator[str]:
-    """The contract in words, as it stands above the printed text.
+    """The contract in words, as it is printed above the text.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)

@@ -9,7 +9,7 @@ Summands in other variables, such as the stage of a ring of buffers, are taken o
 A is computed once per thread and shared by every access with the same values.  Cx and Ca are constants
 after unrolling: the first is one LOP3, the second is the immediate of the load.  A sum whose terms are
 either the thread's or the unroll's splits with Cx = 0; an address that is affine over F2, as swizzled ones
-are, splits by its columns; of any other the split is decided on the whole table of its values.  An address
+are, splits by its columns; for any other the split is decided on the whole table of its values.  An address
 that does not split stays as it is.
 
 A global address that an outermost loop moves in equal steps, k * 32 or k * 64 * ld, is carried: the loop has
@@ -113,7 +113,7 @@ def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
 def _flatten(
     body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str], known: Conditions
 ) -> tuple[Stmt, ...]:
-    """Write out one-step unrolls and branches that are decided where they stand, substituting `values`.
+    """Write out one-step unrolls and branches that are decided where they are, substituting `values`.
 
     A body that names what another scope names too (`repeated`) keeps its scope.
     """
@@ -165,7 +165,7 @@ def _acting(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, bool]) -> tuple[Stmt, ...]:
-    """The body with its differences marked that are exact because of the branches in which they stand.
+    """The body with its differences marked that are exact because of the branches around them.
 
     It comes last: what is named in front of a branch is computed by threads that do not take it.
     """
@@ -195,7 +195,7 @@ def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, boo
 
 
 def _marked_condition(condition: Expr, known: Conditions, opens: dict[Expr, bool]) -> Expr:
-    """The second part of a conjunction stands where the first one holds."""
+    """The second part of a conjunction is evaluated where the first one holds."""
     if not _has_open(condition, opens):
         return condition
     match condition:

@@ -9,7 +9,7 @@ simulator or on a GPU, and need not know what it computes:
     softmax, split           src -> scratch, (scratch, src) -> dst
     product in parts of k    (a, b) -> scratch, (scratch, c, bias) -> d, with alpha among the scalars
 
-Notes.  "scratch" is memory that is written before it is read; nobody but the sequence needs to know of it.
+Notes.  "scratch" is memory that is written before it is read; only the sequence needs to know of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LaunchSequence:
     scratch_bytes: int = 0
 
     def arguments(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """The arguments of each kernel, by parameter: buffers and further scalars are `given` by name.
+        """The arguments of each kernel, by parameter: buffers and other scalars are `given` by name.
 
         Raises ArgumentTypeError for a name that is missing.
         """

@@ -104,7 +104,7 @@ class TensorMapParam:
 
     Innermost dimension first: `dims` count elements, `strides_bytes` has one entry fewer, `box` is what one
     copy moves.  `order` says which mode of the source each dimension is.  No argument of the caller: in the
-    signature the maps stand behind the parameters.
+    signature the maps follow the parameters.
     """
 
     name: str
@@ -159,7 +159,7 @@ MBARRIER_BYTES = 8
 class Mbarrier:
     """An array of `stages` mbarriers in shared memory, whose phases complete by `count` arrivals each.
 
-    `bar[stage]` is an operand of barrier instructions.  Its bytes are nobody else's.
+    `bar[stage]` is an operand of barrier instructions.  No one else may use its bytes.
     """
 
     name: str
@@ -390,7 +390,7 @@ class Kernel(Shown):
     pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
 
     `cluster` blocks per cluster along each side of the grid; `maps` and `barriers` are tensor maps and
-    mbarriers.  `as_written`: its addresses are printed as they stand, without what `lower` makes of them.
+    mbarriers.  `as_written`: its addresses are printed as they are, without what `lower` makes of them.
     `cooperative`: its blocks wait for each other, and the launch has to keep all of them resident; such a
     kernel awaits nothing (UnsupportedError).
 

@@ -14,7 +14,7 @@ all lanes agree by construction (block indices, parameters, loop counters) and a
 Notes.  Variables are fixed or not: threads, parameters and unrolled indices are, and so is a let that is
 made of them; blocks and loop counters are not.  The largest subexpressions over fixed variables are
 computed once for each combination of unrolled indices and kept in the frame, across iterations and blocks:
-the simulator's form of hoisting an address.  Kept arrays are read-only by convention: nobody writes into
+the simulator's form of hoisting an address.  Stored arrays are read-only by convention: no one writes into
 a value that came from a frame.
 """
 

@@ -108,7 +108,7 @@ class Clocks:
         return f"thread {thread} has started a copy into it and not waited for it"
 
     def barriers(self, thread: int, other: int) -> str:
-        """The barriers that could stand between two threads' accesses."""
+        """The barriers that could separate two threads' accesses."""
         same = thread >> WARP_BITS == other >> WARP_BITS
         return "warp or block barrier" if same else "block barrier"
 
@@ -288,7 +288,7 @@ class Shadow:
 
 
 def _most(numbers: Array) -> int:
-    """The largest, without what `max` does beside."""
+    """The largest, without the overhead of `max`."""
     return int(numpy.maximum.reduce(numbers, axis=None))
 
 

@@ -203,11 +203,11 @@ class Wait:
 
 
 class Group:
-    """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
+    """Warps from `first_warp` on that share one program counter: what an effect knows of who executes it.
 
     The clocks know them as agents from `first_agent` on.  It is `lanes` wide: `exists` are the lanes that
     have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they
-    wait for; they stand at statement `number`, which `statement()` spells out.  `executed` counts how often
+    wait for; they are at statement `number`, which `statement()` spells out.  `executed` counts how often
     which lanes have executed a statement, by its number; `found` is where lanes access memory, by the number
     of an operand whose offsets are kept, and the offsets.
     """

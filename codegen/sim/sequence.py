@@ -22,7 +22,7 @@ def simulate_sequence(
     seed: int = 0,
     trace: bool = True,
 ) -> tuple[Simulation, ...]:
-    """Run all kernels, as they stand, on NumPy buffers and scalars `given` by name; buffers are modified.
+    """Run all kernels, as they are, on NumPy buffers and scalars `given` by name; buffers are modified.
 
     All bits of scratch memory are set before: what is read there and was not written is not a number.  Raises
     what `simulate` raises, ArgumentTypeError for a missing name.

@@ -12,7 +12,7 @@ divergent code, a deadlock, an unwritten register, uninitialised bytes stored to
 found by vector clocks (hazards), so the verdict does not depend on the order in which warps happen to run.
 
 Notes.  With group="block" all warps of a block advance together, the fast way; with group="warp" each has
-its own program counter and a seeded scheduler chooses who runs up to its next wait.  A deadlock of the first
+its own program counter and a seeded scheduler lets one run up to its next wait.  A deadlock of the first
 kind is run again warp by warp before it is believed.  The kernel is run as it is given: `check` and `lower`
 are the caller's.
 """

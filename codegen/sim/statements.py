@@ -8,7 +8,7 @@ The idea.  Each statement is compiled once to `run(group)`, which executes it fo
 A generator yields only where an instruction has to wait, and what it yields is the condition to go on.  Who
 runs next is the scheduler's choice (see simulate): each group has its own program counter, whatever its size.
 
-Notes.  An effect is applied first, then `ready` is asked: a barrier arrives, then waits.  An effect that
+Notes.  An effect is applied first, then `ready` is called: a barrier arrives, then waits.  An effect that
 sees poison (see machine) is applied twice, to the poisoned bits as 0 and as 1; what differs is poison.
 """
 

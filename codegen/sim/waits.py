@@ -82,7 +82,7 @@ class RoleTimeline:
     waited: Mapping[tuple[str, str], int]
 
     def picture(self) -> Picture:
-        """A row per warp and a column per turn, coloured by stage; below, who has waited for what."""
+        """A row per warp and a column per turn, coloured by stage; below, which warp has waited for what."""
         count = max(len(turns) for _, turns in self.rows)
 
         def cell(turns: tuple[Turn, ...], n: int) -> Cell:

@@ -7,7 +7,7 @@
     queue lsu            instructions of a scheduler that wait for the memory pipe before it stalls
 
 The numbers are in facts.json, a list of rows; `python -m tests.gpu.latency_probe` prints such rows from a
-GPU.  Rows further down replace those above, so that what was measured goes behind what was published.
+GPU.  Later rows replace those above, so that what was measured goes behind what was published.
 
 A provenance is "measured" (by this project), "published" (a microbenchmark of others), "documented" (NVIDIA's
 rates), "derived" (from rates, by division) or "assumed": a guess that nothing states.

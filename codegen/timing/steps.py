@@ -81,7 +81,7 @@ class LoopStep:
     It waits for the scoreboards `waits`, and as the kind "groups" until at most `groups` groups of copies are
     unfinished.  The pipe is busy for `interval`; the result is there `latency` after it was taken, and `busy`
     later where it conflicts.  The warp's next instruction issues `stall` later at the earliest.  `far` says
-    that a result comes from global memory, `bytes` how many of it the warp asks for.
+    that a result comes from global memory, `bytes` how many of them the warp requests.
     """
 
     text: str

@@ -81,7 +81,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
 def max_alignment(layout: AnyLayout) -> int:
     """The widest n such that offsets come in runs of n neighbours, each starting at a multiple of n.
 
-    Of a swizzled layout, the widest that no bit of the swizzles falls into, whether an offset has it or not.
+    For a swizzled layout, the widest that no bit of the swizzles falls into, whether an offset has it or not.
     Raises UnsupportedError when the outer function is a layout that cannot be moved inwards.
 
     >>> from layoutalg.layout import Swizzle

@@ -27,7 +27,7 @@ EXHAUSTIVE_REACH = 96
 """Layouts whose largest offset is at most this are refused only after every radix was tried."""
 
 CHAIN_LIMIT = 256
-"""Radices that are tried, at most, for layouts that reach further."""
+"""The most radices that are tried, for layouts that reach further."""
 
 
 def search_left_inverse(layout: Layout) -> Layout | None:

@@ -75,7 +75,7 @@ def _compact(shape: IntTuple, extents: Sequence[int], ranks: Sequence[int]) -> L
 def make_layout_like(layout: AnyLayout) -> Layout:
     """The compact layout with the shape of `layout` and the order of its strides; stride 0 stays 0.
 
-    Negative strides are ordered by their size.  Of a composed layout, that of the layout inside.
+    Negative strides are ordered by their size.  For a composed layout, that of the layout inside.
 
     >>> print(make_layout_like(Layout((4, 2, 8), (16, 0, 1))))
     (4,2,8):(8,0,1)

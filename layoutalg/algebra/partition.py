@@ -162,7 +162,7 @@ def local_partition(layout: AnyLayout, threads: Layout, index: int) -> tuple[Any
 
 
 def _thread(threads: Layout, index: int) -> Coordinate:
-    """The coordinate, one number a mode, that the layout `threads` sends to `index`."""
+    """The coordinate, one number per mode, that the layout `threads` sends to `index`."""
     wanted = normalize(index, "thread")
     digits: list[int] = []
     for s, d in zip(flatten_tree(threads.shape), flatten_tree(threads.stride), strict=True):

@@ -364,7 +364,7 @@ def tile_to_shape(layout: Layout, shape: IntTuple, order: IntTuple | None = None
 def make_fragment_like(layout: AnyLayout) -> Layout:
     """Registers for the elements of a partition: mode 0 varies first, then the others by their strides.
 
-    Strides of 0 stay 0 in mode 0.  Of a composed layout, that of the layout inside.
+    Strides of 0 stay 0 in mode 0.  For a composed layout, that of the layout inside.
 
     Source: CUTLASS, include/cute/layout.hpp, make_fragment_like.
 

@@ -13,7 +13,7 @@ access rules were counted on hardware for sm_90 alone and are assumed elsewhere:
 
 Where two documents disagree: the Blackwell tuning guide gives compute capability 12.0 a shared memory of 128
 KB and 32 blocks per SM; tables 30 to 32 of the programming guide and cuda_occupancy.h give 100 KB (128 KB is
-the unified data cache that it is a part of) and 24 blocks, which stand here.
+the unified data cache that it is a part of) and 24 blocks, which are listed here.
 
 An architecture's board is the first of its BOARDS; sm_103, of which no document describes a card, has none.
 Architectures are found by the name of any GPU, rates only by that of a board: see find_board.
@@ -251,7 +251,7 @@ def find_arch(name: str | Arch) -> Arch:
 
 
 def find_board(name: str | Arch) -> Board:
-    """The board whose rates a name asks for: never those of another GPU of the same architecture.
+    """The board whose rates a name means: never those of another GPU of the same architecture.
 
     An architecture, by its target or as an Arch, stands for the board of its record; a GPU for its board, if
     just one of it is recorded; a board, such as A100-PCIe-40GB, for itself.  Raises UnsupportedError for a

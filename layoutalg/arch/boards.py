@@ -20,7 +20,7 @@ _GH200 = "NVIDIA GH200 data sheet, which states no L2 and no clock; SMs: NVIDIA 
 
 
 def _a100(name: str, dram_bytes_per_s: float) -> Board:
-    """An A100, of which only the memory differs."""
+    """An A100 whose memory alone differs."""
     return Board(
         name=name,
         sms=108,
@@ -34,7 +34,7 @@ def _a100(name: str, dram_bytes_per_s: float) -> Board:
 
 
 def _gh200(name: str, dram_bytes_per_s: float) -> Board:
-    """The GPU of a GH200, of which only the memory differs."""
+    """The GPU of a GH200, whose memory alone differs."""
     return Board(
         name=name,
         sms=132,

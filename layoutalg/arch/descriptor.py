@@ -1,4 +1,4 @@
-"""The 64-bit matrix descriptor: how wgmma (sm_90) and tcgen05 (sm_100) are told where an operand lies.
+"""The 64-bit matrix descriptor: how wgmma (sm_90) and tcgen05 (sm_100) learn where an operand lies.
 
 The idea.  A tensor core instruction reads its operand from shared memory by five numbers in one register.
 Addresses and offsets are multiples of 16 bytes below 2^18 and are kept without their low 4 bits; K-major

@@ -142,7 +142,7 @@ def unknown_instruction(name: str, known: Iterable[str]) -> UnknownNameError:
 
 
 def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
-    """The rule of an instruction on `machine`, or without a machine as every 32-lane, 32-bank one has it.
+    """The rule of an instruction on `machine`, or without a machine that of every 32-lane, 32-bank one.
 
     `name` is one of INSTRUCTIONS or any of its other spellings (layoutalg.arch.instruction_names).  Raises
     UnknownNameError for other names, UnsupportedError for an instruction that only other architectures have,

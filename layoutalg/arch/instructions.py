@@ -5,7 +5,7 @@ warp of wide lanes is served in groups: 32 lanes of up to 4 bytes, 16 of 8, 8 of
 are exceptions to that, each a column of the table:
 
     loads of 8 and 16 bytes   neighbours that read the same address merge two groups into one
-    ldmatrix, stmatrix        8 row addresses of 16 bytes a matrix; .xN takes them from 8 N lanes
+    ldmatrix, stmatrix        8 row addresses of 16 bytes per matrix; .xN takes them from 8 N lanes
     red.shared                no broadcast: lanes on one word take turns
     cp.async 4 and 8 bytes    no broadcast on the shared side, and the counter adds 3
 
@@ -14,7 +14,7 @@ Names are PTX's with the parts that do not matter left out: `ld.shared.b128` is 
 the other one.
 
 Sources.  Shared memory on sm_90: counted on an H200 with Nsight Compute 2025.3
-(l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}.sum, one warp and one instruction a launch);
+(l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}.sum, one warp and one instruction per launch);
 tests/data/h200_wavefronts.jsonl holds the rows that carry the mark "measured" here.  Sectors: the same
 counts, and CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".  Which instruction exists
 where: PTX ISA, sections ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90).

@@ -101,7 +101,7 @@ it (4 x 4 x 4 of Volta, 8 x 4 x 8 of Ampere); the others keep 8 x 4, or 4 x 4, a
 class DramRules:
     """The bytes that memory moves where the L2 misses.
 
-    A load brings the `fill_bytes` that hold what it asks for.  Of what is stored, `written_bytes` at a time
+    A load brings the `fill_bytes` that hold what it needs.  Of stored data, `written_bytes` at a time
     are written back, and a sector that stores have not filled is read first, `merge_bytes` at once.
 
     >>> DRAM_RULES["sm_90"].fill_bytes

@@ -5,7 +5,7 @@
 >>> find_mma_atom("SM90::GMMA::MMA_64x96x16_F32F16F16_SS<GMMA::Major::K, GMMA::Major::MN>").name
 'SM90_64x96x16_F32F16F16_SS'
 
-Notes.  The tables build an atom when it is first asked for and keep it; iterating goes over all names.
+Notes.  The tables build an atom when it is first used and keep it; iterating goes over all names.
 CUTLASS's namespaces are accepted: SM90::MMA_ and SM90::GMMA::MMA_ stand for SM90_, SM90::GMMA::SPARSE::GMMA_
 for SM90_SPARSE_.  Whether an operand in shared memory is K- or M-major is an argument of the instruction and
 no part of the atom, so template arguments are read and left out; A in registers is K-major.
@@ -33,7 +33,7 @@ A = TypeVar("A")
 
 
 class AtomTable(Mapping[str, A], Generic[A]):
-    """A read-only mapping from names to atoms, each of which is built when it is first asked for.
+    """A read-only mapping from names to atoms, each of which is built when it is first used.
 
     >>> "SM61_DP4A" in MMA_ATOMS
     True

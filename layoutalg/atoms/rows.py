@@ -1,6 +1,6 @@
 """Rows of the atom tables: what an entry of layoutalg.arch.atoms_sm* states, and the atom it stands for.
 
-The idea.  An mma.sync of sm_75 and later is told by its architecture, its shape, its four types and what it
+The idea.  An mma.sync of sm_75 and later is fixed by its architecture, its shape, its four types and what it
 does beside multiplying; name, mnemonic and layouts follow:
 
     MMARow("SM80", (16, 8, 16), "f32 f16 f16 f32", "9.7.14.5.8")

@@ -2,7 +2,7 @@
 
 The idea.  A warpgroup reads its accumulator warp by warp, 32 lanes each, in one of four shapes.  Together
 with the data path that put D there (layoutalg.arch), the atom of the load says which thread then has which
-element, and everything that is asked of register layouts can be asked of it: conversions, reductions, stores.
+element, and every question about register layouts applies to it: conversions, reductions, stores.
 
 >>> from layoutalg.registers import fragment, reduction_of
 >>> rows = tmem_load_tv(128, 64, "32x32b")

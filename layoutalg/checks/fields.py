@@ -45,7 +45,7 @@ Reader: TypeAlias = Callable[[Any, Reading], Any]
 class Field:
     """A key of a check's table.
 
-    `shared` keys may stand under [defaults] as well; of an `each` key a list makes one check per entry.
+    `shared` keys may be under [defaults] as well; for an `each` key a list makes one check per entry.
     """
 
     key: str
@@ -61,7 +61,7 @@ Values: TypeAlias = Mapping[str, Any]
 
 
 class Evidence(NamedTuple):
-    """A line of the source that a check is about, and what is to be said of it."""
+    """A line of the source that a check is about, and a remark on it."""
 
     line: int
     what: str
@@ -83,7 +83,7 @@ class Kind:
     asked about; it may raise any error of layoutalg.errors, by which the check does not pass.  `always` are
     limits that every check of the kind has; without them, a check has to state one.  `label` is the name of
     a check that has none of its own, of its table as it is written; `place` the source that it is about,
-    and `evidence` what is told of its lines where the check does not pass.
+    and `evidence` the remarks on its lines where the check does not pass.
 
     `scope` says how much of a part of the subject was looked at: of the values, the subject, the part's name,
     and whether a limit of the check allows what was not.  The quantity `allows` counts that; a limit on it

@@ -14,7 +14,7 @@
     access = "ldmatrix.x4"
     limits = ["ways <= 1"]
 
-Nothing is run while a file is read.  What is wrong is said with the file's name, the line, the key, what is
+Nothing is run while a file is read.  An error is reported with the file's name, the line, the key, what is
 accepted, and the nearest name.
 
 >>> checks = read_checks('[[layout]]\\ntile = "(8,8):(8,1)"\\nlimits = ["bijective"]\\n').checks
@@ -129,7 +129,7 @@ def load_checks(path: Path) -> CheckFile:
 def read_checks(text: str, label: str = "layoutalg.toml", folder: Path | None = None) -> CheckFile:
     """The checks of a text; paths in it start from `folder`, by default the current one.
 
-    A label that ends with pyproject.toml says that they stand under [tool.layoutalg].  Raises ParseError.
+    A label that ends with pyproject.toml says that they are under [tool.layoutalg].  Raises ParseError.
 
     >>> read_checks("[[acess]]")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -110,7 +110,7 @@ class OutcomeAnswer:
     status: Literal["passed", "failed", "undecided", "unanswered"]
     limits: tuple[str, ...]
     numbers: Mapping[str, float]
-    """Every quantity of the check that has a value, by the name that limits use; of kernels of what is
+    """Every quantity of the check that has a value, by the name that limits use; for kernels, of what is
     read."""
     examined: tuple[ExaminedAnswer, ...]
     """A verdict for each limit; empty where the check is not answered."""
@@ -324,7 +324,7 @@ FORMATS: Mapping[str, Callable[[Results], str]] = {"junit": as_junit, "sarif": a
 
 
 def failure_lines(results: Results) -> list[str]:
-    """A sentence for each broken limit, with its line, and for each line of a source that is told of it.
+    """A sentence for each broken limit, with its line, and for each line of a source that is evidence of it.
 
     >>> list(failure_lines(Results("layoutalg.toml", ())))
     []

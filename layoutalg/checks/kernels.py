@@ -7,7 +7,7 @@
     limits = ["ways <= 1", "unread <= 0", "efficiency >= 80%"]
 
 Nothing of the source is run.  Where a limit is broken or undecided, the accesses that conflict, that move
-more sectors than their bytes need, or that are not read are told by line.
+more sectors than their bytes need, or that are not read are reported by line.
 
 A limit is undecided while an access that it speaks of is not read, unless a limit on `unread` allows that.
 """
@@ -166,7 +166,7 @@ _IDLE = tuple(
 
 
 def _gap(things: Sequence[str], words: Sequence[str]) -> list[str]:
-    """A clause of what was not looked at; none where there is nothing."""
+    """A clause on what was not examined; none where nothing was left out."""
     return [f"{len(things)} {words[len(things) > 1]}: {listed(things)}"] if things else []
 
 

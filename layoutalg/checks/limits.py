@@ -1,4 +1,4 @@
-"""Limits: what a check asks of the numbers and properties of its subject.
+"""Limits: what a check requires of the numbers and properties of its subject.
 
     ways <= 1                        a quantity, a relation, a number or another quantity
     wavefronts <= ideal
@@ -165,7 +165,7 @@ def judged(
 ) -> tuple[Verdict, str]:
     """The verdict of a limit other than BASELINE where `scope` was looked at, and why it does not pass.
 
-    Where not all was looked at, a limit that is broken has failed if more can only break it further.
+    Where not all was examined, a limit that is broken has failed if more can only break it further.
     """
     why = broken_limit(limit, quantities, properties, subject)
     if why and scope.missed and not scope.gap and not _stays_broken(limit, quantities):

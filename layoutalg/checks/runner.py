@@ -54,7 +54,7 @@ BASELINE_SCHEMA = "layoutalg/baseline/1"
 """Value of the field `schema` of a baseline file."""
 
 MAX_EVIDENCE = 100
-"""Most lines of a source that are told of one check."""
+"""The most lines of a source that are reported for one check."""
 
 _FRACTION = re.compile(r"[0-9]{1,20}/[1-9][0-9]{0,19}")
 
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A limit with its verdict, the quantity that is shown for it, and what of its scope was looked at.
+    """A limit with its verdict, the quantity that is shown for it, and the examined part of its scope.
 
     >>> Examined("conflict-free", "passed", "ways", Scope("accesses", 3, missed=1)).shown(1)
     'ways 1 in 3 of 4 read'
@@ -135,7 +135,7 @@ def run_checks(
     Checks with the limit "no worse than the baseline" are compared with `baseline`, and with `compare_all`
     every check whose name it has.  With `writes`, a baseline is about to be written: the limit says only
     whether there are numbers, of all that the check speaks of.  Raises ParseError, before anything runs,
-    where such a limit stands without a baseline, and where there is nothing to compare with `compare_all`.
+    where such a limit is without a baseline, and where there is nothing to compare with `compare_all`.
 
     >>> from layoutalg.checks.file import read_checks
     >>> text = '[[layout]]\\ntile = "(8,8):(9,1)"\\nlimits = ["no worse than the baseline"]'
@@ -182,7 +182,7 @@ class _Run:
         self.examined: list[Examined] = []
 
     def outcome(self) -> Outcome:
-        """The outcome of the check, its time not yet told."""
+        """The outcome of the check, its time not yet recorded."""
         check = self.check
         limit_text, line = "", check.line
         try:

@@ -1,6 +1,6 @@
 """The line of each table, key and array entry of a TOML text: what a message about a value points at.
 
-The idea.  The standard library reads TOML into plain values and does not say where they stood.  A text that
+The idea.  The standard library reads TOML into plain values and does not say where they were.  A text that
 it has read is well formed, so a walk over it needs to know only where strings, brackets and comments end.
 Paths are those of the values: keys by name, tables of an array by number.
 
@@ -149,7 +149,7 @@ class _Walk:
         return True
 
     def _here(self) -> int:
-        """The line of this place; places are asked for from top to bottom."""
+        """The line of this place; places are looked up from top to bottom."""
         self._line += self.text.count("\n", self._counted, self._at)
         self._counted = self._at
         return self._line

@@ -146,7 +146,7 @@ def by_mode(
 
 
 def fitting_modes(name: str, a: Layout, tiler: tuple[Tiler, ...]) -> tuple[Layout, ...]:
-    """The modes of `a`, of which there must be at least as many as in `tiler`; else ShapeError.
+    """The modes of `a`, at least as many as in `tiler`; raises ShapeError for fewer.
 
     >>> len(fitting_modes("composition", Layout((8, 8)), (4,)))
     2

@@ -7,7 +7,7 @@ however it was built.  A layout A outside is moved inwards,
 
 which is exact when A neither carries nor mixes the bits that S reads and writes: A sends the bits of S's
 two fields to single bits, and S' XORs those.  An offset outside a chain joins the offset inside where it is
-whole periods of the chain.  Where neither is so, there is no normal form, and the layout stays what it is by
+whole periods of the chain.  Otherwise there is no normal form, and the layout stays what it is by
 definition; that is exact too, only less simple.
 
 >>> stacked = ComposedLayout(Layout((4, 4), (4, 1)), 0, ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4))))

@@ -24,7 +24,7 @@ What is decided, or comes back as a condition:
     upcast, recast_layout         strides are multiples of the factor or divide it, extents fill it
     downcast                      which mode has stride 1: the first that has it for all values grows
 
-What asks which offsets a layout has (inverses, injectivity, swizzles, vectors) takes integers alone,
+What depends on a layout's offsets (inverses, injectivity, swizzles, vectors) takes integers alone,
 and raises UnsupportedError with the operation's name: tests/draws/symbolic_calls.py lists the operations.
 Answers hold on the domain: past the end of a mode whose extent turns out to be 1, default strides would be 0.
 
@@ -68,7 +68,7 @@ SymbolicPiece: TypeAlias = "tuple[list[Any], list[Any]]"
 def compose_symbols(a: Layout, b: Layout) -> list[SymbolicPiece]:
     """Extents and strides of a o b, one piece for each leaf of `b`.
 
-    A leaf s:d of b walks through the digits of a: digits that d is a multiple of stand still; a digit of
+    A leaf s:d of b walks through the digits of a: digits that d is a multiple of stay; a digit of
     extent n that d divides takes n / d steps and then counts the next one.  Digits that several leaves move
     must not carry.
 

@@ -1,6 +1,6 @@
 """LinearLayout: a map between named dimensions that is linear over F2, in Triton's vocabulary.
 
-What a linear layout is.  A layout says where things are: which element of a tensor a register of a lane
+The idea.  A layout says where things are: which element of a tensor a register of a lane
 holds, or at which offset of shared memory (row, col) lies.  Where every size is a power of two, a coordinate
 is a string of bits, and most layouts that matter (of tensor cores, transposed, broadcast, swizzled) are known
 from where they send the SINGLE bits: a coordinate is sent to the XOR of the images of its bits, the bases.
@@ -438,7 +438,7 @@ class LinearLayout(Value):
                         lhs=self,
                         rhs=divisor,
                     )
-        # What the quotient has to be, if there is one; the product then tells.
+        # The only possible quotient; whether it is one, the product decides.
         outs = {name: 1 << bits - b_out.get(name, 0) for name, bits in self.out_bits.items()}
         shifts = [b_out.get(name, 0) if left else 0 for name in outs]
         ins: list[tuple[str, Bases]] = []

@@ -7,9 +7,9 @@ compared with the layout called on numbers.
     F2               both are affine over F2, with the same columns
     digit classes    both move by the same number when a parameter moves by a period, which is read off their
                      operators: x % 8 comes back after 8, x // 8 * 64 moves by 64; then one period of every
-                     parameter stands for all, and is enumerated; of sums, that of each parameter alone
+                     parameter stands for all, and is enumerated; for sums, that of each parameter alone
 
-CuTe C++ is read back as a layout, which is compared with the one that was asked for.
+CuTe C++ is read back as a layout, which is compared with the requested one.
 
 >>> from layoutalg.codegen.expr import Var
 >>> row = Var("row", 1 << 20)

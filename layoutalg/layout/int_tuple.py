@@ -28,7 +28,7 @@ from layoutalg.limits import Most
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 
 MAX_DEPTH, MAX_INT_BITS = Most.DEPTH.number, Most.INT_BITS.number
-"""The limits, looked up once: every layout that is made asks for them."""
+"""The limits, looked up once: every layout that is made needs them."""
 
 
 def _checked_bits(value: int, what: str) -> int:

@@ -166,7 +166,7 @@ class Layout(Coded, Value):
         return (layout_of, (self.shape, self.stride))
 
     def __call__(self, *crd: Any) -> Any:
-        """Offset of a coordinate: one flat index, or one argument a mode, each at any depth.
+        """Offset of a coordinate: one flat index, or one argument per mode, each at any depth.
 
         Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
         bases the result is a coordinate.  None keeps a mode: L(None, 3) is the layout of the first mode (see
@@ -292,7 +292,7 @@ def _digits(crd: Any, shape: IntTuple, stride: Any) -> Iterator[tuple[Any, Scale
 
 
 def leaf_of_shape(value: Any, what: str) -> Any:
-    """A leaf of a shape that is not an integer, in canonical form; None for what no extent can be.
+    """A leaf of a shape that is not an integer, in canonical form; None for what cannot be an extent.
 
     >>> leaf_of_shape(4.0, "shape") is None
     True
@@ -306,7 +306,7 @@ def leaf_of_shape(value: Any, what: str) -> Any:
 
 
 def leaf_of_stride(value: Any, what: str) -> Any:
-    """A leaf of a stride that is not an integer, in canonical form; None for what no stride can be.
+    """A leaf of a stride that is not an integer, in canonical form; None for what cannot be a stride.
 
     >>> print(leaf_of_stride(ScaledBasis(2, 0), "stride"))
     2@0

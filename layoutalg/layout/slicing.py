@@ -3,7 +3,7 @@
 The idea.  None in a coordinate keeps a mode, a number fixes it.  What is kept is a layout again, and what
 is fixed is an offset:
 
-    (8,(2,4)):(1,(8,16)) at (None, (1, None))    =    (8,4):(1,16), 8 elements further on
+    (8,(2,4)):(1,(8,16)) at (None, (1, None))    =    (8,4):(1,16), shifted by 8 elements
 
 >>> rest, offset = slice_and_offset((None, (1, None)), Layout((8, (2, 4)), (1, (8, 16))))
 >>> print(rest, offset)
@@ -16,7 +16,7 @@ layout forgets the offset.
 (8,4):(1,16) (4):(1)
 
 Notes.  In a swizzled layout the offset stays below the swizzle, Sw o (k + offset) o rest, since a swizzle
-moves an element by where it stands in the whole layout.
+moves an element by its position in the whole layout.
 
 Source: CUTLASS, include/cute/layout.hpp and layout_composed.hpp, slice_and_offset.
 """

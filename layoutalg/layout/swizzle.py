@@ -270,7 +270,7 @@ class Swizzles(Value):
         return _chain(out)
 
     def reduced(self) -> Swizzles:
-        """A chain with the same effect and no needless factor: of none when there is no effect.
+        """A chain with the same effect and no needless factor: empty when there is no effect.
 
         When no bit is both read and changed, the pairs commute and equal ones cancel; otherwise neighbours
         that undo each other do, and a chain that is a single swizzle becomes that one.
@@ -459,7 +459,7 @@ class ComposedLayout(Coded, Value):
 
     @property
     def swizzles(self) -> Swizzles:
-        """The outer swizzles as a chain; of none when the outer function is a Layout."""
+        """The outer swizzles as a chain, empty when the outer function is a Layout."""
         if isinstance(self.outer, Swizzles):
             return self.outer
         return _chain(() if isinstance(self.outer, Layout) else (self.outer,))

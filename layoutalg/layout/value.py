@@ -68,7 +68,7 @@ class Value(Shown):
 class Coded:
     """Base of what maps coordinates to offsets: it has index code.
 
-    Printing code stands above the layouts, so it is imported here by name, when it is asked for.
+    Printing code is above the layouts, so it is imported here by name, when it is used.
     """
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 The idea.  A lane gives one address and moves what lies there: a vector (ld, st), a row of a matrix (ldmatrix,
 stmatrix), or a copy (cp.async).  The tile is cut along its contiguous mode into such units, all of which
-have to be contiguous and aligned; what the instruction itself asks is in layoutalg.legality.memory_rules.
+have to be contiguous and aligned; what the instruction itself requires is in layoutalg.legality.memory_rules.
 
 >>> report = check_memory("ld.shared.v4.f32", Layout((32, 33), (33, 1)), "f32")
 >>> print(report)
@@ -107,7 +107,7 @@ def check_memory(
 
     `op` is ld, st, ldmatrix, stmatrix or cp.async by any of its names, also one that does not exist
     (ld.shared.v3.f32, cp.async.cg.8).  `tv` maps (thread, value[, iteration]) to flat indices of the layout's
-    shape; None stands for the whole tile.  `alignment_bytes` is what the address of offset 0 is known to be a
+    shape; None means the whole tile.  `alignment_bytes` is what the address of offset 0 is known to be a
     multiple of.  Of cp.async, `layout` is the shared side; `source` is the global one, of the same shape, and
     `source_bytes` what it reads of each copy (the rest is filled with 0).  Raises UnknownNameError for other
     instructions, ShapeError for parts that do not fit, UndecidedError for layouts without a closed form that
@@ -155,11 +155,11 @@ _ORDER = {
     "matrix": ("exists", "count", "trans", "element"),
     "copy": ("exists", "bytes", "cache", "source_bytes", "element"),
 }
-"""The rules of each family that come before those of the tile, in the order in which they are asked."""
+"""The rules of each family that come before those of the tile, in the order in which they are checked."""
 
 
 def _asked(q: _Question, found: tuple[Violation, ...], *, whole: bool) -> Iterator[Rule]:
-    """The rules that were asked: up to the first broken one, and all that are broken."""
+    """The rules that were checked: up to the first broken one, and all that are broken."""
     names = list(_ORDER[q.op.family])
     if whole:  # the tile is cut
         names += [] if q.tv is not None else ["divides", *(["tile"] if q.op.family == "matrix" else [])]

@@ -87,10 +87,10 @@ MEMORY_RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in
 
 @dataclass(frozen=True, slots=True)
 class MemoryOp:
-    """An instruction as it was asked for, whether it exists or not.
+    """An instruction as it was requested, whether it exists or not.
 
     `count` registers of `bits` bits per lane (vector), `count` matrices (matrix), or one copy of `bits` bits;
-    `cache` is "ca", "cg", or "" where it was not said.
+    `cache` is "ca", "cg", or "" where it was not stated.
     """
 
     family: Family
@@ -103,7 +103,7 @@ class MemoryOp:
 
     @property
     def lane_bytes(self) -> int:
-        """Bytes that one address stands for."""
+        """The bytes that one address covers."""
         return ROW_BYTES if self.family == "matrix" else self.count * self.bits // 8
 
     def of_bytes(self, lane_bytes: int) -> MemoryOp:

@@ -1,7 +1,7 @@
 """nearest_legal: a request, changed as its broken rules say until none is broken, and checked again.
 
 The idea.  Each violation names the nearest change as arguments of the same question.  One change may bring
-another rule up, so the question is asked again after each round; what turns out not to be needed is taken
+another rule up, so the rules are checked again after each round; what turns out not to be needed is taken
 back, and the last answer is the proof.
 
     TMA (64,100) f16, box (64,100), mode 128B     tma.stride      tensor (64,100):(104,1)
@@ -25,12 +25,12 @@ from layoutalg.errors import ArgumentTypeError, LayoutAlgError, check_type, show
 from layoutalg.legality.rules import Legality
 
 ROUNDS = 16
-"""Times that a request is changed and asked again, at most."""
+"""The most times that a request is changed and checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A legal request: `changes` are the arguments that differ from what was asked, `report` its verdict."""
+    """A legal request: `changes` are the arguments that differ from the request, `report` its verdict."""
 
     changes: dict[str, object]
     report: Legality[Any]

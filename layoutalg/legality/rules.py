@@ -2,7 +2,7 @@
 
 The idea.  A copy or an instruction that the hardware refuses (or, worse, carries out differently) breaks a
 rule that is written down somewhere.  A report lists the broken rules, each with what was asked, what would be
-accepted and the nearest change; without broken rules it holds what was asked for, ready to use.
+accepted and the nearest change; without broken rules it holds the request, ready to use.
 
 >>> from layoutalg.legality import check_tma
 >>> from layoutalg.layout import Layout
@@ -81,7 +81,7 @@ class Legality(Shown, Generic[T]):
     """The answer to a question of legality: no violations and a `result`, or violations and None.
 
     `notes` are facts that are legal but easily overlooked; `rules` are those that the request was held
-    against, of which all but the `broken` ones hold.
+    against, and all but the `broken` ones hold.
 
     >>> Legality("a toy", result=4).require()
     4

@@ -1,7 +1,7 @@
 """check_tma: may TMA copy these boxes of this tensor, and how do they then lie in shared memory?
 
 The idea.  A tensor map is made from a tensor's layout, a box and a swizzle mode, and held against every rule
-of layoutalg.legality.tma_rules.  What is legal comes back as a TmaCopy: the map, the bytes to expect, and the
+of layoutalg.legality.tma_rules.  A legal request becomes a TmaCopy: the map, the bytes to expect, and the
 layout that the copy writes:
 
     tensor (4096,1024):(1024,1) f16      strides 2048 bytes (a multiple of 16), innermost leaf contiguous
@@ -116,7 +116,7 @@ def check_tensor_map(
 ) -> Legality[TmaCopy]:
     """May TMA copy boxes by this tensor map, as it is?
 
-    The rules of `check_tma`, asked of the parameters of cuTensorMapEncodeTiled themselves: leaf i of a
+    The rules of `check_tma`, applied to the parameters of cuTensorMapEncodeTiled themselves: leaf i of a
     violation is dimension i of the map, innermost first, and a fix is another `tensor_map`.  The report
     calls it by its `name`.  Raises ShapeError for an extent that is not positive, UnsupportedError for an
     architecture without TMA.

@@ -9,7 +9,7 @@ asked, what would be accepted and the nearest change.  Nothing stops at the firs
 >>> TMA_RULES["tma.box_side"].text
 'a box side is 1 to 256 elements'
 
-Notes.  The driver's answers to 6000 requests, asked on an H200 with driver 580, agree with these rules: it
+Notes.  The driver's answers to 6000 requests, made on an H200 with driver 580, agree with these rules: it
 refuses what breaks one of them and, beyond that, boxes of 2^18 bytes and more, which no block's shared memory
 holds.  One rule is the manual's alone: the driver takes an interleave of 32 bytes in any swizzle mode.
 

@@ -42,7 +42,7 @@ from layoutalg.limits import Most
 class Vectors(NamedTuple):
     """A cut of a tile: `starts` and `step`, both in flat indices of the tile, and `elems` per vector.
 
-    Element i of the vector that starts at flat index x has the flat index x + i step.  `whole` tells that the
+    Element i of the vector that starts at flat index x has the flat index x + i step.  `whole` says that the
     starts are those of `vectors_of`, which go along the digits of the flat index.
     """
 

@@ -183,20 +183,20 @@ _STAGES = (
     ("type",), ("n", "extent"), ("transpose",), ("major", "chunk", "pitch", "swizzle", "atom", "repeat"),
     ("start", "offset"), ("descriptor",),
 )  # fmt: skip
-"""The rules in the order in which they are asked: a stage only where the one before holds."""
+"""The rules in the order in which they are checked: a stage only where the one before holds."""
 
 
 def _report(
     subject: str, stage: int, found: tuple[Violation, ...], result: WgmmaOperand | None = None
 ) -> Legality[WgmmaOperand]:
-    """A verdict of the stages up to `stage`, of which the last holds as a whole or is broken by `found`."""
+    """A verdict of the stages up to `stage`, the last of which holds as a whole or is broken by `found`."""
     names = [f"wgmma.{name}" for part in _STAGES[: stage + (not found)] for name in part]
     names += [violation.rule.name for violation in found]
     return Legality(subject, found, (), result, tuple(WGMMA_RULES[name] for name in names))
 
 
 def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
-    """The N asked for; else the largest that divides the tile, 8 where none does."""
+    """The requested N; else the largest that divides the tile, 8 where none does."""
     if n is not None:
         value = normalize(n, "n")
         if isinstance(value, tuple) or value < 1:

@@ -8,7 +8,7 @@ named with the nearest layout that is right:
     pitch      the rows of an atom are 16, 32, 64 or 128 bytes apart
     swizzle    the mode of that pitch has its own XOR
     atom       an instruction takes whole atoms
-    repeat     further atoms follow at equal distances, LBO and SBO
+    repeat     more atoms follow at equal distances, LBO and SBO
 
 >>> from layoutalg.layout import Layout
 >>> kind = WGMMA_TYPES["f16"]
@@ -195,7 +195,7 @@ def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, near
 
 
 def best_guess(layout: AnyLayout, kind: WgmmaType) -> Major:
-    """The major-ness to explain when none was asked for: MN where only M or N is contiguous, else K.
+    """The major-ness to explain when none was requested: MN where only M or N is contiguous, else K.
 
     >>> from layoutalg.layout import Layout
     >>> best_guess(Layout((64, 16), (1, 64)), WGMMA_TYPES["f16"])

@@ -2,7 +2,7 @@
 
 The idea.  `cp.async.16` goes past the L1, and a warp's request is not merged as a load's is.  Lanes that copy
 the halves of one 32-byte sector into one 32-byte block of shared memory are served together, if both move by
-the same distance modulo 32; every other lane asks for its own sector, whatever other lanes ask for:
+the same distance modulo 32; every other lane requests its own sector, whatever other lanes request:
 
     512 bytes, from +0 to +0       16 sectors and 16 blocks, the same halves      16 sectors, as a load
     512 bytes, from +16 to +16     the same                                       17, as a load
@@ -24,7 +24,7 @@ wavefronts and at most A + B - 1, one of each side in step behind the other:
     32 words in a row, 16 bytes apart                A = 1, B = 4      4
     8 words of 4 rows by turns, 16 bytes apart       A = 4, B = 4      4 to 7; counted: 7
 
-Notes.  Counted on an H200, one warp and one instruction a launch: sectors in tests/data/h200_copies.jsonl
+Notes.  Counted on an H200, one warp and one instruction per launch: sectors in tests/data/h200_copies.jsonl
 (l1tex__m_xbar2l1tex_read_sectors.sum), some with `tags` (l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum).
 Sectors of copies of 4 and 8 bytes are merged like those of loads; their wavefronts
 (memory_l1_wavefronts_shared) are in tests/data/h200_word_copies.jsonl.  Where both sides conflict, which

@@ -21,7 +21,7 @@ GPC_SMS = (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2)
 """Multiprocessors of an H200 by groups in which clusters can be."""
 
 ASSUMED_SMS = 16
-"""Multiprocessors of a group of other GPUs, which nobody was asked about."""
+"""Multiprocessors of a group of other GPUs, which were not measured."""
 
 MOST_TOGETHER = 8
 """Blocks of clusters on one multiprocessor, at most."""

@@ -11,7 +11,7 @@ from layoutalg.page.explorer import PYODIDE, write_explorer
 
 
 def main() -> int:
-    """Write the files and name them; 2 where they cannot be had, with a sentence."""
+    """Write the files and name them; return 2 with a sentence where they cannot be obtained."""
     parser = argparse.ArgumentParser(prog="python -m layoutalg.page", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where explore.html is written")
     parser.add_argument(

@@ -38,7 +38,7 @@ MORE = (
     "ld.global.b32@col",
     "ld.global.b128@row",
 )
-"""Accesses that a page offers besides those that were asked for, where they fit the layout."""
+"""Accesses that a page offers besides the requested ones, where they fit the layout."""
 
 
 def default_accesses(element_bits: int) -> list[str]:
@@ -61,7 +61,7 @@ def page_data(
     """Models and pieces of HTML for layouts and accesses, given as texts.
 
     `models` are those of the layouts, then of what synthesis ranks for each.  An access that does not fit one
-    of several layouts is told there.  Raises ArgumentTypeError without a layout, ResourceError for more than
+    of several layouts is said there.  Raises ArgumentTypeError without a layout, ResourceError for more than
     Most.PARTS layouts or accesses, what parsing raises, and what an access raises where none fits.
     `method` is that of `analyze_access`; ranked layouts are counted by the first that applies.
     """
@@ -146,7 +146,7 @@ def _reports(
 
 
 def _model(engine: Engine, title: str, specs: Sequence[str]) -> dict[str, Any]:
-    """The data of one layout: the accesses that were asked for, and of MORE those that fit."""
+    """The data of one layout: the requested accesses, and those of MORE that fit."""
     offered = [spec for spec in dict.fromkeys((*specs, *MORE)) if _fits(engine, spec)]
     plain: AnyLayout = engine.layout if engine.form is None else engine.form.layout
     return model_of(engine, offered) | {"title": title, "plain": str(plain)}

@@ -1,8 +1,8 @@
 """The pages as text: one HTML file each, with its style, its scripts and its data inside.
 
-The idea.  A page that is opened from a file may load nothing: no module, no request.  So everything stands
+The idea.  A page that is opened from a file may load nothing: no module, no request.  So everything is
 in it, and its content security policy says so: scripts run by their digest alone, nothing is connected to.
-Data stand in a script element of type application/json, with every `<` written as an escape, so that no text
+Data are in a script element of type application/json, with every `<` written as an escape, so that no text
 of a user's can end it.
 
 >>> inline_json({"text": "</script>"})
@@ -39,7 +39,7 @@ def asset(name: str) -> str:
 
 
 def inline_json(value: Any) -> str:
-    """JSON that may stand in a script element."""
+    """JSON that is safe in a script element."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

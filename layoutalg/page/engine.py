@@ -45,7 +45,7 @@ from layoutalg.layout import (
 from layoutalg.notation import parse
 
 MOST_ELEMENTS = 1 << 21
-"""Elements of a tile that a page counts and draws; of a larger one it shows what the library counted."""
+"""Elements of a tile that a page counts and draws; for a larger one it shows what the library counted."""
 
 MOST_OFFSET = 1 << 28
 """Offsets and pads of a page are below this: JavaScript's XOR has 32 bits, and addresses count bits."""
@@ -94,7 +94,7 @@ def padded(layout: Layout, pad: int) -> Layout:
 
 
 class Engine:
-    """A layout, its element type and its architecture, asked with settings.
+    """A layout, its element type and its architecture, queried with settings.
 
     Raises what `dtype` and `find_arch` do, and ShapeError for a base below 0.
     """
@@ -170,7 +170,7 @@ class Engine:
         return instruction_offsets(self.tile(swizzle, pad), self.access(spec), Place(*place), self.machine)
 
     def services(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[list[int]]:
-        """(lane, bank, word, phase group, wavefront) of an instruction; of a global one, the last are 0."""
+        """(lane, bank, word, phase group, wavefront) of an instruction; for a global one, the last are 0."""
         access, machine = self.access(spec), self.machine
         lanes = self.addresses(swizzle, pad, spec, place)
         rule = find_instruction(access.op, machine)

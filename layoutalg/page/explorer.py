@@ -4,8 +4,8 @@
     FOLDER/explore/layoutalg.zip        this library, as it is installed here
     FOLDER/explore/pyodide.mjs, ...     the npm package `pyodide`: Python for the browser, without packages
 
-All links are relative, and nothing is asked of another host: any server of files will do.  A browser does not
-let a page from file:// read the files beside it, so that one is needed: python -m http.server -d FOLDER.
+All links are relative, and no other host is needed: any server of files will do.  A browser does not
+let a page from file:// read the files beside it, so a server is needed: python -m http.server -d FOLDER.
 
 Source: pyodide.org, "Downloading and deploying"; the npm package holds the core and no NumPy, which is why
 the library counts without it.
@@ -51,7 +51,7 @@ def write_explorer(folder: Path, pyodide: Path | None = None) -> tuple[Path, ...
     beside.mkdir(parents=True, exist_ok=True)
     written = [_write(beside / name, data) for name, data in core.items()]
     written.append(_write(beside / "layoutalg.zip", library_archive()))
-    page = _write(folder / "explore.html", explore_html(FOLDER).encode())  # last: it asks for all others
+    page = _write(folder / "explore.html", explore_html(FOLDER).encode())  # last: it loads all others
     return (page, *written)
 
 

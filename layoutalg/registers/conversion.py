@@ -9,7 +9,7 @@ decides what is done:
     shared     anything: store, barrier, load under a swizzle made for the two of them
                (layoutalg.registers.exchange)
 
-The accumulator of two m16n8 products is, as it stands, the A operand of the next m16n8k16; with 8-bit
+The accumulator of two m16n8 products is, unchanged, the A operand of the next m16n8k16; with 8-bit
 operands, where a lane needs four neighbours instead of two, it is not:
 
 >>> from layoutalg.registers import register_layout

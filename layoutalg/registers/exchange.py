@@ -88,7 +88,7 @@ def exchange_plan(
     ]
     found = synthesize((size,), accesses, element=carrier, arch=machine)
     tile: AnyLayout = Layout((size,)) if found.layout is None else found.layout
-    # Places with one of these bits set hold what another one holds; of a load, all are served.
+    # Places with one of these bits set hold what another one holds; for a load, all are served.
     spare = LinearLayout({"vector": vector}, held.outs).concat_ins(held.transpose_ins(PLACE[1:] + PLACE[:1]))
     silent = spare.free_variable_masks()
     transfers: list[Transfer] = []

@@ -67,7 +67,7 @@ class Fragment:
     def element(self, register: int, lane: int, warp: int) -> tuple[int, ...]:
         """The coordinates of what a place holds.
 
-        Raises ShapeError for a place that there is not.
+        Raises ShapeError for a place that does not exist.
         """
         if not 0 <= register < self.registers:
             raise ShapeError(f"register {register} is outside the {self.registers} of the fragment")
@@ -222,7 +222,7 @@ def register_layout(
 def holders(tile: Fragment, **coordinates: int) -> Holders:
     """The places that hold the elements with the given coordinates: `m=3` is row 3, `m=3, n=0` one element.
 
-    Raises ShapeError for a dimension that there is not or a coordinate outside it.
+    Raises ShapeError for a dimension that does not exist or a coordinate outside it.
 
     >>> tile = fragment(Layout(((4, 8), (2, 2)), ((32, 1), (16, 8))), (16, 8))
     >>> holders(tile, m=9, n=2).places

@@ -63,7 +63,7 @@ def as_they_are(places: LinearLayout, most: int) -> Packing:
 
 
 def pack(places: LinearLayout, most: int) -> Packing:
-    """The packing of as many elements as stay together, at most 2^most; of neighbours, where they do.
+    """The packing of as many elements as stay together, at most 2^most; neighbours, where they do.
 
     >>> from layoutalg.registers.place_map import place_map
     >>> held, wanted = (LinearLayout({"register": bases}, {"n": 4}) for bases in ([1, 2], [2, 1]))

@@ -16,7 +16,7 @@ C is a LinearLayout between places, and its blocks say what the conversion needs
 >>> place_map(rows, columns)(register=1, lane=0, warp=0)
 {'register': 0, 'lane': 2, 'warp': 0}
 
-Notes.  Where `src` holds an element several times, the place nearest to the one that asks is taken: its own
+Notes.  Where `src` holds an element several times, the place nearest to the asking one is taken: its own
 warp, if it can be, and its own lane.  The inverse of C, src.invert_and_compose(dst), says where values go;
 but `dst` may want one value in several places, so asking is the direction that always works.
 

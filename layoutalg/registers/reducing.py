@@ -1,6 +1,6 @@
 """The ways to reduce a fragment along a dimension, each with its cost: the choice is the cheapest.
 
-The idea.  What of a row lies in registers of one lane is folded there in any case (reductions).  What lies
+The idea.  The part of a row in registers of one lane is folded there in any case (reductions).  What lies
 in other lanes and warps may come
 
     shuffle    by butterflies between the lanes of a warp; what other warps have, through shared memory
@@ -134,7 +134,7 @@ def reduction_plans(
     """Every way to reduce a fragment along a dimension, the cheapest first, which is the choice.
 
     `element` is f32, s32 or u32.  Raises UnsupportedError for other elements, UnknownNameError for another
-    operation, ShapeError for a dimension that there is not.
+    operation, ShapeError for a dimension that does not exist.
 
     >>> from layoutalg.layout import Layout
     >>> from layoutalg.registers import fragment

@@ -93,7 +93,7 @@ def linear_term(value: Any, symbol: sympy.Symbol) -> Line:
 
 
 def first_value(symbol: Any, least: int | None) -> int:
-    """The first value that is asked about: `least`, else 1 for a positive symbol and 0 for another.
+    """The first value that counts: `least`, else 1 for a positive symbol and 0 for another.
 
     Raises ArgumentTypeError for a symbol that is none and a `least` that is not an integer, ShapeError for
     one below 0.

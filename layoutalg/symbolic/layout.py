@@ -2,7 +2,7 @@
 
 The idea.  A leading dimension that is still open is a symbol in a stride of a Layout.
 A swizzle moves bits, which symbols do not have, so that a ComposedLayout takes integers alone; here the
-swizzles, the offset and the layout below stand side by side until numbers are put in:
+swizzles, the offset and the layout below are kept side by side until numbers are put in:
 
     Sw<3,3,3> o 0 o (8,8):(ld,1)      at ld = 64      Sw<3,3,3> o 0 o (8,8):(64,1)
 

@@ -54,7 +54,7 @@ QUALIFIERS = """
 #define CUTLASS_HOST_DEVICE inline
 #define CUTLASS_DEVICE inline
 """
-"""The words of CUDA that stand before a declaration."""
+"""The words of CUDA that come before a declaration."""
 
 TYPES = (
     """

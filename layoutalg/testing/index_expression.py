@@ -100,7 +100,7 @@ def _checked(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ordered(occurring: tuple[str, ...], shape: IntTuple) -> tuple[str, ...]:
-    """The variables in the order of the modes.  Raises ArgumentTypeError where nothing says it."""
+    """The variables in the order of the modes.  Raises ArgumentTypeError where nothing states it."""
     rank = len(shape) if isinstance(shape, tuple) else 1
     for order in ORDERS:
         flat = occurring == order[:1] and order[0] != "row"  # a lone i is an index, a lone row is not

@@ -118,7 +118,7 @@ template <class F> constexpr auto chosen() {
 template <class F> using called = typename decltype(chosen<F>())::type;
 }
 """
-"""The templates; CHOICES are the numbers of coordinates that the function may take.  They stand in front of
+"""The templates; CHOICES are the numbers of coordinates that the function may take.  They come before
 the user's text, whose macros may have any name."""
 
 TAIL = """

@@ -8,7 +8,7 @@ the shim lacks something and they are installed.
 
 The code runs in a process of its own, one per table, under limits, so that a division by zero, a wild pointer
 or an endless loop in it ends that process and not this one.  Both have one file: its first word says which
-index is being computed, so that it is known however the process ended; the results stand behind it.
+index is being computed, so that it is known however the process ended; the results follow it.
 
 >>> code = IndexCode("__device__ long long f(int i, int j) { return 8LL * i + j; }", "f", (4, 8))
 >>> code.table(0, 6).tolist()
@@ -58,9 +58,9 @@ TABLE_SECONDS = 120.0
 class IndexCode:
     """A compiled index function over the domain of `shape`; it takes one index, or one per mode or per leaf.
 
-    `function` names a function, an instance of a template (`f<64>`), a functor, a lambda or a macro; of a
+    `function` names a function, an instance of a template (`f<64>`), a functor, a lambda or a macro; in a
     function that reads threadIdx, the modes that its parameters do not take come first.  `language` is "c",
-    which is C, C++ and CUDA, or "python".  `label` stands for the text in messages, `folders` are searched
+    which is C, C++ and CUDA, or "python".  `label` names the text in messages, `folders` are searched
     for its headers, and `timeout_s` is what one table may take.
 
     Raises CompileError for what does not compile or load; ParseError when `function` is not a C++ name;
@@ -254,7 +254,7 @@ def _undefined() -> str:
 
 
 def _cuda_headers() -> Path | None:
-    """The folder of CUDA's own headers, or None: of CUDA_HOME, CUDA_PATH, beside nvcc, or of a wheel."""
+    """The folder of CUDA's own headers, or None: in CUDA_HOME or CUDA_PATH, beside nvcc, or in a wheel."""
     places = [Path(home) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
     if (nvcc := shutil.which("nvcc")) is not None:
         places.append(Path(nvcc).resolve().parent.parent / "include")

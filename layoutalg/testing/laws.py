@@ -177,7 +177,7 @@ def _layout(
 
 
 def _nested(values: list[int], cut: int) -> Any:
-    """A tree of values whose first `cut` and one are together; of one value the value."""
+    """A tree of values whose first `cut` and one are together; for one value the value."""
     if len(values) == 1:
         return values[0]
     return (tuple(values[: cut + 1]), *values[cut + 1 :]) if cut else tuple(values)

@@ -7,7 +7,7 @@ passes only where all of that was looked at and none of it breaks the limit.  Th
     undecided    nothing that was looked at does, and not all was looked at, or there was nothing to look at
     passed       all was looked at, and there was something
 
-Every gate asks `verdict`: the checks of `layoutalg ci` and of its plugin for pytest, `layoutalg verify`, and
+Every gate calls `verdict`: the checks of `layoutalg ci` and of its plugin for pytest, `layoutalg verify`, and
 sweeps of random cases.  An empty list, of which `all` is true, is undecided.
 
 >>> seen = Scope("accesses to shared memory", 3)
@@ -80,7 +80,7 @@ def all_pass(what: str, results: Iterable[bool]) -> bool:
 
 
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict of several limits together: the worst of them; of none, undecided.
+    """The verdict of several limits together: the worst of them; without any, undecided.
 
     >>> worst_of(["passed", "undecided"]), worst_of(["undecided", "failed"]), worst_of([])
     ('undecided', 'failed', 'undecided')

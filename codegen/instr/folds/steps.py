@@ -288,7 +288,7 @@ def _absorb_exponentials(name: str, n: int) -> Instr:
 
 
 EXPONENTIAL = "exp2_approx(__fmul_rn(__fsub_rn({}, base), 1.44269502f))"
-"""e^x beside a base, as `join` has it."""
+"""e^x beside a base, as in `join`."""
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """mma.m8n8k4 of half precision: one instruction of a warp, four products of 8 x 8 x 4, one per quad pair.
 
-The idea.  A quad pair is four neighbouring lanes and the four that are 16 further on; the warp has four:
+The idea.  A quad pair is four neighbouring lanes and the four that are 16 lanes later; the warp has four:
 
     quad pair     lanes
     0             0  1  2  3    16 17 18 19

@@ -3,11 +3,11 @@
 The idea.  Blocks of a cluster run at the same time and reach each other's shared memory: a place of one's
 own, and the rank of the block that is meant.
 
-    CLUSTER_ARRIVE, CLUSTER_WAIT       every thread of every block arrives, then waits; work may stand between
+    CLUSTER_ARRIVE, CLUSTER_WAIT       every thread of every block arrives, then waits; work may be in between
     LDS_REMOTE[n], STS_REMOTE[n]       n bytes per lane at the same place in the block of a rank
     ST_ASYNC[n]                        a store that completes its bytes at a barrier of that block
 
-Nobody may touch the memory of a block that has not started or has left: a cluster barrier stands before the
+Nobody may touch the memory of a block that has not started or has left: a cluster barrier is before the
 first access to a peer, and one behind the last, unless the peer itself waits for it.  CLUSTER_ARRIVE_RELAXED
 says that the block has started and carries fenced initialisations of mbarriers, nothing else.
 

@@ -132,7 +132,7 @@ back what was read, and shows nobody what was written."""
 
 ARRIVE_REMOTE_RELEASE = _remote("mbarrier_arrive_remote_release", ".release.cluster", _arrive_remote_release)
 """The same, and whoever waits there by TRY_WAIT_CLUSTER sees what was written.  A barrier of all memory
-stands in front of it: a product that handed back its stages so ran at two thirds of its speed on an H200."""
+is in front of it: a product that handed back its stages so ran at two thirds of its speed on an H200."""
 
 
 def _try_wait(scope: str) -> Instr:

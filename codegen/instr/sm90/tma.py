@@ -9,8 +9,8 @@ in the tensor the box starts, innermost coordinate first, and where it lies in s
     BULK_WAIT_READ(n), BULK_WAIT(n)           until at most the n newest groups of this thread have yet to
                                               read shared memory, or to be written
 
-Of a load, elements outside the tensor are zeros; the barrier gets the bytes of the whole box all the same.
-Of a store they are left out.  TMA_LOAD_MULTICAST writes the box at the same place of every block of the
+In a load, elements outside the tensor are zeros; the barrier gets the bytes of the whole box all the same.
+In a store they are left out.  TMA_LOAD_MULTICAST writes the box at the same place of every block of the
 cluster whose bit is set, and completes at the barrier of the same place in each.  A load of
 TMA_LOAD_EVICT_FIRST or _EVICT_LAST tells the L2 how long to keep what it reads.
 

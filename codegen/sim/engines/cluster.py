@@ -48,7 +48,7 @@ class ClusterBarrier:
         self.generation = 0
 
     def end(self, agents: set[int]) -> None:
-        """Warps have ended: nobody waits for them."""
+        """Warps have ended: no one waits for them."""
         self.ended |= agents
         self.check()
 
@@ -137,7 +137,7 @@ class Cluster:
     def reach(self, group: Group, rank: int, *, by_engine: bool = False, writes: bool = False) -> None:
         """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
 
-        What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
+        The block waits at its barrier for what an engine brings there, or leaves with bytes in flight.
         """
         if rank >= len(self.peers):
             raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")

@@ -1,8 +1,8 @@
 """Barriers of the blocks of a cooperative launch, and their counters in global memory.
 
 The idea.  All blocks of the launch run at the same time, as those of one cluster do, and share their clocks.
-A block counts when all its warps have arrived; what its threads did before, those know who wait for as many
-arrivals at the same counter, and nothing else orders blocks.
+A block counts when all its warps have arrived; what its threads did before is known to those who wait for
+as many arrivals at the same counter, and nothing else orders blocks.
 
     meet(group, count, arrivals)     the group's warps arrive, and wait for so many blocks
 

@@ -11,7 +11,7 @@ Lanes of a warp may know more than the warp: one thread waits for the others, or
 lane knows, the warp knows from the next warp or block barrier on; what one lane releases is its own accesses,
 and of the other lanes' those before the last such barrier.
 
-Proxies.  Beside what has happened stands what of it the asynchronous proxy sees: `fenced`.  An epoch of
+Proxies.  Beside what has happened is the part that the asynchronous proxy sees: `fenced`.  An epoch of
 ordinary writes gets there by a fence.proxy.async that a thread executes which knows of them, and from there
 on with everything that is released.  What fence.proxy.async.shared::cta adds is `near`: it holds for what
 threads of its block wrote to their own shared memory.  Writes of engines need none.
@@ -213,7 +213,7 @@ class AgentClocks(Clocks):
         self.now[engine] += 1
         return known
 
-    # --- asking ----------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------
 
     def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False, near: bool = False) -> bool:
         """Whether a thread knows what another one, or an engine, did in an epoch, or sees it fenced."""
@@ -279,7 +279,7 @@ class AgentClocks(Clocks):
         return super().in_flight(thread)
 
     def barriers(self, thread: int, other: int) -> str:
-        """The barriers that could stand between two accesses."""
+        """The barriers that could separate two accesses."""
         if other >> WARP_BITS >= self.first_engine:
             return "wait for it"
         return "warp or block barrier" if thread >> WARP_BITS == other >> WARP_BITS else "barrier"

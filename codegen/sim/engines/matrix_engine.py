@@ -7,12 +7,12 @@ reads its tiles when it is finished, the latest moment that the program allows, 
     fence start start commit | start commit wait(1) | wait(0)
                                finishes the first two  and the third
 
-What an unfinished product owns nobody else may touch.  Its registers are locked.  Its bytes are read by an
+No one else may touch what an unfinished product owns.  Its registers are locked.  Its bytes are read by an
 engine, an agent of the clocks, whose epoch is over at the commit and known at the wait: who writes them has
 to know that epoch.  A register that anything else has read or written since the last fence needs another one
 before wgmma may use it.
 
-Notes.  Bytes that nobody has written are refused, since their product is no use to anybody.
+Notes.  Bytes that were never written are refused, since their product has no use.
 
 Source: PTX ISA 9.0, 9.7.15.5 (wgmma.mma_async), 9.7.15.7 (wgmma.fence, commit_group, wait_group).
 """

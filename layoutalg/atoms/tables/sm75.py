@@ -1,7 +1,7 @@
 """sm_75: the first mma.sync of a whole warp, and the matrix loads that feed it.
 
 ldmatrix reads 8 x 8 matrices of 16-bit elements.  Lane 8 i + r gives the address of row r of matrix i (of
-as many matrices as there are; further lanes repeat the addresses, stride 0), and every lane receives one
+as many matrices as there are; other lanes repeat the addresses, stride 0), and every lane receives one
 register of each matrix: the core matrix, or with .trans its transpose.  In bits, lanes of the transpose hold
 16 bits of rows 2 l and 2 l + 1, 256 bits apart.
 

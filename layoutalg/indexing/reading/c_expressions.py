@@ -90,7 +90,7 @@ class Expressions:
         return Token("end", "", last.line, last.column + len(last.text), last.position + len(last.text))
 
     def peek(self, ahead: int = 1) -> str:
-        """The text of a token further on."""
+        """The text of a later token."""
         return self.tokens[self.at + ahead].text if self.at + ahead < self.stop else ""
 
     def take(self) -> Token:
@@ -107,7 +107,7 @@ class Expressions:
         return False
 
     def expect(self, text: str) -> Token:
-        """Pass this token, or refuse what stands there."""
+        """Pass this token, or refuse what is there."""
         if self.token.text != text:
             refuse(self.token, f"stands where {text!r} is expected")
         return self.take()

@@ -116,7 +116,7 @@ def _is_type(word: str) -> bool:
 
 
 class _Source:
-    """The tokens of a text, and the functions and constants that stand in it."""
+    """The tokens of a text, and the functions and constants in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -135,7 +135,7 @@ class _Source:
             self.types.pop(name, None)
 
     def _matched(self) -> dict[int, int]:
-        """For each bracket, where its partner stands."""
+        """The position of each bracket's partner."""
         closes = {")": "(", "]": "[", "}": "{"}
         waiting: list[int] = []
         out: dict[int, int] = {}
@@ -217,7 +217,7 @@ class _Source:
         return end + 1
 
     def _function(self, k: int, template: tuple[str, ...]) -> _Declared | None:
-        """The function or lambda whose name stands at `k`, if one does."""
+        """The function or lambda whose name is at `k`, if one does."""
         token = self.tokens[k]
         if token.kind != "name" or token.text in _CONTROL or token.text in IGNORED:
             return None
@@ -285,7 +285,7 @@ class _Source:
         return _Body(self, start, min(stop, len(self.tokens)))
 
     def function(self, wanted: str | None) -> IndexFunction:
-        """The function that is asked for, as a term."""
+        """The requested function, as a term."""
         declared, bound = self._chosen(wanted)
         special: dict[str, Term] = {}
         parameters = self._parameters(declared, bound)
@@ -505,7 +505,7 @@ class _Body(Expressions):
         if [self.token.text, self.peek(1), self.peek(2)] == ["(", "void", ")"] and self.peek(4) == ";":
             for _ in range(3):
                 self.take()
-            self.expression()  # a name that is there, which a compiler is told that nothing reads
+            self.expression()  # a name that is there, marked for the compiler as one that nothing reads
             return []
         out: list[Statement] = []
         while True:
@@ -563,7 +563,7 @@ class _Body(Expressions):
         return self._set(key, lambda env: apply(symbol, (value(env), right(env)), how.place))
 
     def _set(self, key: str, value: Expression) -> Statement:
-        """An assignment in the type that the name has had."""
+        """An assignment in the type that the name already has."""
 
         def typed(env: Environment) -> Term:
             made = value(env)

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token and where it begins; one of a macro stands where the macro was used."""
+    """A token and where it begins; one of a macro is placed where the macro was used."""
 
     kind: str
     text: str

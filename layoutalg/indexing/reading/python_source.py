@@ -133,7 +133,7 @@ class _Module:
             self.constants[target.id] = found
 
     def function(self, wanted: str | None) -> IndexFunction:
-        """The function that is asked for, as a term."""
+        """The requested function, as a term."""
         if wanted is None and not self.functions:
             raise ParseError("the text has no function: def f(row, col): return ...")
         if wanted is None and len(self.functions) > 1:

@@ -8,7 +8,7 @@ Nothing of the text is executed; the tree is evaluated here, with the meaning th
     Python   integers without an end; // and % round down
 
 Where C or Python gives no value (a division by zero, a shift by too many bits) the coordinate is bad, and the
-operator that makes it so is known; of `c ? a : b` only the operand that is taken counts.
+operator that makes it so is known; in `c ? a : b` only the operand that is taken counts.
 
 >>> row = variable("row")
 >>> import numpy
@@ -66,7 +66,7 @@ BOOL = CType(1, False)
 class Term:
     """An operator and its operands; "var" has a name, "const" a value.  `ctype` is None in Python.
 
-    `place` says where it stands in the text, as "line 3, column 7".
+    `place` says where it is in the text, as "line 3, column 7".
     """
 
     op: str
@@ -115,7 +115,7 @@ _SHIFTS = frozenset({"<<", ">>"})
 
 
 def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
-    """An operator on its operands, with C's types where they have types; of constants, its value.
+    """An operator on its operands, with C's types where they have types; for constants, its value.
 
     `op` is a symbol of C, "//" and "py%" as Python rounds, "neg", "inv", "?", "min", "max", "u24", "s24".
 
@@ -158,7 +158,7 @@ def converted(term: Term, ctype: CType | None) -> Term:
 
 
 class Bad(NamedTuple):
-    """Coordinates without a value: a mask, and what is said of the first one."""
+    """Coordinates without a value: a mask, and the message for the first one."""
 
     mask: NDArray[Any]
     why: NDArray[Any]
