@@ -185,27 +185,27 @@ class CopyAtom(Shown):
         >>> str(find_copy_atom("Copy_Atom<UniversalCopy<uint128_t>, half_t>").value_type())
         'f16'
         """
-        given = None if element is None else dtype(element)
-        found = given or self.element
-        if found is None:
+        wanted = None if element is None else dtype(element)
+        kind = wanted or self.element
+        if kind is None:
             raise ArgumentTypeError(f"{self} has no element type: give it, or Copy_Atom<{self}, half_t>")
-        if self.element is not None and found != self.element:
-            raise ArgumentTypeError(f"Copy_Atom<{self}, {self.element}> is not of elements of {found}")
-        return found
+        if self.element is not None and kind != self.element:
+            raise ArgumentTypeError(f"Copy_Atom<{self}, {self.element}> is not of elements of {kind}")
+        return kind
 
     def bits_as(self, side: Literal["src", "dst", "ref"], width_bits: int) -> Layout:
         """The layout of one side with groups of `width_bits` bits as values; raises as `value_layout`."""
         layouts = {"src": self.src_tv, "dst": self.dst_tv, "ref": self.ref_tv}
         check_choice("side of a copy", side, layouts)
-        found = upcast(layouts[side], width_bits)
-        is_whole = layout_size(found) * width_bits == layout_size(layouts[side])
-        if layout_size(modes(found)[0]) != self.threads or not is_whole:
+        layout = upcast(layouts[side], width_bits)
+        is_whole = layout_size(layout) * width_bits == layout_size(layouts[side])
+        if layout_size(modes(layout)[0]) != self.threads or not is_whole:
             raise DivisibilityError(
                 f"{self} in elements of {width_bits} bits: its {side}, {layouts[side]}, splits them",
                 lhs=layouts[side],
                 rhs=width_bits,
             )
-        return found
+        return layout
 
     def __str__(self) -> str:
         return self.name

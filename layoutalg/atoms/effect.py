@@ -47,8 +47,8 @@ def places(tv: Layout) -> Array:
         raise ShapeError(f"places of {tv}: two modes (thread, value) are needed")
     threads, values = (layout_size(mode) for mode in modes(tv))
     Most.POINTS.guard(threads * values, f"places of {tv}")
-    found: Array = np.broadcast_to(tv(np.arange(threads)[:, None], np.arange(values)), (threads, values))
-    return found
+    table: Array = np.broadcast_to(tv(np.arange(threads)[:, None], np.arange(values)), (threads, values))
+    return table
 
 
 def hold(tv: Layout, matrix: Array) -> Array:
@@ -123,8 +123,8 @@ def multiply(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:
             total = a @ b.T + c  # x & y = x y
         if atom.arithmetic == "saturate":
             total = np.clip(total, np.iinfo(result).min, np.iinfo(result).max)
-        found: Array = total.astype(result)
-    return found
+        rounded: Array = total.astype(result)
+    return rounded
 
 
 def run_mma(atom: MMAAtom, a: Array, b: Array, c: Array) -> Array:

@@ -50,10 +50,10 @@ class AtomTable(Mapping[str, A], Generic[A]):
         return self._builders
 
     def __getitem__(self, name: str) -> A:
-        found = self._built.get(name)
-        if found is None:
-            found = self._built[name] = self._names()[name]()
-        return found
+        atom = self._built.get(name)
+        if atom is None:
+            atom = self._built[name] = self._names()[name]()
+        return atom
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
@@ -201,8 +201,8 @@ def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
     spelled = _VALUE_COPY.sub(_by_width, spelled)
     if spelled not in COPY_ATOMS:
         raise UnknownNameError("copy atom", name, COPY_ATOMS)
-    found = COPY_ATOMS[spelled]
-    return found if element is None else replace(found, element=dtype(element.rpartition("::")[2]))
+    atom = COPY_ATOMS[spelled]
+    return atom if element is None else replace(atom, element=dtype(element.rpartition("::")[2]))
 
 
 def _unwrapped(spelled: str) -> tuple[str, str | None]:

@@ -132,10 +132,10 @@ class Tensor(Value):
                [1, 3],
                [5, 7]])
         """
-        found: NDArray[Any] = self.buffer[self._places()].reshape(
+        array: NDArray[Any] = self.buffer[self._places()].reshape(
             tuple(map(product, self.shape)) if isinstance(self.shape, tuple) else self.shape, order="F"
         )
-        return found
+        return array
 
     @property
     def shape(self) -> IntTuple:
@@ -218,8 +218,8 @@ class Tensor(Value):
             self.buffer[target._places()] = _as_element(value, self)
 
     def _place(self, crd: Coordinate) -> int:
-        place: int = self.offset + self.layout(crd)
-        return place
+        index: int = self.offset + self.layout(crd)
+        return index
 
     def _places(self) -> NDArray[Any]:
         """The place in the buffer of every element, in the order of the flat index."""
@@ -333,17 +333,17 @@ def _as_element(value: Any, tensor: Tensor) -> Any:
     import numpy as np
 
     dtype = tensor.buffer.dtype
-    given = np.asarray(value)
+    scalar = np.asarray(value)
     order = "biufc"
-    known = given.dtype.kind in order and dtype.kind in order
-    if given.ndim or not known or (dtype.kind == "f" and given.dtype.kind == "c"):
+    known = scalar.dtype.kind in order and dtype.kind in order
+    if scalar.ndim or not known or (dtype.kind == "f" and scalar.dtype.kind == "c"):
         raise ArgumentTypeError(
             f"write {shown(value)} to {tensor}: a number that {dtype} holds is needed, or a Tensor"
         )
     if dtype.kind in "fc":
-        return given.astype(dtype)
+        return scalar.astype(dtype)
     with np.errstate(invalid="ignore"):
-        cast = given.astype(dtype)
-    if cast != given:
+        cast = scalar.astype(dtype)
+    if cast != scalar:
         raise ArgumentTypeError(f"write {shown(value)} to {tensor}: {dtype} does not hold it")
     return cast

@@ -58,7 +58,7 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
 
 def _mode(pairs: list[tuple[int, int]]) -> Layout:
     """A mode of these (extent, stride), extents of 1 left out."""
-    kept = [pair for pair in pairs if pair[0] > 1] or [(1, 0)]
-    if len(kept) == 1:
-        return Layout(*kept[0])
-    return Layout(tuple(n for n, _ in kept), tuple(d for _, d in kept))
+    longer = [pair for pair in pairs if pair[0] > 1] or [(1, 0)]
+    if len(longer) == 1:
+        return Layout(*longer[0])
+    return Layout(tuple(n for n, _ in longer), tuple(d for _, d in longer))

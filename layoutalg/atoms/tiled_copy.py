@@ -373,12 +373,12 @@ def make_tiled_copy_C_atom(
     check_type("make_tiled_copy_C_atom", mma, TiledMMA, "a TiledMMA")
     atom = find_copy_atom(atom)
     element = atom.value_type(element or atom.element or mma.atom.dtypes.c)
-    whole = mma.get_layoutC_TV()
-    threads, values = (layout_size(mode) for mode in modes(whole))
+    c_tv = mma.get_layoutC_TV()
+    threads, values = (layout_size(mode) for mode in modes(c_tv))
     count = layout_size(modes(atom.value_layout("src", element))[1])
     if count > values:
         raise ShapeError(f"{atom} takes {count} values of {element}, and a thread of {mma} holds {values}")
-    held = compose_layouts(whole, Layout((threads, count)))
+    held = compose_layouts(c_tv, Layout((threads, count)))
     m, n, _ = mma.tile_shape
     tiler = tuple(filter(compose_layouts(Layout((m, n), unit), held)) for unit in ((1, 0), (0, 1)))
     to_mma = by_mode("composition", composition, Layout((m, n)), tiler, keep=False)

@@ -112,8 +112,8 @@ class TiledMMA(Shown):
     def _tiles(self) -> tuple[Layout, ...]:
         """The permutation of every mode; by default what the atoms cover once."""
         copies = (layout_size(mode) for mode in modes(self.atom_layout))
-        given = zip(self.permutations, self.atom.shape_mnk, copies, strict=True)
-        return tuple(as_layout(extent * n if p is None else p) for p, extent, n in given)
+        parts = zip(self.permutations, self.atom.shape_mnk, copies, strict=True)
+        return tuple(as_layout(extent * n if p is None else p) for p, extent, n in parts)
 
     @overload
     def thrfrg(self, operand: Operand, matrix: Layout) -> Layout: ...
@@ -171,10 +171,10 @@ class TiledMMA(Shown):
             "B": (Layout((m, n), (0, 1)), None),
             "C": (None, Layout((n, k), (1, 0))),
         }
-        found = self._thrfrg(operand, layout)
+        tiled = self._thrfrg(operand, layout)
         if operand != "C" or k > 1:
-            found = by_mode("composition", composition, found, ((None, along[operand]), None), keep=False)
-        return by_mode("composition", composition, found, (by_number, None), keep=False)
+            tiled = by_mode("composition", composition, tiled, ((None, along[operand]), None), keep=False)
+        return by_mode("composition", composition, tiled, (by_number, None), keep=False)
 
     def layout_tv(self, operand: Operand) -> Layout:
         """(thread, value) -> flat index of the operand's tile, columns first."""
@@ -339,8 +339,8 @@ def make_tiled_mma(
         raise NotInjectiveError(
             f"make_tiled_mma({atom}, {copies}): two atoms have the same threads", layout=copies
         )
-    whole: tuple[Tiler, ...] = (*tilers, None, None, None)
-    made = TiledMMA(atom, copies, (whole[0], whole[1], whole[2]))
+    padded: tuple[Tiler, ...] = (*tilers, None, None, None)
+    made = TiledMMA(atom, copies, (padded[0], padded[1], padded[2]))
     if made.threads > _MAX_THREADS:
         raise ResourceError(f"threads of {made}", made.threads, _MAX_THREADS, hint="use fewer atoms")
     _check_permutations(made)
@@ -355,14 +355,14 @@ def _check_permutations(mma: TiledMMA) -> None:
         if tiler is None:
             continue
         tile, covered = as_layout(tiler), extent * layout_size(copies)
-        asked = f"make_tiled_mma({mma.atom}, {mma.atom_layout}, {tiler_text(mma.permutations)}): along {mode}"
+        call = f"make_tiled_mma({mma.atom}, {mma.atom_layout}, {tiler_text(mma.permutations)}): along {mode}"
         if layout_size(tile) % covered:
             raise ShapeError(
-                f"{asked} the tile has {layout_size(tile)} elements, and {layout_size(copies)} atoms cover "
+                f"{call} the tile has {layout_size(tile)} elements, and {layout_size(copies)} atoms cover "
                 f"{covered}; the nearest multiple is {nearest_multiple(layout_size(tile), covered)}"
             )
         if not is_bijective(tile):
             raise NotInjectiveError(
-                f"{asked} the permutation {tile} is not a bijection of its {layout_size(tile)} elements",
+                f"{call} the permutation {tile} is not a bijection of its {layout_size(tile)} elements",
                 layout=tile,
             )

@@ -55,14 +55,14 @@ def registers_of(shape: str, repeat: int) -> Layout:
 
 def _atom(shape: str, repeat: int, *, load: bool) -> CopyAtom:
     lanes, bits, _ = SHAPES[shape]
-    whole, held = Layout((32, lanes * bits * repeat), (0, 1)), registers_of(shape, repeat)
+    memory, held = Layout((32, lanes * bits * repeat), (0, 1)), registers_of(shape, repeat)
     kind = "ld" if load else "st"
     return CopyAtom(
         f"SM100_TMEM_{'LOAD' if load else 'STORE'}_{lanes}dp{bits}b{repeat}x",
         Layout(32),
-        whole if load else held,
-        held if load else whole,
-        whole,
+        memory if load else held,
+        held if load else memory,
+        memory,
         "PTX ISA 9.0, 9.7.16.2.3.1",
         "sm_100",
         f"tcgen05.{kind}.sync.aligned.{shape}.x{repeat}.b32",

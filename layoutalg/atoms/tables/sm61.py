@@ -16,10 +16,10 @@ from layoutalg.layout import Layout
 
 
 def _thread(name: str, k: int, types_text: str, ptx: str, section: str) -> MMAAtom:
-    line, one = Layout((1, k)), Layout((1, 1))
+    line, single = Layout((1, k)), Layout((1, 1))
     types = types_of(types_text)
     source = f"PTX ISA 9.0, {section}"
-    return MMAAtom(name, (1, 1, k), Layout(1), line, line, one, types, source, "sm_61", ptx)
+    return MMAAtom(name, (1, 1, k), Layout(1), line, line, single, types, source, "sm_61", ptx)
 
 
 MMA_ATOMS: tuple[MMAAtom, ...] = (
