@@ -101,8 +101,8 @@ class ChainChoice:
         """The name of a layout; its number of registers where it has no name."""
         if layout is None:
             return "memory"
-        for name, one in self.names:
-            if one == layout:
+        for name, known in self.names:
+            if known == layout:
                 return name
         return f"{1 << over_places(layout).in_bits['register']} registers"
 
@@ -138,13 +138,13 @@ def choose_layouts(
     machine, what = find_arch(arch), dtype(element)
     known: dict[tuple[LinearLayout, LinearLayout], Conversion | None] = {}
 
-    def between(given: LinearLayout, taken: LinearLayout) -> Conversion | None:
-        if (given, taken) not in known:
+    def between(source: LinearLayout, taken: LinearLayout) -> Conversion | None:
+        if (source, taken) not in known:
             try:
-                known[given, taken] = convert_layout(given, taken, what, machine)
+                known[source, taken] = convert_layout(source, taken, what, machine)
             except LayoutAlgError:
-                known[given, taken] = None
-        return known[given, taken]
+                known[source, taken] = None
+        return known[source, taken]
 
     best: list[tuple[float, tuple[int, ...]]] = [(form.cycles, (j,)) for j, form in enumerate(steps[0].forms)]
     for before, step in itertools.pairwise(steps):
@@ -152,12 +152,12 @@ def choose_layouts(
         for j, form in enumerate(step.forms):
             ways = []
             for cycles, path in best:
-                given = before.forms[path[-1]].gives
-                if given is None or form.takes is None:
+                source = before.forms[path[-1]].gives
+                if source is None or form.takes is None:
                     continue
-                found = between(given, form.takes)
-                if found is not None:
-                    ways.append((cycles + found.plan.cost.cycles + form.cycles, (*path, j)))
+                conversion = between(source, form.takes)
+                if conversion is not None:
+                    ways.append((cycles + conversion.plan.cost.cycles + form.cycles, (*path, j)))
             if ways:
                 reached.append(min(ways))
         if not reached:
@@ -189,8 +189,8 @@ def load_step(
     >>> load_step(Layout(64), [pairs]).forms[0].cycles
     2.0
     """
-    cycles = [_moved("ld", memory, one, dtype(element), space, find_arch(arch)) for one in candidates]
-    return Step("load", tuple(Form(None, one, n) for one, n in zip(candidates, cycles, strict=True)))
+    cycles = [_moved("ld", memory, layout, dtype(element), space, find_arch(arch)) for layout in candidates]
+    return Step("load", tuple(Form(None, layout, n) for layout, n in zip(candidates, cycles, strict=True)))
 
 
 def store_step(
@@ -205,8 +205,8 @@ def store_step(
     >>> store_step(Layout(32, 32), [column]).forms[0].cycles
     8.0
     """
-    cycles = [_moved("st", memory, one, dtype(element), space, find_arch(arch)) for one in candidates]
-    return Step("store", tuple(Form(one, None, n) for one, n in zip(candidates, cycles, strict=True)))
+    cycles = [_moved("st", memory, layout, dtype(element), space, find_arch(arch)) for layout in candidates]
+    return Step("store", tuple(Form(layout, None, n) for layout, n in zip(candidates, cycles, strict=True)))
 
 
 def elementwise_step(candidates: Sequence[LinearLayout], operations: int = 1) -> Step:
@@ -219,8 +219,8 @@ def elementwise_step(candidates: Sequence[LinearLayout], operations: int = 1) ->
     return Step(
         "elementwise",
         tuple(
-            Form(one, one, OPERATION_CYCLES * operations * (1 << over_places(one).in_bits["register"]))
-            for one in candidates
+            Form(held, held, OPERATION_CYCLES * operations * (1 << over_places(held).in_bits["register"]))
+            for held in candidates
         ),
     )
 
@@ -244,7 +244,7 @@ def transpose_step(candidates: Sequence[LinearLayout], dims: Sequence[str]) -> S
     >>> dict(transpose_step([one], ["n", "m"]).forms[0].gives.ins)["register"]
     ((0, 1),)
     """
-    return Step("transpose", tuple(Form(one, _renamed(one, dims), 0.0) for one in candidates))
+    return Step("transpose", tuple(Form(layout, _renamed(layout, dims), 0.0) for layout in candidates))
 
 
 def _renamed(layout: LinearLayout, dims: Sequence[str]) -> LinearLayout:
@@ -274,16 +274,16 @@ def reduce_step(
     1.5
     """
     forms = []
-    for one in candidates:
-        tile = linear_fragment(one)
+    for layout in candidates:
+        tile = linear_fragment(layout)
         plan = reduction_plans(tile, along=along, element=element, operation=operation, arch=arch)[0]
-        whole = over_places(one)
-        rest = [name for name, _ in one.outs if name != along]
-        left = whole.sublayout(PLACE, rest)
+        placed = over_places(layout)
+        rest = [name for name, _ in layout.outs if name != along]
+        left = placed.sublayout(PLACE, rest)
         ins = {
             name: tuple(base for base in bases if name != "register" or any(base)) for name, bases in left.ins
         }
-        forms.append(Form(one, LinearLayout(ins, left.outs), plan.cycles))
+        forms.append(Form(layout, LinearLayout(ins, left.outs), plan.cycles))
     return Step(f"reduce {along}", tuple(forms))
 
 

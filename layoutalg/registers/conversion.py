@@ -146,8 +146,8 @@ def convert_layout(
         refused.append("shuffle: values move between warps")
     else:
         packings = dict.fromkeys((natural, pack(places, most)))
-        found = [_in_registers(p, steps, element) for p in packings for steps in shuffle_plans(p.units)]
-        plans.append(min(found, key=_cycles))
+        local = [_in_registers(p, steps, element) for p in packings for steps in shuffle_plans(p.units)]
+        plans.append(min(local, key=_cycles))
     if crosses(places, "lane") or crosses(places, "warp"):
         try:
             plans.append(_through_shared(src, dst, natural, element, machine))
@@ -176,10 +176,10 @@ def _in_registers(packing: Packing, steps: tuple[PlanStep, ...], element: DType)
         return Plan("rename", order, 0, (), names, Cost(permutes=permutes(words(names, element.bits), held)))
     first, last = steps[0], steps[-1]
     used = first.sources if isinstance(first, Rename) else range(len(order) >> packing.bits)
-    given = last.sources if isinstance(last, Rename) else range(len(packing.after) >> packing.bits)
+    last_units = last.sources if isinstance(last, Rename) else range(len(packing.after) >> packing.bits)
     taken_out = [tuple(packing.before[i] for i in _elements([unit], packing.bits)) for unit in used]
-    moved = [tuple(_elements([unit], packing.bits)) for unit in given]
-    elements = _elements(given, packing.bits)
+    moved = [tuple(_elements([unit], packing.bits)) for unit in last_units]
+    elements = _elements(last_units, packing.bits)
     put_back = words([elements[i] for i in packing.after], element.bits)
     cost = cost_of(steps, max(1, element.bits // REGISTER_BITS))
     cost += Cost(permutes=permutes(taken_out, held) + permutes(put_back, moved))
@@ -194,7 +194,7 @@ def _through_shared(
     steps = exchange_plan(src, dst, packing.bits, element.bits << packing.bits, machine)
     count = 0
     held = words(packing.before, element.bits)
-    given: Sequence[int] = range(len(packing.after) >> packing.bits)
+    last_units: Sequence[int] = range(len(packing.after) >> packing.bits)
     for step in steps:
         match step:
             case Store():
@@ -204,10 +204,10 @@ def _through_shared(
                 vectors = [_elements(vector, packing.bits) for vector in step.transfer.vectors]
                 held = [word for v in vectors for word in words(v, element.bits)]
             case Rename(sources):
-                given = sources
+                last_units = sources
             case Select() | Shuffle():
                 pass
-    count += permutes(words(_elements(given, packing.bits), element.bits), held)
+    count += permutes(words(_elements(last_units, packing.bits), element.bits), held)
     cost = cost_of(steps) + Cost(permutes=count)
     return Plan("shared", packing.before, packing.bits, steps, packing.after, cost)
 

@@ -86,8 +86,8 @@ def exchange_plan(
         Access(rule.name, _surrogate(index, len(vector), phase, machine), carrier)
         for rule, phase in zip(rules, phases, strict=True)
     ]
-    found = synthesize((size,), accesses, element=carrier, arch=machine)
-    tile: AnyLayout = Layout((size,)) if found.layout is None else found.layout
+    synthesis = synthesize((size,), accesses, element=carrier, arch=machine)
+    tile: AnyLayout = Layout((size,)) if synthesis.layout is None else synthesis.layout
     # Places with one of these bits set hold what another one holds; for a load, all are served.
     spare = LinearLayout({"vector": vector}, held.outs).concat_ins(held.transpose_ins(PLACE[1:] + PLACE[:1]))
     silent = spare.free_variable_masks()
@@ -115,9 +115,9 @@ def exchange_plan(
 
 def _units(layout: LinearLayout, packed: int) -> LinearLayout:
     """The units of 2^packed registers, as (register, lane, warp) -> the flat index of the tensor."""
-    whole = over_places(layout).flatten_outs()
-    bits = whole.in_bits
-    units = whole.reshape_ins({"packed": packed, **bits, "register": bits["register"] - packed})
+    placed = over_places(layout).flatten_outs()
+    bits = placed.in_bits
+    units = placed.reshape_ins({"packed": packed, **bits, "register": bits["register"] - packed})
     return units.sublayout(PLACE, ["offset"])
 
 

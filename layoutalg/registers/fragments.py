@@ -172,8 +172,8 @@ def linear_fragment(layout: LinearLayout) -> Fragment:
     others = sorted(set(layout.in_bits) - set(PLACE))
     if others:
         raise ShapeError(f"the in dimensions {', '.join(others)}: a fragment has {', '.join(PLACE)}")
-    whole = over_places(layout)
-    return Fragment(whole, 1 << whole.in_bits["register"], tuple(n for _, n in layout.outs))
+    placed = over_places(layout)
+    return Fragment(placed, 1 << placed.in_bits["register"], tuple(n for _, n in layout.outs))
 
 
 def over_places(layout: LinearLayout) -> LinearLayout:
@@ -213,10 +213,10 @@ def register_layout(
     warp: size 1
     outs: m (size 8), n (size 8)
     """
-    found = fragment(tv, shape, dims, lanes)
-    if found.registers != 1 << found.layout.in_bits["register"]:
-        raise NotLinearError(f"{tv} has {found.registers} registers per lane, which is not a power of two")
-    return found.layout
+    tile = fragment(tv, shape, dims, lanes)
+    if tile.registers != 1 << tile.layout.in_bits["register"]:
+        raise NotLinearError(f"{tv} has {tile.registers} registers per lane, which is not a power of two")
+    return tile.layout
 
 
 def holders(tile: Fragment, **coordinates: int) -> Holders:
@@ -235,23 +235,23 @@ def holders(tile: Fragment, **coordinates: int) -> Holders:
             raise ShapeError(f"there is no dimension {name!r}; there are {', '.join(known)}")
         if type(x) is not int or not 0 <= x < known[name]:
             raise ShapeError(f"{name}={x!r} is outside [0, {known[name]})")
-    given = tile.layout.sublayout(PLACE, list(coordinates))
-    columns, wanted, start = given.columns, 0, 0
-    for name, bits in given.out_bits.items():
+    chosen = tile.layout.sublayout(PLACE, list(coordinates))
+    columns, wanted, start = chosen.columns, 0, 0
+    for name, bits in chosen.out_bits.items():
         wanted |= coordinates[name] << start
         start += bits
     first = solve(columns, wanted)
-    found: dict[tuple[int, int], list[int]] = {}
+    by_thread: dict[tuple[int, int], list[int]] = {}
     if first is not None:
         free = kernel(columns)
         registers = tile.layout.in_bits["register"]
         for combination in range(1 << len(free)):
-            place = first ^ apply(free, combination)
-            register, thread = place & ((1 << registers) - 1), place >> registers
+            index = first ^ apply(free, combination)
+            register, thread = index & ((1 << registers) - 1), index >> registers
             if register < tile.registers:
                 warp, lane = divmod(thread, tile.lanes)
-                found.setdefault((warp, lane), []).append(register)
-    return Holders(tuple((w, n, tuple(sorted(found[w, n]))) for w, n in sorted(found)))
+                by_thread.setdefault((warp, lane), []).append(register)
+    return Holders(tuple((w, n, tuple(sorted(by_thread[w, n]))) for w, n in sorted(by_thread)))
 
 
 def _power_of_two(n: int) -> int:

@@ -81,11 +81,11 @@ def pack(places: LinearLayout, most: int) -> Packing:
     more = complement(units + added, list(reached))[: most - natural.bits]
     if not more:
         return natural
-    here = units + tuple(reached[place] for place in more)
+    here = units + tuple(reached[target] for target in more)
     there = units + more
     sources = there + added + complement(there + added, from_registers)
-    given = LinearLayout({"register": sources}, {"register": 1 << from_registers})
-    from_packed = places.compose(given.invert() * threads(places))
+    numbering = LinearLayout({"register": sources}, {"register": 1 << from_registers})
+    from_packed = places.compose(numbering.invert() * threads(places))
     bits = len(here)
     low = (1 << bits) - 1
     # What is not in `here` must not end up among the low coordinates of the source.
@@ -122,14 +122,14 @@ def places_of(
     {(0, 2): ((0, 0), (1, 0)), (2, 3): ((1, 0), (1, 1))}
     """
     homes = {value: (n, i) for n, word in enumerate(held) for i, value in enumerate(word)}
-    whole = {word[:k]: n for n, word in enumerate(held) for k in range(1, len(word) + 1)}
-    found = {}
+    prefixes = {word[:k]: n for n, word in enumerate(held) for k in range(1, len(word) + 1)}
+    places = {}
     for word in dict.fromkeys(wanted):
-        if word in whole:
-            found[word] = tuple((whole[word], i) for i in range(len(word)))
+        if word in prefixes:
+            places[word] = tuple((prefixes[word], i) for i in range(len(word)))
         else:
-            found[word] = tuple(homes[value] for value in word)
-    return found
+            places[word] = tuple(homes[value] for value in word)
+    return places
 
 
 def serves_as_it_is(places: Sequence[tuple[int, int]]) -> bool:
@@ -138,7 +138,7 @@ def serves_as_it_is(places: Sequence[tuple[int, int]]) -> bool:
     >>> serves_as_it_is(((3, 0), (3, 1))), serves_as_it_is(((3, 1),))
     (True, False)
     """
-    return all(place == (places[0][0], i) for i, place in enumerate(places))
+    return all(pair == (places[0][0], i) for i, pair in enumerate(places))
 
 
 def permutes(wanted: Iterable[tuple[int, ...]], held: Iterable[tuple[int, ...]]) -> int:

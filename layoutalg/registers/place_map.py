@@ -91,8 +91,8 @@ def threads(layout: LinearLayout) -> LinearLayout:
 def _nearest(places: LinearLayout, held: LinearLayout) -> LinearLayout:
     """The places, among those that hold the same elements, whose warp, lane and register are their own."""
     have = held.in_bits
-    kept = [1 << j if j < have["register"] else 0 for j in range(places.in_bits["register"])]
-    own = LinearLayout({"register": kept}, {"register": 1 << have["register"]}) * threads(held)
+    registers = [1 << j if j < have["register"] else 0 for j in range(places.in_bits["register"])]
+    own = LinearLayout({"register": registers}, {"register": 1 << have["register"]}) * threads(held)
     # Vectors between places that hold the same: all, those in one warp, those in one lane of a warp.
     levels = []
     same = kernel(held.columns)
@@ -101,11 +101,11 @@ def _nearest(places: LinearLayout, held: LinearLayout) -> LinearLayout:
         levels.append((shift, same, echelon))
         same = tuple(apply(same, combination) for combination in echelon.kernel())
     columns: list[int] = []
-    for place, mine in zip(places.columns, own.columns, strict=True):
+    for column, mine in zip(places.columns, own.columns, strict=True):
         for shift, same, echelon in levels:
-            found = echelon.solve((place ^ mine) >> shift)
-            if found is None:
+            move = echelon.solve((column ^ mine) >> shift)
+            if move is None:
                 break
-            place ^= apply(same, found)
-        columns.append(place)
+            column ^= apply(same, move)
+        columns.append(column)
     return LinearLayout.from_columns(columns, places.in_bits, places.outs)

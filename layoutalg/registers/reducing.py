@@ -151,13 +151,13 @@ def reduction_plans(
     of_warps = (0,) * lanes + base.warp_slots
     plans = [_plan("shuffle", base, base.exchanges, 0, of_warps, base.warps_together, machine)]
     own = tuple(range(len(base.groups)))
-    whole = Echelon([one.distance for one in base.exchanges])
+    distances = Echelon([exchange.distance for exchange in base.exchanges])
     if (
         what.name != "f32"
         and machine.compute_capability >= _REDUX_SM
         and len(base.exchanges) == lanes == machine.lanes.bit_length() - 1
-        and len(whole.basis()) == lanes
-        and all(one.partner == own for one in base.exchanges)
+        and len(distances.basis()) == lanes
+        and all(exchange.partner == own for exchange in base.exchanges)
     ):
         plans.append(_plan("redux", base, (), len(base.groups), of_warps, base.warps_together, machine))
     if base.exchanges:

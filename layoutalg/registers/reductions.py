@@ -181,28 +181,28 @@ def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = "sm_90") -> R
     alike: list[int] = []
     reach: list[int] = []
     for kind, stop in (("register", rows.registers), ("lane", thread), ("warp", len(rows.number))):
-        for place in kernel(rows.number[:stop]):
-            position = apply(rows.position[:stop], place)
+        for vector in kernel(rows.number[:stop]):
+            position = apply(rows.position[:stop], vector)
             known = solve(reach, position)
             if known is None:
                 reach.append(position)
                 if kind == "lane":
-                    shift = apply(rows.number[: rows.registers], place & ((1 << rows.registers) - 1))
+                    shift = apply(rows.number[: rows.registers], vector & ((1 << rows.registers) - 1))
                     partner = tuple(of_row[row ^ shift] for row in by_row)
-                    exchanges.append(Exchange(place >> rows.registers, partner))
+                    exchanges.append(Exchange(vector >> rows.registers, partner))
                 elif kind == "warp":
-                    masks.append(place >> thread)
+                    masks.append(vector >> thread)
             elif kind == "warp":
-                alike.append(place >> thread ^ apply(masks, known >> (len(reach) - len(masks))))
+                alike.append(vector >> thread ^ apply(masks, known >> (len(reach) - len(masks))))
     served = size = 0
     if masks:
         count = product(tile.shape) // tile.shape[list(tile.layout.out_bits).index(along)]
         size = WORD_BYTES * count << len(masks)
         served = sum(_wavefronts(tile, rows, group[0], len(masks), machine) for group in groups)
     slots = _slots(masks, alike, tile.layout.in_bits["warp"])
-    threads = [one.distance for one in exchanges] + [mask << rows.lanes for mask in masks]
-    whole = rows.lanes + tile.layout.in_bits["warp"]
-    every = _slots(threads, _repeated(rows), whole), 1 << len(threads)
+    threads = [exchange.distance for exchange in exchanges] + [mask << rows.lanes for mask in masks]
+    thread_bits = rows.lanes + tile.layout.in_bits["warp"]
+    every = _slots(threads, _repeated(rows), thread_bits), 1 << len(threads)
     return Reduction(tile, along, groups, tuple(exchanges), slots, 1 << len(masks), served, size, every)
 
 
@@ -237,9 +237,9 @@ def row_numbers(found: Reduction) -> int:
 
 def _slots(masks: list[int], alike: list[int], warp_bits: int) -> Columns:
     """A linear number of every warp: `masks` are the distances that change it, `alike` some that do not."""
-    whole = (*masks, *complement(masks, alike))
-    whole += complement(whole, warp_bits)
-    echelon = Echelon.of_columns(whole)
+    columns = (*masks, *complement(masks, alike))
+    columns += complement(columns, warp_bits)
+    echelon = Echelon.of_columns(columns)
     numbers = [echelon.solve(1 << j) or 0 for j in range(warp_bits)]
     return tuple(number & ((1 << len(masks)) - 1) for number in numbers)
 

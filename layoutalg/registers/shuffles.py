@@ -48,10 +48,10 @@ def shuffle_plans(places: LinearLayout) -> tuple[tuple[PlanStep, ...], ...]:
     >>> shuffle_plans(rotated)
     ((Shuffle(lane_columns=(2, 1), warp_columns=(), offsets=(0,)),),)
     """
-    slot_of, asked = _slots(places)
+    slot_of, wanted = _slots(places)
     plans: list[tuple[PlanStep, ...]] = []
-    warp_lanes = _block(asked, "warp", "lane")
-    for choice in (_paired(asked), _fewest_selects(asked)):
+    warp_lanes = _block(wanted, "warp", "lane")
+    for choice in (_paired(wanted), _fewest_selects(wanted)):
         if choice is not None:
             chosen, lane_slots = choice
             plans.append(_steps(slot_of, chosen, lane_slots, [0] * len(warp_lanes)))
@@ -69,38 +69,38 @@ def _slots(places: LinearLayout) -> tuple[tuple[int, ...], LinearLayout]:
     """
     bits = places.in_bits["register"]
     repeated = kernel(places.columns_of("register"))
-    kept = complement(repeated, bits)
-    registers = LinearLayout({"slot": kept, "repeated": repeated}, {"register": 1 << bits})
+    distinct = complement(repeated, bits)
+    registers = LinearLayout({"slot": distinct, "repeated": repeated}, {"register": 1 << bits})
     numbers = _block(registers.invert(), "register", "slot")
     slots = registers.sublayout(["slot"], ["register"]) * threads(places)
-    asked = slots.compose(places).sublayout(["slot", "lane", "warp"], ["register", "lane"])
-    return tuple(apply(numbers, r) for r in range(1 << bits)), asked
+    wanted = slots.compose(places).sublayout(["slot", "lane", "warp"], ["register", "lane"])
+    return tuple(apply(numbers, r) for r in range(1 << bits)), wanted
 
 
 def _block(layout: LinearLayout, name: str, out: str) -> Columns:
     return layout.sublayout([name], [out]).columns
 
 
-def _paired(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]] | None:
+def _paired(wanted: LinearLayout) -> tuple[LinearLayout, Sequence[int]] | None:
     """G with D = 1, if there is one."""
-    changed = [lane ^ 1 << j for j, lane in enumerate(_block(asked, "lane", "lane"))]
-    lane_slots = _solved(_block(asked, "slot", "lane"), changed)
-    return None if lane_slots is None else (asked, lane_slots)
+    changed = [lane ^ 1 << j for j, lane in enumerate(_block(wanted, "lane", "lane"))]
+    lane_slots = _solved(_block(wanted, "slot", "lane"), changed)
+    return None if lane_slots is None else (wanted, lane_slots)
 
 
 def _solved(columns: Columns, wanted: Sequence[int]) -> list[int] | None:
     """An x with columns * x = y for every y of `wanted`, or None."""
     echelon = Echelon.of_columns(columns)
-    found = [x for y in wanted if (x := echelon.solve(y)) is not None]
-    return found if len(found) == len(wanted) else None
+    solutions = [x for y in wanted if (x := echelon.solve(y)) is not None]
+    return solutions if len(solutions) == len(wanted) else None
 
 
-def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
+def _fewest_selects(wanted: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
     """G of least rank such that lanes that want different values ask different lanes; slots may be added."""
-    slots, lanes = asked.in_bits["slot"], asked.in_bits["lane"]
-    lane_lanes, slot_lanes = _block(asked, "lane", "lane"), list(_block(asked, "slot", "lane"))
+    slots, lanes = wanted.in_bits["slot"], wanted.in_bits["lane"]
+    lane_lanes, slot_lanes = _block(wanted, "lane", "lane"), list(_block(wanted, "slot", "lane"))
     # Lanes that hold the same values as lane 0, and the slots in which they do.
-    same = kernel(asked.columns_of("slot", "lane"))
+    same = kernel(wanted.columns_of("slot", "lane"))
     moves = {vector >> slots: vector & ((1 << slots) - 1) for vector in same}
     sources = Echelon()
     waiting: list[int] = []
@@ -121,40 +121,40 @@ def _fewest_selects(asked: LinearLayout) -> tuple[LinearLayout, Sequence[int]]:
         moves[unit] = slot
     units = LinearLayout({"unit": list(moves)}, {"lane": 1 << lanes}).invert()
     chosen = units.compose(LinearLayout({"unit": list(moves.values())}, {"slot": 1 << len(slot_lanes)}))
-    ins = dict(asked.ins)
+    ins = dict(wanted.ins)
     ins["slot"] += tuple((0, lane) for lane in slot_lanes[slots:])
-    return LinearLayout(ins, asked.outs), chosen.columns
+    return LinearLayout(ins, wanted.outs), chosen.columns
 
 
 def _steps(
-    slot_of: Sequence[int], asked: LinearLayout, lane_slots: Sequence[int], warp_slots: Sequence[int]
+    slot_of: Sequence[int], wanted: LinearLayout, lane_slots: Sequence[int], warp_slots: Sequence[int]
 ) -> tuple[PlanStep, ...]:
     """The steps that follow from G (`lane_slots`), and from the same for warps."""
-    chosen = LinearLayout({"lane": lane_slots, "warp": warp_slots}, {"slot": 1 << asked.in_bits["slot"]})
-    moved = chosen.concat_outs(threads(asked)).compose(asked)
+    chosen = LinearLayout({"lane": lane_slots, "warp": warp_slots}, {"slot": 1 << wanted.in_bits["slot"]})
+    moved = chosen.concat_outs(threads(wanted)).compose(wanted)
     # B D = what lanes ask of registers; where D leaves B free it is 0.
     d = moved.sublayout(["lane"], ["lane"])
     b = d.pseudoinvert().compose(moved.sublayout(["lane"], ["register"])).columns
     a, j = (
         [r ^ apply(b, lane) for r, lane in zip(_block(x, n, "register"), _block(x, n, "lane"), strict=True)]
-        for x, n in ((asked, "slot"), (moved, "warp"))
+        for x, n in ((wanted, "slot"), (moved, "warp"))
     )
     after, slots = _selects(sorted(set(slot_of)), lane_slots, warp_slots)
-    slot_lanes = _block(asked, "slot", "lane")
+    slot_lanes = _block(wanted, "slot", "lane")
     offsets = tuple(apply(slot_lanes, slot) for slot in slots)
     shuffle = Shuffle(d.columns, _block(moved, "warp", "lane"), offsets)
     sources = [apply(a, slot) for slot in slots]
     before, registers = _selects(sorted(set(sources)), b, j)
     places = {slot: i for i, slot in enumerate(sorted(set(slot_of)))}
-    found: list[PlanStep] = [
-        *_rename(registers, 1 << asked.out_bits["register"]),
+    steps: list[PlanStep] = [
+        *_rename(registers, 1 << wanted.out_bits["register"]),
         *before,
         *_rename([sorted(set(sources)).index(source) for source in sources], len(set(sources))),
     ]
     if shuffle.moving:
-        found.append(shuffle)
-    found += [*after, *_rename([places[slot] for slot in slot_of], len(places))]
-    return tuple(found)
+        steps.append(shuffle)
+    steps += [*after, *_rename([places[slot] for slot in slot_of], len(places))]
+    return tuple(steps)
 
 
 def _selects(
@@ -171,13 +171,13 @@ def _selects(
         pivot = move.bit_length() - 1
         mask = sum((column >> pivot & 1) << j for j, column in enumerate(columns))
         sources = sorted({*wanted, *(value ^ move for value in wanted)})
-        place = {value: i for i, value in enumerate(sources)}
+        position = {value: i for i, value in enumerate(sources)}
         steps.append(
             Select(
                 mask & ((1 << len(lane_columns)) - 1),
                 mask >> len(lane_columns),
-                tuple(place[value] for value in wanted),
-                tuple(place[value ^ move] for value in wanted),
+                tuple(position[value] for value in wanted),
+                tuple(position[value ^ move] for value in wanted),
             )
         )
         wanted = sources

@@ -235,15 +235,15 @@ def converted(src: LinearLayout, dst: LinearLayout, values: NDArray[Any]) -> NDA
     for layout in (src, dst):
         check_type("converted", layout, LinearLayout, "a LinearLayout")
     check_type("converted", values, np.ndarray, "an array (warp, lane, register)")
-    given, wanted = over_places(src), over_places(dst)
-    places = tuple(1 << bits for bits in reversed(given.in_bits.values()))
+    source, wanted = over_places(src), over_places(dst)
+    places = tuple(1 << bits for bits in reversed(source.in_bits.values()))
     if values.shape[:3] != places:
         raise ShapeError(
             f"converted: values of shape {values.shape}; the source has (warp, lane, register) of {places}"
         )
     held: dict[tuple[int, ...], Any] = {}
     for warp, lane, register in np.ndindex(values.shape[:3]):
-        element = tuple(given(register=register, lane=lane, warp=warp).values())
+        element = tuple(source(register=register, lane=lane, warp=warp).values())
         held.setdefault(element, values[warp, lane, register])
     registers, lanes, warps = (1 << bits for bits in wanted.in_bits.values())
     out = np.empty((warps, lanes, registers, *values.shape[3:]), values.dtype)
@@ -267,8 +267,8 @@ def _places(tile: AnyLayout, transfer: Transfer, lanes: NDArray[Any], warps: NDA
         base ^ k for base, v in zip(transfer.bases, transfer.vectors, strict=True) for k in range(len(v))
     ]
     moved = _apply(transfer.lane_columns, lanes) ^ _apply(transfer.warp_columns, warps)
-    found: NDArray[Any] = np.asarray(tile(moved[:, :, None] ^ np.array(starts)))
-    return found
+    places: NDArray[Any] = np.asarray(tile(moved[:, :, None] ^ np.array(starts)))
+    return places
 
 
 def _apply(columns: Sequence[int], x: NDArray[Any]) -> NDArray[Any]:
