@@ -127,14 +127,14 @@ def a_name(value: Any, reading: Reading) -> str:
 
 def a_layout(value: Any, reading: Reading) -> AnyLayout:
     """A layout in CuTe notation, or in another that `layoutalg convert` reads."""
-    found = parse(a_text(value, reading))
-    if isinstance(found, Swizzle):
+    layout = parse(a_text(value, reading))
+    if isinstance(layout, Swizzle):
         raise ShapeError(
-            f"{found} alone has no shape; say what it acts on, as in {found} o 0 o (8,64):(64,1)"
+            f"{layout} alone has no shape; say what it acts on, as in {layout} o 0 o (8,64):(64,1)"
         )
-    if not isinstance(found, (Layout, ComposedLayout)):
+    if not isinstance(layout, (Layout, ComposedLayout)):
         raise ShapeError("a map of registers and lanes has no offsets; write its thread-value layout")
-    return found
+    return layout
 
 
 def a_tile(value: Any, reading: Reading) -> AnyLayout:

@@ -160,7 +160,7 @@ class _Reader:
                 self._refuse((name,), UnknownNameError("table", name, known), key=False)
         reading = Reading(self._tiles(table), self.folder)
         defaults = self._defaults(table, reading)
-        found: list[Check] = []
+        checks: list[Check] = []
         lines: dict[str, int] = {}
         for check in self._checks(table, reading, defaults):
             if check.name in lines:
@@ -171,14 +171,14 @@ class _Reader:
                     f"them a name",
                 )
             lines[check.name] = check.line
-            found.append(check)
-        if not found:
+            checks.append(check)
+        if not checks:
             accepted = ", ".join(f"[[{name}]]" for name in KINDS)
             self._fail(1, "", f"there is no check: one of the tables {accepted} is needed")
         baseline = defaults.get("baseline")
         return CheckFile(
             self.label,
-            tuple(sorted(found, key=lambda check: check.line)),
+            tuple(sorted(checks, key=lambda check: check.line)),
             None if baseline is None else self.folder / baseline,
         )
 
@@ -213,9 +213,9 @@ class _Reader:
         return tiles
 
     def _defaults(self, table: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
-        given = self._table(table, "defaults", self.root)
+        raw = self._table(table, "defaults", self.root)
         fields = {field.key: field for field in _SETTINGS}
-        return {key: self._value(("defaults",), fields, key, value, reading) for key, value in given.items()}
+        return {key: self._value(("defaults",), fields, key, value, reading) for key, value in raw.items()}
 
     def _checks(
         self, table: Mapping[str, Any], reading: Reading, defaults: Mapping[str, Any]
@@ -244,19 +244,19 @@ class _Reader:
         if several is not None:
             if not entry[several]:
                 self._refuse((*path, several), ArgumentTypeError("the list is empty"))
-            entries = [{**entry, several: one} for one in entry[several]]
-        for one in entries:
+            entries = [{**entry, several: row} for row in entry[several]]
+        for row in entries:
             values: dict[str, Any] = {field.key: field.default for field in kind.fields}
             values |= {key: value for key, value in defaults.items() if key in values}
-            values |= {key: self._value(path, fields, key, value, reading) for key, value in one.items()}
+            values |= {key: self._value(path, fields, key, value, reading) for key, value in row.items()}
             for field in kind.fields:
-                if field.required and field.key not in one:
+                if field.required and field.key not in row:
                     self._refuse(
                         path, ArgumentTypeError(f"a check needs the key {field.key}: {field.what}"), key=False
                     )
             name = values.get("name")
             if name is None:
-                name = kind.label(one)
+                name = kind.label(row)
             elif several is not None:
                 name = f"{name}, {values[several]}"
             limits = self._limits(path, kind, values, reading)
@@ -271,19 +271,19 @@ class _Reader:
                 ArgumentTypeError(f"a check needs the key limits: a list of texts, such as {example!r}"),
                 key=False,
             )
-        found = [Limit(name, self._line(path), name) for name in kind.always]
+        limits = [Limit(name, self._line(path), name) for name in kind.always]
         for number, text in enumerate(texts):
             line = self._line((*path, "limits", number))
             try:
                 quantities, properties = kind.quantities(values), kind.properties(values)
-                found.append(read_limit(text, quantities, properties, reading, line=line))
+                limits.append(read_limit(text, quantities, properties, reading, line=line))
             except LayoutAlgError as error:
                 self._refuse((*path, "limits", number), error)
-            if found[-1].name == BASELINE and not quantities:
+            if limits[-1].name == BASELINE and not quantities:
                 self._refuse(
                     (*path, "limits", number), ArgumentTypeError(f"a check of {kind.name} has no numbers")
                 )
-        return tuple(found)
+        return tuple(limits)
 
     # --- values and places -------------------------------------------------------------------------------
 
@@ -303,20 +303,20 @@ class _Reader:
     def _refuse(self, path: Keys, error: LayoutAlgError, *, key: bool = True, accepted: str = "") -> NoReturn:
         """Raise what a reader found wrong as an error of this place in the file."""
         named = next((part for part in reversed(path) if isinstance(part, str)), "") if key else ""
-        said = error.message
-        if accepted and "accepted are" not in said:
-            said += f"; accepted is {accepted}"
-        self._fail(self._line(path), named, said)
+        message = error.message
+        if accepted and "accepted are" not in message:
+            message += f"; accepted is {accepted}"
+        self._fail(self._line(path), named, message)
 
-    def _fail(self, line: int, key: str, said: str) -> NoReturn:
+    def _fail(self, line: int, key: str, message: str) -> NoReturn:
         where = f"{self.label}, line {line}" + (f", {key}" if key else "")
         position = 0
         for _ in range(line - 1):
             position = self.text.find("\n", position) + 1
-        raise ParseError(f"{where}: {said}", text=self.text, position=position)
+        raise ParseError(f"{where}: {message}", text=self.text, position=position)
 
 
 def _limit_texts(value: Any, reading: Reading) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ArgumentTypeError("limits are a list of texts")
-    return tuple(a_text(one, reading) for one in value)
+    return tuple(a_text(text, reading) for text in value)

@@ -192,11 +192,11 @@ def as_junit(results: Results) -> str:
         lines.append(_tag("testcase", case))
         element = "failure" if outcome.status == "failed" else "error"
         for failure in outcome.failures:
-            said = {"type": failure.limit or outcome.check.kind.name, "message": failure.why}
+            attributes = {"type": failure.limit or outcome.check.kind.name, "message": failure.why}
             where = f"{results.path}, line {failure.line}: {failure_text(outcome, failure)}"
-            lines.append(f"{_tag(element, said)}{escape(where)}</{element}>")
+            lines.append(f"{_tag(element, attributes)}{escape(where)}</{element}>")
         if outcome.numbers:
-            shown = {one.quantity for one in outcome.examined}
+            shown = {part.quantity for part in outcome.examined}
             others = (f"{n} {number_text(x)}" for n, x in outcome.numbers.items() if n not in shown)
             said_numbers = ", ".join([*outcome.measured, *others])
             lines.append(f"<system-out>{escape(said_numbers)}</system-out>")
@@ -235,7 +235,7 @@ def as_sarif(results: Results) -> str:
             for kind in KINDS.values()
         ],
     }
-    found = [
+    entries = [
         {
             "ruleId": f"layoutalg/{outcome.check.kind.name}",
             "ruleIndex": rules.index(outcome.check.kind.name),
@@ -252,29 +252,29 @@ def as_sarif(results: Results) -> str:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": True}],
-        "results": found,
+        "results": entries,
     }
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _location(path: str, line: int | None) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+    location: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
     if line is not None:
-        place["region"] = {"startLine": line}
-    return {"physicalLocation": place}
+        location["region"] = {"startLine": line}
+    return {"physicalLocation": location}
 
 
 def _related(outcome: Outcome) -> dict[str, Any]:
     """The source that a check is about."""
-    place = outcome.check.kind.place(outcome.check.values)
-    if place is None:
+    source = outcome.check.kind.place(outcome.check.values)
+    if source is None:
         return {}
     if not outcome.evidence:
-        return {"relatedLocations": [_location(place.as_posix(), None)]}
+        return {"relatedLocations": [_location(source.as_posix(), None)]}
     return {
         "relatedLocations": [
-            _location(place.as_posix(), one.line) | {"message": {"text": one.what}}
-            for one in outcome.evidence
+            _location(source.as_posix(), evidence.line) | {"message": {"text": evidence.what}}
+            for evidence in outcome.evidence
         ]
     }
 
@@ -300,12 +300,12 @@ def as_github(results: Results) -> str:
         for outcome, failure in _failures(results)
     ]
     for outcome in results.outcomes:
-        place = outcome.check.kind.place(outcome.check.values)
-        if place is not None:
+        source = outcome.check.kind.place(outcome.check.values)
+        if source is not None:
             lines += [
-                f"::warning file={_property(place.as_posix())},line={one.line},"
-                f"title={_property(f'layoutalg {outcome.check.kind.name}')}::{_data(one.what)}"
-                for one in outcome.evidence
+                f"::warning file={_property(source.as_posix())},line={evidence.line},"
+                f"title={_property(f'layoutalg {outcome.check.kind.name}')}::{_data(evidence.what)}"
+                for evidence in outcome.evidence
             ]
     total = len(results.outcomes)
     return "\n".join([*lines, f"{results.path}: {total} checks, {results.passed} passed"]) + "\n"
@@ -332,6 +332,6 @@ def failure_lines(results: Results) -> list[str]:
     lines = []
     for outcome in results.outcomes:
         lines += [f"Line {failure.line}: {failure_text(outcome, failure)}" for failure in outcome.failures]
-        place = outcome.check.kind.place(outcome.check.values)
-        lines += [f"{place}, line {one.line}: {one.what}." for one in outcome.evidence]
+        source = outcome.check.kind.place(outcome.check.values)
+        lines += [f"{source}, line {evidence.line}: {evidence.what}." for evidence in outcome.evidence]
     return lines

@@ -55,12 +55,12 @@ def _some_values(value: Any, reading: Reading) -> dict[str, int | float | str]:
 
 def _reading(values: Values) -> KernelReading:
     path, text = values["file"]
-    found = read_kernel(
+    reading = read_kernel(
         text, values["block"], grid=values["grid"], sets=values["set"], kernel=values["kernel"],
         arch=values["arch"], folder=str(path.resolve().parent),
     )  # fmt: skip
-    refuse_unread(found)
-    return found
+    refuse_unread(reading)
+    return reading
 
 
 def _shared(reading: KernelReading) -> Iterator[SourceAccess]:
@@ -110,8 +110,8 @@ QUANTITIES = {
 
 
 def _conflicts(reading: KernelReading, _: object) -> str:
-    found = [f"{a.op} {a.array} {a.ways}-way (line {a.line})" for a in _shared(reading) if (a.ways or 1) > 1]
-    return f"bank conflicts: {', '.join(found)}" if found else ""
+    texts = [f"{a.op} {a.array} {a.ways}-way (line {a.line})" for a in _shared(reading) if (a.ways or 1) > 1]
+    return f"bank conflicts: {', '.join(texts)}" if texts else ""
 
 
 PROPERTIES = {
@@ -149,7 +149,7 @@ def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> 
     mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
     unread = [_named(a) for a in mine if not a.read and a.reached]
     idle = [_named(a) for a in mine if not a.reached or (a.read and not a.instructions)]
-    parts = [f"line {one.line}, {one.why}" for one in reading.unfollowed]
+    parts = [f"line {piece.line}, {piece.why}" for piece in reading.unfollowed]
     gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]
     if reading.grid is None:
         gaps += _gap(idle, _IDLE)

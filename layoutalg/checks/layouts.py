@@ -91,10 +91,10 @@ def _not_bijective(tile: Tile, _: object) -> str:
 def _differs(tile: Tile, other: AnyLayout) -> str:
     if size(other) != size(tile.layout):
         return f"it has {size(tile.layout)} coordinates, and {other} has {size(other)}"
-    place = find_difference(tile.layout, other)
-    if place is None:
+    index = find_difference(tile.layout, other)
+    if index is None:
         return ""
-    return f"at the flat index {place} it is {tile.layout(place)}, and {other} is {other(place)}"
+    return f"at the flat index {index} it is {tile.layout(index)}, and {other} is {other(index)}"
 
 
 def _no_box(tile: Tile, _: object) -> str:
@@ -104,12 +104,12 @@ def _no_box(tile: Tile, _: object) -> str:
         inner = inner.inner
     refusals = []
     for mode in HOPPER_MODES:
-        found = check_tma(
+        verdict = check_tma(
             _dense(inner), inner.shape, tile.element, mode=mode, shared=tile.layout, arch=tile.arch
         )
-        if found.legal:
+        if verdict.legal:
             return ""
-        refusals.append(f"{mode}: {found.violations[0]}")
+        refusals.append(f"{mode}: {verdict.violations[0]}")
     return "; ".join(refusals)
 
 
@@ -125,13 +125,13 @@ def _not_operand(operand: Any) -> Property:
     return Property(f"legal for wgmma {operand}", f"wgmma reads the tile as its operand {operand}", broken)
 
 
-def _refused(found: Legality[Any], _: object) -> str:
-    return "; ".join(map(str, found.violations))
+def _refused(verdict: Legality[Any], _: object) -> str:
+    return "; ".join(map(str, verdict.violations))
 
 
-def _rules(values: Values, found: Legality[Any], part: str, allowed: bool) -> Scope:
+def _rules(values: Values, verdict: Legality[Any], part: str, allowed: bool) -> Scope:
     """The rules that a request was held against."""
-    return Scope("rules", len(found.rules))
+    return Scope("rules", len(verdict.rules))
 
 
 LEGAL = Property("legal", "no rule of the instruction is broken", _refused)

@@ -113,21 +113,21 @@ def read_limit(
     >>> read_limit("efficiency >= 90%", {"efficiency": None}, {}).bound
     Fraction(9, 10)
     """
-    said = " ".join(text.split())
-    if said == BASELINE or said in properties:
-        return Limit(said, line, said)
+    phrase = " ".join(text.split())
+    if phrase == BASELINE or phrase in properties:
+        return Limit(phrase, line, phrase)
     for name, known in properties.items():
-        if known.argument is not None and said.startswith(name):
-            return Limit(said, line, name, bound=known.argument(said.removeprefix(name), reading))
-    found = _COMPARISON.fullmatch(said)
-    if found is None:
-        _unknown(said, quantities, properties)
-    left, relation, right = found.groups()
+        if known.argument is not None and phrase.startswith(name):
+            return Limit(phrase, line, name, bound=known.argument(phrase.removeprefix(name), reading))
+    match = _COMPARISON.fullmatch(phrase)
+    if match is None:
+        _unknown(phrase, quantities, properties)
+    left, relation, right = match.groups()
     check_choice("quantity of a limit", left, quantities)
     if right == left:
-        raise ParseError(f"{said!r} compares {left} with itself, and says nothing of it", text=text)
+        raise ParseError(f"{phrase!r} compares {left} with itself, and says nothing of it", text=text)
     if right in quantities:
-        return Limit(said, line, left, relation, right)
+        return Limit(phrase, line, left, relation, right)
     number = _NUMBER.fullmatch(right)
     if number is None:
         raise ParseError(
@@ -135,14 +135,14 @@ def read_limit(
             f"and 90%, and {', '.join(quantities)}",
             text=text,
         )
-    return Limit(said, line, left, relation, Fraction(number[1]) / (100 if number[2] else 1))
+    return Limit(phrase, line, left, relation, Fraction(number[1]) / (100 if number[2] else 1))
 
 
-def _unknown(said: str, quantities: Quantities, properties: Properties) -> NoReturn:
+def _unknown(phrase: str, quantities: Quantities, properties: Properties) -> NoReturn:
     words = (*properties, *quantities, BASELINE)
-    if said in quantities:
-        raise ParseError(f"{said!r} has no relation: write {said} <= NUMBER", text=said)
-    raise UnknownNameError("limit", said, [word + "LAYOUT" * word.endswith(" ") for word in words])
+    if phrase in quantities:
+        raise ParseError(f"{phrase!r} has no relation: write {phrase} <= NUMBER", text=phrase)
+    raise UnknownNameError("limit", phrase, [word + "LAYOUT" * word.endswith(" ") for word in words])
 
 
 def broken_limit(limit: Limit, quantities: Quantities, properties: Properties, subject: Any) -> str:

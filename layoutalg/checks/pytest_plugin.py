@@ -39,15 +39,15 @@ class CheckCollector(pytest.File):
         except LayoutAlgError as error:
             raise self.CollectError(error.message) from error
         for check in file.checks:
-            one = replace(file, checks=(check,))
-            yield CheckItem.from_parent(self, name=check.name, file=one, baseline=baseline)
+            single = replace(file, checks=(check,))
+            yield CheckItem.from_parent(self, name=check.name, file=single, baseline=baseline)
 
 
 class CheckItem(pytest.Item):
     """A check, as an item of pytest."""
 
-    def __init__(self, *, file: Any, baseline: Any, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, file: Any, baseline: Any, **options: Any) -> None:
+        super().__init__(**options)
         self.file, self.baseline = file, baseline
 
     def runtest(self) -> None:

@@ -118,7 +118,7 @@ class Outcome:
     @property
     def measured(self) -> tuple[str, ...]:
         """The quantities of the limits, each with its number and with how much of its accesses was read."""
-        shown = (one.shown(self.numbers.get(one.quantity)) for one in self.examined if one.quantity)
+        shown = (part.shown(self.numbers.get(part.quantity)) for part in self.examined if part.quantity)
         return tuple(dict.fromkeys(shown))
 
 
@@ -159,13 +159,13 @@ def run_checks(
                 f"{file.label}: the baseline has none of the checks of this file that have numbers, so that "
                 f"nothing would be compared; write one with --write-baseline"
             )
-    found = []
+    outcomes = []
     for check in file.checks:
         started = time.perf_counter()
         outcome = _Run(check, baseline, compare_all, writes).outcome()
-        found.append(replace(outcome, seconds=time.perf_counter() - started))
+        outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
         after_each()
-    return tuple(found)
+    return tuple(outcomes)
 
 
 class _Run:
@@ -197,11 +197,11 @@ class _Run:
         except LayoutAlgError as error:
             return Outcome(check, "unanswered", {}, (Failure(limit_text, line, printable(error.message)),))
         notes = (*getattr(self.subject, "notes", ()), *self._compared())
-        answer = worst_of([one.verdict for one in self.examined])
+        answer = worst_of([item.verdict for item in self.examined])
         evidence: tuple[Evidence, ...] = ()
         if answer != "passed":
             lines = islice(check.kind.evidence(self.subject), MAX_EVIDENCE)
-            evidence = tuple(Evidence(one.line, printable(one.what)) for one in lines)
+            evidence = tuple(Evidence(item.line, printable(item.what)) for item in lines)
         return Outcome(
             check, answer, self.numbers, tuple(self.failures), notes, evidence=evidence,
             examined=tuple(self.examined),
@@ -216,9 +216,9 @@ class _Run:
 
     def _scope(self, parts: Iterable[str]) -> Scope:
         """Parts of the subject as one scope, in which there is something only where it is in each of them."""
-        found = [self.check.kind.scope(self.check.values, self.subject, part, self.allowed) for part in parts]
-        first, *others = sorted(found, key=lambda scope: scope.seen)
-        gaps = dict.fromkeys(gap for scope in found for gap in scope.gaps)
+        every = [self.check.kind.scope(self.check.values, self.subject, part, self.allowed) for part in parts]
+        first, *others = sorted(every, key=lambda scope: scope.seen)
+        gaps = dict.fromkeys(gap for scope in every for gap in scope.gaps)
         return replace(first, gaps=tuple(gaps), missed=max(scope.missed for scope in (first, *others)))
 
     def _limit(self, limit: Limit) -> None:
@@ -312,11 +312,11 @@ def read_baseline(text: str, label: str = "the baseline") -> dict[str, dict[str,
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys are there once; raises ValueError for a name that is there twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
         raise ValueError(f"the key {twice[:80]!r} is there twice")
-    return found
+    return members
 
 
 def load_baseline(path: Path) -> dict[str, dict[str, Number]]:
