@@ -57,10 +57,10 @@ def found_layout(cube: NDArray[Any]) -> tuple[AnyLayout | None, str, tuple[tuple
     >>> found_layout(numpy.array([[0, 1], [3, 9]]))[2]
     ((1, 1), (1, 0), (0, 1), (0, 0))
     """
-    found, law, witness = _plain(cube)
+    layout, law, witness = _plain(cube)
     for more in (_linear, _swizzled, _rotated, _pitched, _twice_swizzled):
-        found = found or next(more(cube), None)
-    return found, law, witness
+        layout = layout or next(more(cube), None)
+    return layout, law, witness
 
 
 def kind_of(layout: AnyLayout) -> str:
@@ -80,8 +80,8 @@ def kind_of(layout: AnyLayout) -> str:
     return "rotation" if isinstance(inner, Layout) else kind_of(inner)
 
 
-def _at(place: tuple[int, ...]) -> str:
-    return to_text(place) if len(place) > 1 else f"({place[0]})"
+def _at(crd: tuple[int, ...]) -> str:
+    return to_text(crd) if len(crd) > 1 else f"({crd[0]})"
 
 
 def _kind_of_plain(inner: Layout) -> str:
@@ -147,16 +147,16 @@ def _modes_of(channels: Channels) -> list[tuple[list[int], list[tuple[int, ...]]
             alone = [(*zero[:m], at[m], *zero[m + 1 :]) for m in range(dims) if at[m]]
             raise _Broken(f"offsets do not add: {law}{int(total[at])}", at, *alone, zero)
         axes.append(along)
-    found = []
+    digits = []
     for m in range(dims):
         try:
-            found.append(
+            digits.append(
                 _digits([(along[m], modulus) for along, (_, modulus) in zip(axes, channels, strict=True)])
             )
         except _Broken as broken:
             places = [(0,) * m + w + (0,) * (dims - m - 1) for w in broken.witness]
             raise _Broken(f"mode {m} has no digits: {broken.law}", *places) from None
-    return found
+    return digits
 
 
 def _reduced(values: Any, modulus: int) -> Any:
@@ -188,10 +188,10 @@ def _digits(lines: Sequence[tuple[NDArray[Any], int]]) -> tuple[list[int], list[
             bad = _reduced(line - sums, modulus) != 0
             if bad.any():
                 at = int(bad.argmax())
-                whole, part = at // run * run, at % run
+                base, part = at // run * run, at % run
                 raise _Broken(
-                    f"{at * unit} is {whole * unit} + {part * unit}, and its offset is {int(line[at])}, not "
-                    f"{int(line[whole] + line[part])}", (at * unit,), (whole * unit,), (part * unit,),
+                    f"{at * unit} is {base * unit} + {part * unit}, and its offset is {int(line[at])}, not "
+                    f"{int(line[base] + line[part])}", (at * unit,), (base * unit,), (part * unit,),
                 )  # fmt: skip
         extents.append(run)
         steps.append(step)
@@ -283,8 +283,8 @@ def _corner(cube: NDArray[Any]) -> Iterator[Swizzles]:
     columns: list[int] = []
     for m, n in enumerate(cube.shape):
         for j in range((n - 1).bit_length()):
-            place = tuple((1 << j) if k == m else 0 for k in range(cube.ndim))
-            columns.append(int(cube[place]) ^ first)
+            crd = tuple((1 << j) if k == m else 0 for k in range(cube.ndim))
+            columns.append(int(cube[crd]) ^ first)
     before, folded = fold(tuple(columns))
     if not before:
         swizzles, _ = separate(folded)
@@ -312,8 +312,8 @@ def _pitched(cube: NDArray[Any]) -> Iterator[AnyLayout]:
         if inner is None or np.array_equal(stepped, cube):
             continue
         outer = Layout((pitch, *extents), (1, *(step[0] for step in steps)))
-        found = ComposedLayout(outer, 0, inner)
-        yield ComposedLayout(Swizzle(0, 0, 0), int(base[0]), found) if base[0] > 0 else found
+        composed = ComposedLayout(outer, 0, inner)
+        yield ComposedLayout(Swizzle(0, 0, 0), int(base[0]), composed) if base[0] > 0 else composed
 
 
 def _twice_swizzled(cube: NDArray[Any]) -> Iterator[AnyLayout]:
@@ -383,9 +383,9 @@ def _rotated(cube: NDArray[Any]) -> Iterator[AnyLayout]:
                 parts = _modes_of(channels)
             except _Broken:
                 continue
-            found = _rotation(parts, unit, modulus, *(int(table.flat[0]) for table, _ in channels))
-            if found is not None:
-                yield found
+            layout = _rotation(parts, unit, modulus, *(int(table.flat[0]) for table, _ in channels))
+            if layout is not None:
+                yield layout
 
 
 def _divisors(n: int) -> list[int]:

@@ -75,13 +75,13 @@ def offset_of(layout: AnyLayout, arguments: Sequence[Expr]) -> tuple[Expr, int]:
 
 def _reversed(layout: Layout, arguments: Sequence[Expr]) -> tuple[Expr, int]:
     """Digits with a negative stride counted from their other end."""
-    given: list[Expr] = [*arguments]
+    coordinates: list[Expr] = [*arguments]
     parts = [layout]
-    if len(given) > 1:
+    if len(coordinates) > 1:
         parts = [*modes(layout)]
     out: Expr = Const(0)
     less = 0
-    for part, value in zip(parts, given, strict=True):
+    for part, value in zip(parts, coordinates, strict=True):
         extents, strides = flatten_tree(part.shape), flatten_tree(part.stride)
         for k, (s, d) in enumerate(zip(extents, strides, strict=True)):
             last = k == len(extents) - 1

@@ -81,14 +81,14 @@ def code(
         return (col ^ row * 8) + row * 64
     """
     check_integers("code", layout)
-    for kind_of, given, names_of in (
+    for kind_of, choice, names_of in (
         ("language", to, TARGETS),
         ("unit", unit, UNITS),
         ("side of a copy", side, SIDES),
     ):
-        check_type("code", given, str, f"a {kind_of} by its name")
-        if given not in names_of:
-            raise UnknownNameError(kind_of, given, names_of)
+        check_type("code", choice, str, f"a {kind_of} by its name")
+        if choice not in names_of:
+            raise UnknownNameError(kind_of, choice, names_of)
     kind = dtype(element)
     front, defaults = (None, None) if through is None else through_layout(through, layout, kind, side)
     domain = layout if front is None else front
@@ -121,19 +121,19 @@ def code(
         scale,
     )
     if carry is None:
-        said = _proof(what, made, to, variables, (value, less), table)
-        return text_of(replace(made, notes=(said,)), to)
+        proof = _proof(what, made, to, variables, (value, less), table)
+        return text_of(replace(made, notes=(proof,)), to)
     return _carried(what, made, to, carry, variables, table)
 
 
-def _names(given: Sequence[str] | None, count: int, defaults: tuple[str, str] | None) -> tuple[str, ...]:
+def _names(names: Sequence[str] | None, count: int, defaults: tuple[str, str] | None) -> tuple[str, ...]:
     """The names of the parameters."""
-    if given is not None:
-        if isinstance(given, str) or len(given) != count or not all(isinstance(n, str) for n in given):
-            raise ArgumentTypeError(f"parameters {shown(given)}: {count} names are needed")
-        if len({*given}) < count:
-            raise ArgumentTypeError(f"parameters {shown(given)}: two have one name")
-        return tuple(given)
+    if names is not None:
+        if isinstance(names, str) or len(names) != count or not all(isinstance(n, str) for n in names):
+            raise ArgumentTypeError(f"parameters {shown(names)}: {count} names are needed")
+        if len({*names}) < count:
+            raise ArgumentTypeError(f"parameters {shown(names)}: two have one name")
+        return tuple(names)
     if defaults is not None:
         return defaults
     return {1: ("i",), 2: ("row", "col")}.get(count) or tuple(f"c{k}" for k in range(count))
@@ -181,14 +181,14 @@ def _carried(what: str, f: Function, to: str, carry: str, variables: Sequence[Va
     first, second = map(int, table([ends if v == moved else 0 * ends for v in variables]))
     step = second - first
     raw_value, start = f.value, simplify(substitute(f.value, {moved: Const(0)}))
-    kept = tuple((v.name, v.facts.hi + 1) for v in rest)
+    parameters = tuple((v.name, v.facts.hi + 1) for v in rest)
     f = replace(
-        f, parameters=kept, value=start, fixed=tuple("0" if v == moved else v.name for v in variables)
+        f, parameters=parameters, value=start, fixed=tuple("0" if v == moved else v.name for v in variables)
     )
     base = read_python(text_of(f, "python"), f.name).term
-    whole = apply("+", (base, apply("*", (variable(carry), number(step)))))
+    total = apply("+", (base, apply("*", (variable(carry), number(step)))))
     try:
-        said = proved(f"{what} along {carry}", whole, variables, raw_value, f.less, table)
+        proof = proved(f"{what} along {carry}", total, variables, raw_value, f.less, table)
     except MismatchError as error:
         where = error.message.rpartition(" at ")[2]
         raise UnsupportedError(
@@ -201,5 +201,5 @@ def _carried(what: str, f: Function, to: str, carry: str, variables: Sequence[Va
         return table([0 if v == moved else next(others) for v in variables])
 
     _proof(what, f, to, rest, (start, f.less), begins)
-    note = f"each step of {carry}, of {moved.facts.hi + 1}, adds {step} to the pointer; {said}"
+    note = f"each step of {carry}, of {moved.facts.hi + 1}, adds {step} to the pointer; {proof}"
     return text_of(replace(f, notes=(note,), pointer="base" if "p" in names else "p"), to)

@@ -73,11 +73,11 @@ def proved(what: str, term: Term, parameters: Sequence[Var], raw: Expr, less: in
     if count <= most:
         _compare(what, term, parameters, extents, table)
         return f"proved at all {count:,} coordinates" if count > 1 else "proved at its only coordinate"
-    given = {v.name: v for v in parameters}
-    read, taken = as_expression(what, term, given)
-    one, other = affine(read), affine(raw)
-    if one is not None and other is not None and taken == less:
-        if one == other:
+    by_name = {v.name: v for v in parameters}
+    read, taken = as_expression(what, term, by_name)
+    printed, other = affine(read), affine(raw)
+    if printed is not None and other is not None and taken == less:
+        if printed == other:
             return "proved over F2"
         raise MismatchError(f"{what}: the printed function has other columns over F2 than the layout")
     box: list[int] = []
@@ -152,18 +152,18 @@ def as_expression(what: str, term: Term, given: Mapping[str, Var]) -> tuple[Expr
         if made is None or (t.ctype is not None and made.facts.hi > t.ctype.greatest):
             raise UndecidedError(f"{what}: intervals do not show that '{t.op}' keeps every bit")
         known[id(t)] = made
-    whole = known[id(term)]
+    result = known[id(term)]
     if any(
-        t is not None and not t.least <= whole.facts.lo - less <= whole.facts.hi - less <= t.greatest
+        t is not None and not t.least <= result.facts.lo - less <= result.facts.hi - less <= t.greatest
         for t in types
     ):
         raise UndecidedError(f"{what}: intervals do not show that its type holds every number")
-    return whole, less
+    return result, less
 
 
-def _as_expression(t: Term, parts: list[Expr], given: Mapping[str, Var]) -> Expr | None:
+def _as_expression(t: Term, parts: list[Expr], by_name: Mapping[str, Var]) -> Expr | None:
     if t.op == "var":
-        return given[t.name]
+        return by_name[t.name]
     if t.op == "const":
         return Const(t.value) if t.value >= 0 else None
     if t.op in ("cast", "pos"):
@@ -211,32 +211,32 @@ def steps(node: Expr, v: Var) -> Step | None:
             return _times(moved, 1 << amount) if isinstance(node, Shl) else _divided(moved, 1 << amount)
     if not isinstance(node, (Add, Minus, Mul, FloorDiv, Mod, And, Or, Xor)):
         return None
-    one, two = steps(node.a, v), steps(node.b, v)
-    if one is None or two is None:
+    left, right = steps(node.a, v), steps(node.b, v)
+    if left is None or right is None:
         return None
-    need = math.lcm(one.need, two.need)
+    need = math.lcm(left.need, right.need)
     match node:
         case Add():
-            return Step(one.ratio + two.ratio, need)
+            return Step(left.ratio + right.ratio, need)
         case Minus():
-            return Step(one.ratio - two.ratio, need) if node.exact else None
-    if one.ratio == two.ratio == 0:
+            return Step(left.ratio - right.ratio, need) if node.exact else None
+    if left.ratio == right.ratio == 0:
         return Step(Fraction(0), need)
     match node:
         case Mul(_, Const(c)):
-            return _times(one, c)
+            return _times(left, c)
         case Mul(Const(c), _):
-            return _times(two, c)
+            return _times(right, c)
         case FloorDiv(_, Const(c)):
-            return _divided(one, c)
+            return _divided(left, c)
         case Mod(_, Const(c)):
-            return Step(Fraction(0), _divided(one, c).need)
+            return Step(Fraction(0), _divided(left, c).need)
         case And(_, Const(c)):
-            return Step(Fraction(0), _divided(one, 1 << c.bit_length()).need)
-        case Xor(a, b) | Or(a, b) if two.ratio == 0:
-            return Step(one.ratio, math.lcm(need, _divided(one, 1 << b.facts.hi.bit_length()).need))
-        case Xor(a, b) | Or(a, b) if one.ratio == 0:
-            return Step(two.ratio, math.lcm(need, _divided(two, 1 << a.facts.hi.bit_length()).need))
+            return Step(Fraction(0), _divided(left, 1 << c.bit_length()).need)
+        case Xor(a, b) | Or(a, b) if right.ratio == 0:
+            return Step(left.ratio, math.lcm(need, _divided(left, 1 << b.facts.hi.bit_length()).need))
+        case Xor(a, b) | Or(a, b) if left.ratio == 0:
+            return Step(right.ratio, math.lcm(need, _divided(right, 1 << a.facts.hi.bit_length()).need))
     return None
 
 
@@ -263,10 +263,10 @@ def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) ->
 
     Raises MismatchError where one differs, UndecidedError as `same_function` does.
     """
-    found = {name: _read_cute(line) for name, line in _LAYOUT_LINE.findall(text)}
+    read = {name: _read_cute(line) for name, line in _LAYOUT_LINE.findall(text)}
     for name, layout in wanted.items():
         if layout is not None and not (
-            name in found and found[name].shape == layout.shape and same_function(found[name], layout)
+            name in read and read[name].shape == layout.shape and same_function(read[name], layout)
         ):
             raise MismatchError(f"{what}: the printed {name} is not {layout}")
     return "its layout was read back"
@@ -275,8 +275,8 @@ def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) ->
 def _read_cute(text: str) -> AnyLayout:
     plain = re.sub(r"cute::Int<(-?[0-9]+)>\{\}", r"\1", text)
     plain = re.sub(r"cute::Swizzle<([0-9]+),([0-9]+),(-?[0-9]+)>\{\}", r"Swizzle(\1,\2,\3)", plain)
-    found: AnyLayout = _cute_value(ast.parse(plain.replace("cute::", ""), mode="eval").body)
-    return found
+    layout: AnyLayout = _cute_value(ast.parse(plain.replace("cute::", ""), mode="eval").body)
+    return layout
 
 
 def _cute_value(node: ast.expr) -> Any:
@@ -286,14 +286,14 @@ def _cute_value(node: ast.expr) -> Any:
         case ast.UnaryOp(ast.USub(), ast.Constant(int(value))):
             return -value
         case ast.Call(ast.Name(name), arguments, []):
-            given = [_cute_value(a) for a in arguments]
+            values = [_cute_value(a) for a in arguments]
             match name:
                 case "make_shape" | "make_stride":
-                    return tuple(given)
+                    return tuple(values)
                 case "make_layout":
-                    return Layout(*given)
+                    return Layout(*values)
                 case "Swizzle":
-                    return Swizzle(*given)
+                    return Swizzle(*values)
                 case "make_composed_layout":
-                    return ComposedLayout(*given)
+                    return ComposedLayout(*values)
     raise ParseError(f"{ast.unparse(node)[:80]!r} is not CuTe C++ as it is printed here")

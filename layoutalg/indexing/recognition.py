@@ -103,13 +103,13 @@ def identify(
     if shape is None:
         names = ", ".join(read.names)
         raise ShapeError(f"{read.name} takes ({names}); its shape is needed: the extent of each of them")
-    whole = normalize(shape, "shape")
-    if any(n < 1 for n in flatten_tree(whole)):
-        raise ShapeError(f"shape {to_text(whole)}: extents must be positive")
-    Most.POINTS.guard(product(whole), "coordinates of the function")
+    extents = normalize(shape, "shape")
+    if any(n < 1 for n in flatten_tree(extents)):
+        raise ShapeError(f"shape {to_text(extents)}: extents must be positive")
+    Most.POINTS.guard(product(extents), "coordinates of the function")
     if parameters is not None and not expression:
         read = _in_order(read, parameters)
-    return _of_function(read, whole)
+    return _of_function(read, extents)
 
 
 def _read(
@@ -148,8 +148,8 @@ def _of_function(read: IndexFunction, shape: IntTuple) -> Identification:
             choices.setdefault(len(extents), extents)
     if count not in choices:
         accepted = ", ".join(map(str, sorted(choices)))
-        given = f"{read.name} takes {count} parameters ({', '.join(read.names)})"
-        raise ShapeError(f"{given}; for the shape {to_text(shape)} it may take {accepted}")
+        taken = f"{read.name} takes {count} parameters ({', '.join(read.names)})"
+        raise ShapeError(f"{taken}; for the shape {to_text(shape)} it may take {accepted}")
     extents = choices[count]
     indices = np.arange(product(shape), dtype=np.int64)
     digits = flatten_tree(coordinate_at(indices, extents))
@@ -159,8 +159,8 @@ def _of_function(read: IndexFunction, shape: IntTuple) -> Identification:
     values, bad = evaluated(read.term, dict(zip(read.names, digits, strict=True)))
     if bad is not None:
         at, why = bad.first()
-        place = coordinate_at(at, shape)
-        return Identification(None, "", f"at {_at(place)} there is {why}", (place,), read.name)
+        crd = coordinate_at(at, shape)
+        return Identification(None, "", f"at {_at(crd)} there is {why}", (crd,), read.name)
     return _of_table(values, shape, read.name)
 
 
@@ -179,14 +179,14 @@ def _given(source: Any, shape: IntTuple | None) -> tuple[NDArray[Any], IntTuple]
         raise ArgumentTypeError(f"offsets {shown(source)}: integers are needed, at least one")
     Most.POINTS.guard(array.size, "offsets")
     Most.MAGNITUDE.guard(max(abs(int(array.min())), abs(int(array.max()))), "magnitude of an offset")
-    whole: IntTuple = tuple(array.shape) if array.ndim > 1 else int(array.shape[0])
+    extents: IntTuple = tuple(array.shape) if array.ndim > 1 else int(array.shape[0])
     if shape is not None:
         wanted = normalize(shape, "shape")
         sizes = _sizes(wanted)
         if product(wanted) != array.size or (array.ndim > 1 and sizes != array.shape):
-            raise ShapeError(f"{array.size} offsets of shape {to_text(whole)} are not of {to_text(wanted)}")
-        whole = wanted
-    return array.astype(np.int64).flatten(order="F"), whole
+            raise ShapeError(f"{array.size} offsets of shape {to_text(extents)} are not of {to_text(wanted)}")
+        extents = wanted
+    return array.astype(np.int64).flatten(order="F"), extents
 
 
 def parse_array(text: str) -> Any:
@@ -215,8 +215,8 @@ def parse_array(text: str) -> Any:
         row: list[int] = []
         for match in re.finditer(r"[^\s,]+", written.partition("#")[0]):
             if not re.fullmatch(r"-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16}", match[0]):
-                place = f"line {number}, column {match.start() + 1}"
-                raise ParseError(f"{place}: {match[0][:40]!r} is not an offset; an integer is read")
+                position = f"line {number}, column {match.start() + 1}"
+                raise ParseError(f"{position}: {match[0][:40]!r} is not an offset; an integer is read")
             row.append(int(match[0], 16) if match[0][:2] in ("0x", "0X") else int(match[0]))
         if row:
             rows.append(row)
@@ -228,16 +228,16 @@ def _of_table(table: NDArray[Any], shape: IntTuple, name: str) -> Identification
     import numpy as np
 
     sizes = _sizes(shape) or (1,)
-    found, law, witness = found_layout(table.reshape(sizes, order="F"))
-    if found is None:
+    layout, law, witness = found_layout(table.reshape(sizes, order="F"))
+    if layout is None:
         places = tuple(_in_shape(w, sizes, shape) for w in witness)
         return Identification(None, "", f"{law}; {TRIED}", places, name)
     if not isinstance(shape, tuple):
-        found = _one_mode(found)
-    if not np.array_equal(np.broadcast_to(found(np.arange(table.size)), table.shape), table):
-        raise MismatchError(f"identify: {found} is not the table it was found for")
-    kind = kind_of(found)
-    return Identification(found, kind, _sentence(kind, table.size), (), name)
+        layout = _one_mode(layout)
+    if not np.array_equal(np.broadcast_to(layout(np.arange(table.size)), table.shape), table):
+        raise MismatchError(f"identify: {layout} is not the table it was found for")
+    kind = kind_of(layout)
+    return Identification(layout, kind, _sentence(kind, table.size), (), name)
 
 
 def _one_mode(layout: AnyLayout) -> AnyLayout:
@@ -258,13 +258,13 @@ def _sentence(kind: str, count: int) -> str:
     return f"{what}, compared at all {count:,} coordinates"
 
 
-def _in_shape(place: tuple[int, ...], sizes: tuple[int, ...], shape: IntTuple) -> IntTuple:
+def _in_shape(crd: tuple[int, ...], sizes: tuple[int, ...], shape: IntTuple) -> IntTuple:
     """A coordinate of the modes as one of the shape's own form."""
     index, step = 0, 1
-    for c, n in zip(place, sizes, strict=True):
+    for c, n in zip(crd, sizes, strict=True):
         index, step = index + c * step, step * n
-    found: IntTuple = coordinate_at(index, shape)
-    return found
+    result: IntTuple = coordinate_at(index, shape)
+    return result
 
 
 def _sizes(shape: IntTuple) -> tuple[int, ...]:
@@ -272,5 +272,5 @@ def _sizes(shape: IntTuple) -> tuple[int, ...]:
     return tuple(map(product, shape)) if isinstance(shape, tuple) else (shape,)
 
 
-def _at(place: IntTuple) -> str:
-    return to_text(place) if isinstance(place, tuple) else f"({place})"
+def _at(crd: IntTuple) -> str:
+    return to_text(crd) if isinstance(crd, tuple) else f"({crd})"

@@ -98,13 +98,13 @@ def value_in_c(f: Function) -> tuple[str, str]:
 
 def _c(f: Function, before: str = "", pointer: str = "char") -> str:
     result, value = value_in_c(f)
-    given = [f"{_c_type(extent)} {name}" for name, extent in f.parameters]
+    takes = [f"{_c_type(extent)} {name}" for name, extent in f.parameters]
     if f.pointer:
         result, value = f"{pointer}*", f"{f.pointer} + {_summand(value, f)}"
-        given = [f"{pointer}* {f.pointer}", *given]
+        takes = [f"{pointer}* {f.pointer}", *takes]
     read = {v.name for v in variables(f.value)}  # a mode of stride 0 has a parameter that nothing reads
     unread = [f"(void){name};" for name, _ in f.parameters if name not in read]
-    return _braced(f, f"{before}{result} {f.name}({', '.join(given) or 'void'})", *unread, f"return {value};")
+    return _braced(f, f"{before}{result} {f.name}({', '.join(takes) or 'void'})", *unread, f"return {value};")
 
 
 def _summand(value: str, f: Function) -> str:
@@ -143,7 +143,7 @@ def _to_cpp(f: Function) -> str:
     integer = (
         "int" if max([f.value.facts.hi, f.less, *(n for _, n in f.parameters)]) < INT_END else "long long"
     )
-    given = [f"{integer} {name}" for name, _ in f.parameters]
+    declared = [f"{integer} {name}" for name, _ in f.parameters]
     body = [f"auto layout = {cute_text(f.layout)};"]
     arguments = f.fixed or tuple(name for name, _ in f.parameters)
     call = f"layout({', '.join(arguments)})"
@@ -153,10 +153,10 @@ def _to_cpp(f: Function) -> str:
     value = call if f.scale == 1 else f"{call} * {f.scale}"
     head = "CUTE_HOST_DEVICE constexpr "
     if f.pointer:
-        given.insert(0, f"T* {f.pointer}" if f.unit != "bytes" else f"char* {f.pointer}")
+        declared.insert(0, f"T* {f.pointer}" if f.unit != "bytes" else f"char* {f.pointer}")
         value = f"{f.pointer} + {value}"
         head = ("template <class T>\n" if f.unit != "bytes" else "") + head
-    return _braced(f, f"{head}auto {f.name}({', '.join(given)})", *body, f"return {value};")
+    return _braced(f, f"{head}auto {f.name}({', '.join(declared)})", *body, f"return {value};")
 
 
 # --- Python, Triton, CuTe DSL ----------------------------------------------------------------------------

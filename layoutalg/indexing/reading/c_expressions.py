@@ -69,9 +69,9 @@ class Expressions:
     """A cursor over tokens; scopes map names to the keys of an environment."""
 
     def __init__(
-        self, given: Sequence[Token], start: int, stop: int, types: Mapping[str, CType], call: Call
+        self, stream: Sequence[Token], start: int, stop: int, types: Mapping[str, CType], call: Call
     ) -> None:
-        self.tokens = given
+        self.tokens = stream
         self.at = start
         self.stop = stop
         self.types = types
@@ -145,14 +145,14 @@ class Expressions:
         Most.NESTING.guard(self.depth, "nesting of an expression")
         left = self._binary(0)
         if self.token.text == "?":
-            place = self.take().place
-            one = self.expression()
+            position = self.take().place
+            then = self.expression()
             self.expect(":")
-            two = self.expression()
+            other = self.expression()
             condition = left
 
             def chosen(env: Environment) -> Term:
-                return apply("?", (condition(env), one(env), two(env)), place)
+                return apply("?", (condition(env), then(env), other(env)), position)
 
             left = chosen
         self.depth -= 1
@@ -265,19 +265,19 @@ class Expressions:
         call = self.call
 
         def value(env: Environment) -> Term:
-            given = [a(env) for a in arguments]
-            if token.text in _BUILT_IN and len(given) == 2:
+            values = [a(env) for a in arguments]
+            if token.text in _BUILT_IN and len(values) == 2:
                 op, ctype = _BUILT_IN[token.text]
-                made = apply(op, (converted(given[0], ctype), converted(given[1], ctype)), token.place)
+                made = apply(op, (converted(values[0], ctype), converted(values[1], ctype)), token.place)
                 return converted(made, ctype)
-            if token.text in ("min", "max") and len(given) == 2:
-                return apply(token.text, (given[0], given[1]), token.place)
+            if token.text in ("min", "max") and len(values) == 2:
+                return apply(token.text, (values[0], values[1]), token.place)
             if token.text == "__ldg":
                 refuse(token, "reads memory, whose values are not in the text")
-            found = call(token, given)
-            if found is None:
+            result = call(token, values)
+            if result is None:
                 refuse(token, "is a function that is not in the text")
-            return found
+            return result
 
         return value
 
@@ -325,7 +325,7 @@ def literal(token: Token) -> Term:
         choices = [INT, LONG]
     if "l" in suffix:
         choices = [c for c in choices if c.bits == 64]
-    found = next((c for c in choices if value <= c.greatest), None)
-    if found is None or value >= 1 << 62:
+    ctype = next((c for c in choices if value <= c.greatest), None)
+    if ctype is None or value >= 1 << 62:
         refuse(token, "is past the integers that are read, which end at 2^62")
-    return number(value, found)
+    return number(value, ctype)

@@ -77,9 +77,9 @@ def read_c(text: str, function: str | None = None) -> IndexFunction:
     >>> read_c("#define LD 64\\nint f(int i, int j) { return i * LD + j; }", "f").term.op
     '+'
     """
-    if function is not None and (given := macro_parameters(text, function)) is not None:
-        wrapped = f"{text}\nint {function}__({', '.join('int ' + p for p in given)})"
-        wrapped += f" {{ return {function}({', '.join(given)}); }}\n"
+    if function is not None and (names := macro_parameters(text, function)) is not None:
+        wrapped = f"{text}\nint {function}__({', '.join('int ' + p for p in names)})"
+        wrapped += f" {{ return {function}({', '.join(names)}); }}\n"
         return _Source(wrapped).function(f"{function}__")._replace(name=function)
     return _Source(text).function(function)
 
@@ -90,25 +90,25 @@ def read_c_expression(text: str, names: Sequence[str] | None = None) -> IndexFun
     >>> read_c_expression("row * 64 + (col ^ row)").names
     ('row', 'col')
     """
-    given = tokens(text)
-    found = dict.fromkeys(names or ())
-    for k, token in enumerate(given):
-        after = given[k + 1].text if k + 1 < len(given) else ""
+    stream = tokens(text)
+    used = dict.fromkeys(names or ())
+    for k, token in enumerate(stream):
+        after = stream[k + 1].text if k + 1 < len(stream) else ""
         if token.kind == "name" and names is None and after not in ("(", "::"):
-            if token.text in SPECIAL and after == "." and k + 2 < len(given):
-                found[f"{token.text}.{given[k + 2].text}"] = None
-            elif (k == 0 or given[k - 1].text != ".") and token.text not in ("true", "false"):
-                found[token.text] = None
-    reader = Expressions(given, 0, len(given), {}, lambda token, arguments: None)
-    types = [name for name in found if _is_type(name)]
+            if token.text in SPECIAL and after == "." and k + 2 < len(stream):
+                used[f"{token.text}.{stream[k + 2].text}"] = None
+            elif (k == 0 or stream[k - 1].text != ".") and token.text not in ("true", "false"):
+                used[token.text] = None
+    reader = Expressions(stream, 0, len(stream), {}, lambda token, arguments: None)
+    types = [name for name in used if _is_type(name)]
     for name in types:
-        found.pop(name)
-    reader.scopes[0] |= {name: name for name in found}
+        used.pop(name)
+    reader.scopes[0] |= {name: name for name in used}
     value = reader.expression()
     if reader.token.kind != "end":
         refuse(reader.token, "stands after the expression", text)
-    env = {name: variable(name, INT) for name in found}
-    return IndexFunction("the expression", tuple((name, INT) for name in found), value(env))
+    env = {name: variable(name, INT) for name in used}
+    return IndexFunction("the expression", tuple((name, INT) for name in used), value(env))
 
 
 def _is_type(word: str) -> bool:
@@ -165,10 +165,10 @@ class _Source:
             if token.text in ("typedef", "using"):
                 k = self._alias(k)
                 continue
-            found = self._function(k, template)
-            if found is not None:
-                self.functions.setdefault(found.name.text, []).append(found)
-                k, template = found.body[1] + 1, ()
+            declared = self._function(k, template)
+            if declared is not None:
+                self.functions.setdefault(declared.name.text, []).append(declared)
+                k, template = declared.body[1] + 1, ()
                 continue
             if token.kind == "name" and self._text(k + 1) == "=":
                 k = self._constant(k)
@@ -302,7 +302,7 @@ class _Source:
 
     def _chosen(self, wanted: str | None) -> tuple[_Declared, dict[str, Term]]:
         if wanted is None:
-            every = [one for found in self.functions.values() for one in found]
+            every = [entry for overloads in self.functions.values() for entry in overloads]
             if not every:
                 raise ParseError("the text has no function with a body: T f(T row, T col) { return ...; }")
             if len(every) > 1:
@@ -333,7 +333,7 @@ class _Source:
         return declared, bound
 
     def _parameters(
-        self, declared: _Declared, bound: Mapping[str, Term], called: bool = False
+        self, declared: _Declared, bound: Mapping[str, Term], in_call: bool = False
     ) -> tuple[tuple[str, CType], ...]:
         """Names and types; a call may not change what it is given."""
         reader = self._reader(*declared.parameters)
@@ -345,7 +345,7 @@ class _Source:
             if ctype is False:
                 refuse(reader.token, "is not a type of integers that is read", self.text)
             constant = any(token.text == "const" for token in self.tokens[first : reader.at])
-            if called and not constant and reader.token.text == "&":
+            if in_call and not constant and reader.token.text == "&":
                 refuse(reader.token, "lets a call change its argument, which is not read", self.text)
             reader.accept("&")
             name = reader.take()
@@ -391,20 +391,20 @@ class _Source:
 
     def called(self, token: Token, arguments: Sequence[Term]) -> Term | None:
         """The value of a call of a function in the text; None where there is none of that name."""
-        found = self.functions.get(token.text)
-        if found is None:
+        declared = self.functions.get(token.text)
+        if declared is None:
             return None
-        if len(found) > 1:
+        if len(declared) > 1:
             refuse(token, "is declared twice", self.text)
-        if found[0].template:
+        if declared[0].template:
             refuse(token, "is a template, which is not read in a call", self.text)
-        parameters = self._parameters(found[0], {}, called=True)
+        parameters = self._parameters(declared[0], {}, in_call=True)
         if len(parameters) != len(arguments):
             refuse(token, f"takes {len(parameters)} arguments, not {len(arguments)}", self.text)
         Most.CALLS.guard(self.calls + 1, f"calls one inside the other at {token.place}")
         self.calls += 1
-        given = zip(parameters, arguments, strict=True)
-        value = self._run(found[0], {}, {name: converted(term, ctype) for (name, ctype), term in given})
+        pairs = zip(parameters, arguments, strict=True)
+        value = self._run(declared[0], {}, {name: converted(term, ctype) for (name, ctype), term in pairs})
         self.calls -= 1
         return value
 
@@ -469,16 +469,16 @@ class _Body(Expressions):
             return [Loop(condition, tuple(self._inner()), token.place)]
         if self.accept("for"):
             return self._for(token)
-        found = self._simple()
+        statements = self._simple()
         self.expect(";")
-        return found
+        return statements
 
     def _inner(self) -> list[Statement]:
         """A statement with a scope of its own."""
         self.scopes.append({})
-        found = self.statement()
+        statements = self.statement()
         self.scopes.pop()
-        return found
+        return statements
 
     def _for(self, token: Token) -> list[Statement]:
         self.expect("(")

@@ -91,8 +91,8 @@ def macro_parameters(text: str, name: str) -> tuple[str, ...] | None:
     for line in _lines(text):
         if line[0].text == "#":
             _directive(line, macros, taken)
-    found = macros.get(name)
-    return None if found is None else found.parameters
+    macro = macros.get(name)
+    return None if macro is None else macro.parameters
 
 
 def _lines(text: str) -> list[list[Token]]:
@@ -165,29 +165,29 @@ def _macro(rest: list[Token]) -> _Macro:
 
 
 def _replaced(
-    given: Sequence[Token], macros: dict[str, _Macro], hidden: frozenset[str], seen: list[int]
+    stream: Sequence[Token], macros: dict[str, _Macro], hidden: frozenset[str], seen: list[int]
 ) -> list[Token]:
     """Tokens with the macros replaced; a macro is not replaced inside its own replacement."""
     out: list[Token] = []
     k = 0
-    while k < len(given):
+    while k < len(stream):
         seen[0] += 1
         Most.TOKENS.guard(seen[0], "tokens of the source with its macros replaced")
-        token = given[k]
+        token = stream[k]
         k += 1
         macro = macros.get(token.text) if token.kind == "name" and token.text not in hidden else None
-        if macro is None or (macro.parameters is not None and (k >= len(given) or given[k].text != "(")):
+        if macro is None or (macro.parameters is not None and (k >= len(stream) or stream[k].text != "(")):
             out.append(token)
             continue
         values: dict[str, list[Token]] = {}
         if macro.parameters is not None:
-            arguments, k = _arguments(given, k, token)
+            arguments, k = _arguments(stream, k, token)
             if arguments == [[]] and not macro.parameters:
                 arguments = []
             if len(arguments) != len(macro.parameters):
                 refuse(token, f"takes {len(macro.parameters)} arguments, not {len(arguments)}")
-            whole = (_replaced(a, macros, hidden, seen) for a in arguments)
-            values = dict(zip(macro.parameters, whole, strict=True))
+            replaced = (_replaced(a, macros, hidden, seen) for a in arguments)
+            values = dict(zip(macro.parameters, replaced, strict=True))
         body: list[Token] = []
         for part in macro.body:
             if part.text in ("#", "##"):
@@ -198,18 +198,18 @@ def _replaced(
     return out
 
 
-def _arguments(given: Sequence[Token], k: int, name: Token) -> tuple[list[list[Token]], int]:
+def _arguments(stream: Sequence[Token], k: int, name: Token) -> tuple[list[list[Token]], int]:
     """The arguments of a macro from its "(" at `k` on, and where they end."""
-    found: list[list[Token]] = [[]]
+    arguments: list[list[Token]] = [[]]
     depth = 0
-    for at in range(k, len(given)):
-        token = given[at]
+    for at in range(k, len(stream)):
+        token = stream[at]
         depth += token.text in "([{"
         depth -= token.text in ")]}"
         if depth == 0:
-            return found, at + 1
+            return arguments, at + 1
         if token.text == "," and depth == 1:
-            found.append([])
+            arguments.append([])
         elif not (at == k and token.text == "("):
-            found[-1].append(token)
+            arguments[-1].append(token)
     refuse(name, "is a macro whose arguments do not end")

@@ -64,12 +64,12 @@ def read_python_expression(text: str, names: Sequence[str] | None = None) -> Ind
     tree = _parsed(text.strip(), "eval")
     occurring = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in ("min", "max"))
     order = sorted(occurring, key=lambda n: (n.lineno, n.col_offset))
-    found = tuple(dict.fromkeys(names if names is not None else [n.id for n in order]))
+    used = tuple(dict.fromkeys(names if names is not None else [n.id for n in order]))
     if not isinstance(tree, ast.Expression):
         raise ParseError(f"{text[:40]!r} is not an expression", text=text)
-    env = {name: variable(name) for name in found}
+    env = {name: variable(name) for name in used}
     value = _Module(ast.Module([], [])).expression(tree.body)
-    return IndexFunction("the expression", tuple((name, None) for name in found), value(env))
+    return IndexFunction("the expression", tuple((name, None) for name in used), value(env))
 
 
 def _parsed(text: str, mode: str) -> ast.AST:
@@ -126,11 +126,11 @@ class _Module:
             self.functions[target.id] = value
             return
         try:
-            found = self.expression(value)(before)
+            term = self.expression(value)(before)
         except ParseError:
             return
-        if found.op == "const":
-            self.constants[target.id] = found
+        if term.op == "const":
+            self.constants[target.id] = term
 
     def function(self, wanted: str | None) -> IndexFunction:
         """The requested function, as a term."""
@@ -170,23 +170,23 @@ class _Module:
         finally:
             self.fixed = around
 
-    def _constants_of(self, node: ast.FunctionDef, given: Collection[str]) -> frozenset[str] | None:
+    def _constants_of(self, node: ast.FunctionDef, passed: Collection[str]) -> frozenset[str] | None:
         """The names in a function of Triton that are Python's integers; None in a function of Python."""
         if node.name not in self.compiled:
             return None
         from layoutalg.testing import is_constant
 
-        found = set(self.constants)
+        constants = set(self.constants)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                found.discard(inner.id)
+                constants.discard(inner.id)
         for inner in ast.walk(node):
             if isinstance(inner, ast.AnnAssign) and is_constant(inner.annotation):
-                found.add(ast.unparse(inner.target))
+                constants.add(ast.unparse(inner.target))
         parameters = [*node.args.posonlyargs, *node.args.args]
         return frozenset(
-            (found - {p.arg for p in parameters})
-            | {p.arg for p in parameters if p.arg in given or is_constant(p.annotation)}
+            (constants - {p.arg for p in parameters})
+            | {p.arg for p in parameters if p.arg in passed or is_constant(p.annotation)}
         )
 
     def _of_triton(self, node: ast.expr) -> bool:
@@ -218,11 +218,11 @@ class _Module:
             case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
                 return self._together(targets, [self.expression(v) for v in values])
             case ast.Assign(
-                [ast.Tuple([ast.Name(one), ast.Name(two)])], ast.Call(ast.Name("divmod"), [a, b])
+                [ast.Tuple([ast.Name(quotient), ast.Name(rest)])], ast.Call(ast.Name("divmod"), [a, b])
             ):
                 first, second = ast.BinOp(a, ast.FloorDiv(), b), ast.BinOp(a, ast.Mod(), b)
                 parts = [ast.copy_location(part, node) for part in (first, second)]
-                targets = [ast.Name(one), ast.Name(two)]
+                targets = [ast.Name(quotient), ast.Name(rest)]
                 return self._together(targets, [self.expression(part) for part in parts])
             case ast.AugAssign(ast.Name(name), op, value):
                 changed = ast.copy_location(
@@ -278,7 +278,7 @@ class _Module:
             self.depth -= 1
 
     def _expression(self, node: ast.expr) -> Expression:
-        place = _place(node)
+        position = _place(node)
         match node:
             case ast.Constant(int(value)):
                 if abs(value) >= 1 << 62:
@@ -291,17 +291,17 @@ class _Module:
                 symbol, left, right = _BINARY[type(op)], self.expression(a), self.expression(b)
                 if self.fixed is not None and (self._of_triton(a) or self._of_triton(b)):
                     symbol = {"//": "/", "py%": "%"}.get(symbol, symbol)
-                return lambda env: apply(symbol, (left(env), right(env)), place)
+                return lambda env: apply(symbol, (left(env), right(env)), position)
             case ast.UnaryOp(op, a) if type(op) in _UNARY:
                 sign, operand = _UNARY[type(op)], self.expression(a)
-                return lambda env: apply(sign, (operand(env),), place)
+                return lambda env: apply(sign, (operand(env),), position)
             case ast.IfExp(test, a, b):
-                condition, one, two = map(self.expression, (test, a, b))
-                return lambda env: apply("?", (condition(env), one(env), two(env)), place)
+                condition, then, other = map(self.expression, (test, a, b))
+                return lambda env: apply("?", (condition(env), then(env), other(env)), position)
             case ast.Compare(first, ops, rest) if all(type(op) in _COMPARED for op in ops):
-                return self._compared(place, [first, *rest], [_COMPARED[type(op)] for op in ops])
+                return self._compared(position, [first, *rest], [_COMPARED[type(op)] for op in ops])
             case ast.BoolOp(op, parts):
-                return self._logical(place, "&&" if isinstance(op, ast.And) else "||", parts)
+                return self._logical(position, "&&" if isinstance(op, ast.And) else "||", parts)
             case ast.Call(ast.Name(name), arguments, []):
                 constants = [self.fixed is not None and not self._of_triton(a) for a in arguments]
                 return self._call(node, name, [self.expression(a) for a in arguments], constants)
@@ -315,27 +315,27 @@ class _Module:
 
         return value
 
-    def _compared(self, place: str, parts: list[ast.expr], symbols: list[str]) -> Expression:
+    def _compared(self, position: str, parts: list[ast.expr], symbols: list[str]) -> Expression:
         values = [self.expression(p) for p in parts]
 
         def value(env: Environment) -> Term:
-            found = [v(env) for v in values]
-            out = apply(symbols[0], (found[0], found[1]), place)
-            for symbol, a, b in zip(symbols[1:], found[1:], found[2:], strict=False):
-                out = apply("&&", (out, apply(symbol, (a, b), place)), place)
+            terms = [v(env) for v in values]
+            out = apply(symbols[0], (terms[0], terms[1]), position)
+            for symbol, a, b in zip(symbols[1:], terms[1:], terms[2:], strict=False):
+                out = apply("&&", (out, apply(symbol, (a, b), position)), position)
             return out
 
         return value
 
-    def _logical(self, place: str, symbol: str, parts: list[ast.expr]) -> Expression:
+    def _logical(self, position: str, symbol: str, parts: list[ast.expr]) -> Expression:
         """`a and b` is one of its operands in Python: b where a is not 0, else a."""
         values = [self.expression(p) for p in parts]
 
         def value(env: Environment) -> Term:
             out = values[-1](env)
-            for one in reversed(values[:-1]):
-                a = one(env)
-                out = apply("?", (a, out, a) if symbol == "&&" else (a, a, out), place)
+            for operand in reversed(values[:-1]):
+                a = operand(env)
+                out = apply("?", (a, out, a) if symbol == "&&" else (a, a, out), position)
             return out
 
         return value
@@ -344,23 +344,23 @@ class _Module:
         self, node: ast.expr, name: str, arguments: list[Expression], constants: list[bool]
     ) -> Expression:
         def value(env: Environment) -> Term:
-            given = [a(env) for a in arguments]
+            values = [a(env) for a in arguments]
             if name in env or name in self.changing:
                 raise _unread(node, f"of {name}, which is not known before it runs, is not read")
-            if name in ("min", "max") and len(given) == 2 and name not in self.functions:
-                return apply(name, (given[0], given[1]), _place(node))
-            if name == "int" and len(given) == 1 and name not in self.functions:
-                return given[0]
+            if name in ("min", "max") and len(values) == 2 and name not in self.functions:
+                return apply(name, (values[0], values[1]), _place(node))
+            if name == "int" and len(values) == 1 and name not in self.functions:
+                return values[0]
             if name not in self.functions:
                 raise _unread(node, f"of {name}, a function that is not in the text, is not read")
-            if len(self._parameters(self.functions[name])) != len(given):
-                raise _unread(node, f"gives {name} {len(given)} arguments")
+            if len(self._parameters(self.functions[name])) != len(values):
+                raise _unread(node, f"gives {name} {len(values)} arguments")
             Most.CALLS.guard(self.calls + 1, f"calls one inside the other at {_place(node)}")
             self.calls += 1
             names = self._parameters(self.functions[name])
-            found = self._run(name, given, [n for n, c in zip(names, constants, strict=True) if c])
+            result = self._run(name, values, [n for n, c in zip(names, constants, strict=True) if c])
             self.calls -= 1
-            return found
+            return result
 
         return value
 

@@ -85,10 +85,10 @@ def run(
     `what` names the function in errors.  Raises ResourceError past Most.STATEMENTS.
     """
     counted = steps or Steps()
-    found = _run([*body], dict(env), what, counted, result)
-    if found is None:
+    term = _run([*body], dict(env), what, counted, result)
+    if term is None:
         raise ParseError(f"{what} can end without returning a value")
-    return found
+    return term
 
 
 def _run(
@@ -110,15 +110,15 @@ def _run(
                     waiting += reversed(taken if chosen.value else other)
                 elif _returns(taken) or _returns(other):
                     rest = waiting[::-1]
-                    one = _run([*taken, *rest], dict(env), what, steps, result)
-                    two = _run([*other, *rest], dict(env), what, steps, result)
-                    return None if one is None or two is None else apply("?", (chosen, one, two))
+                    yes = _run([*taken, *rest], dict(env), what, steps, result)
+                    no = _run([*other, *rest], dict(env), what, steps, result)
+                    return None if yes is None or no is None else apply("?", (chosen, yes, no))
                 else:
                     _merge(chosen, taken, other, env, what, steps)
-            case Loop(condition, inner, place):
+            case Loop(condition, inner, position):
                 again = condition(env)
                 if again.op != "const":
-                    raise ParseError(f"{place}: this loop's length is not known before {what} runs")
+                    raise ParseError(f"{position}: this loop's length is not known before {what} runs")
                 if again.value:
                     waiting.append(s)
                     waiting += reversed(inner)

@@ -123,8 +123,8 @@ def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
     5
     """
     if op == "?":
-        one, two = operands[1].ctype, operands[2].ctype
-        ctype = one if one == two else common(one, two)
+        left, right = operands[1].ctype, operands[2].ctype
+        ctype = left if left == right else common(left, right)
         if operands[0].op == "const":
             return converted(operands[1] if operands[0].value else operands[2], ctype)
     elif op in COMPARISONS:
@@ -237,11 +237,11 @@ def _step(t: Term, parts: list[tuple[Any, Any]], reasons: list[str]) -> tuple[An
         decided = (a == 0) if t.op == "&&" else (a != 0)
         if bad_b is not None:
             bad_b = np.where(decided, -1, bad_b)
-        found = (a != 0) & (b != 0) if t.op == "&&" else (a != 0) | (b != 0)
-        return found.astype(np.int64), _join(bad_a, bad_b)
+        truth = (a != 0) & (b != 0) if t.op == "&&" else (a != 0) | (b != 0)
+        return truth.astype(np.int64), _join(bad_a, bad_b)
     bad = None
-    for _, one in parts:
-        bad = _join(bad, one)
+    for _, faults in parts:
+        bad = _join(bad, faults)
     operands = [v for v, _ in parts]
     values, why, mask = _computed(t, operands)
     if mask is not None and mask.any():
@@ -376,17 +376,17 @@ def _held(values: Any, ctype: CType | None) -> Any:
         return values
     if ctype.bits == 64:
         Most.MAGNITUDE.guard((1 << 64) + low, _TOO_LARGE)
-    kept = values & ((1 << ctype.bits) - 1)
-    return np.where(kept > ctype.greatest, kept - (1 << ctype.bits), kept)
+    bits = values & ((1 << ctype.bits) - 1)
+    return np.where(bits > ctype.greatest, bits - (1 << ctype.bits), bits)
 
 
 def _wrapped(value: int, ctype: CType) -> int:
     if ctype == BOOL:
         return int(value != 0)
-    kept = value & ((1 << ctype.bits) - 1)
-    kept = kept - (1 << ctype.bits) if kept > ctype.greatest else kept
-    Most.MAGNITUDE.guard(abs(kept), _TOO_LARGE)
-    return kept
+    bits = value & ((1 << ctype.bits) - 1)
+    bits = bits - (1 << ctype.bits) if bits > ctype.greatest else bits
+    Most.MAGNITUDE.guard(abs(bits), _TOO_LARGE)
+    return bits
 
 
 def _top(values: Any) -> int:
