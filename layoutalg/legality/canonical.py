@@ -247,9 +247,9 @@ def recognize(layout: AnyLayout, major: Major, element: str | DType) -> Canonica
     check_major(major)
     bits, shape = dtype(element).bits, operand_shape(layout)
     for mode in reversed(HOPPER_MODES):
-        found = match_mode(layout, mode, major, bits).found if is_whole(mode, major, bits, shape) else None
-        if found is not None:
-            return found
+        match = match_mode(layout, mode, major, bits).found if is_whole(mode, major, bits, shape) else None
+        if match is not None:
+            return match
     return None
 
 

@@ -139,15 +139,15 @@ def check_memory(
     if source is not None and size(source) != size(layout):
         raise ShapeError(f"the source {source} has {size(source)} elements, {layout} has {size(layout)}")
     subject = f"{question.op} of {question.element} {layout}"
-    found = tuple(_exists(question)) or tuple(_holds(question))
-    result, vectors = None, None if found else _cut(question)
+    broken = tuple(_exists(question)) or tuple(_holds(question))
+    result, vectors = None, None if broken else _cut(question)
     if isinstance(vectors, Violation):
-        found = (vectors,)
+        broken = (vectors,)
     elif vectors is not None:
-        found = tuple(_placed(question, vectors))
+        broken = tuple(_placed(question, vectors))
         result = MemoryAccess(str(question.op), question.op.lane_bytes, question.elems, size(vectors.starts))
-    rules = tuple(_asked(question, found, whole=isinstance(vectors, Vectors)))
-    return Legality(subject, found, tuple(_notes(question)), None if found else result, rules)
+    rules = tuple(_asked(question, broken, is_cut=isinstance(vectors, Vectors)))
+    return Legality(subject, broken, tuple(_notes(question)), None if broken else result, rules)
 
 
 _ORDER = {
@@ -158,14 +158,14 @@ _ORDER = {
 """The rules of each family that come before those of the tile, in the order in which they are checked."""
 
 
-def _asked(q: _Question, found: tuple[Violation, ...], *, whole: bool) -> Iterator[Rule]:
+def _asked(q: _Question, violations: tuple[Violation, ...], *, is_cut: bool) -> Iterator[Rule]:
     """The rules that were checked: up to the first broken one, and all that are broken."""
     names = list(_ORDER[q.op.family])
-    if whole:  # the tile is cut
+    if is_cut:  # the tile is cut
         names += [] if q.tv is not None else ["divides", *(["tile"] if q.op.family == "matrix" else [])]
         sides = ("", "source_") if q.source is not None else ("",)
         names += [side + name for side in sides for name in ("contiguous", "aligned", "base")]
-    broken = [violation.rule.name for violation in found]
+    broken = [violation.rule.name for violation in violations]
     for name in (f"{q.op.family}.{name}" for name in names):
         if name in broken:
             break
@@ -194,8 +194,8 @@ def _exists(q: _Question) -> Iterator[Violation]:
         yield from _copy(q)
 
 
-def _other_op(q: _Question, rule: str, asked: str, accepted: str, nearest: MemoryOp) -> Violation:
-    return Violation(MEMORY_RULES[rule], asked, accepted, str(nearest), (("op", str(nearest)),))
+def _other_op(q: _Question, rule: str, fault: str, accepted: str, nearest: MemoryOp) -> Violation:
+    return Violation(MEMORY_RULES[rule], fault, accepted, str(nearest), (("op", str(nearest)),))
 
 
 def _vector(q: _Question) -> Iterator[Violation]:
@@ -226,11 +226,11 @@ def _matrix(q: _Question) -> Iterator[Violation]:
         )
     if op.count not in (1, 2, 4):
         count = max((n for n in (1, 2, 4) if n <= op.count), default=1)
-        asked = f"an instruction moves {op.count} matrices"
-        yield _other_op(q, "matrix.count", asked, ".x1, .x2 or .x4", replace(op, count=count))
+        fault = f"an instruction moves {op.count} matrices"
+        yield _other_op(q, "matrix.count", fault, ".x1, .x2 or .x4", replace(op, count=count))
     if op.trans and q.element.bits != 16:
-        asked = f"{q.element} has {q.element.bits} bits: .trans would transpose {_halves(q.element)}"
-        yield _other_op(q, "matrix.trans", asked, "elements of 16 bits", replace(op, trans=False))
+        fault = f"{q.element} has {q.element.bits} bits: .trans would transpose {_halves(q.element)}"
+        yield _other_op(q, "matrix.trans", fault, "elements of 16 bits", replace(op, trans=False))
 
 
 def _halves(element: DType) -> str:
@@ -253,9 +253,9 @@ def _copy(q: _Question) -> Iterator[Violation]:
         nearest = op.of_bytes(max((n for n in COPY_BYTES if n <= op.lane_bytes), default=4))
         yield _other_op(q, "copy.bytes", f"a lane copies {op.lane_bytes} bytes", "4, 8 or 16 bytes", nearest)
     elif op.cache == "cg" and op.lane_bytes != ROW_BYTES:
-        asked = f".cg copies {op.lane_bytes} bytes"
+        fault = f".cg copies {op.lane_bytes} bytes"
         yield _other_op(
-            q, "copy.cache", asked, "16 bytes with .cg; 4, 8 or 16 with .ca", replace(op, cache="ca")
+            q, "copy.cache", fault, "16 bytes with .cg; 4, 8 or 16 with .ca", replace(op, cache="ca")
         )
     if q.source_bytes is not None and q.source_bytes > op.lane_bytes:
         yield Violation(
@@ -271,14 +271,14 @@ def _holds(q: _Question) -> Iterator[Violation]:
     """Whole elements per lane."""
     bits = 8 * q.op.lane_bytes
     if bits % q.element.bits:
-        asked = f"a lane moves {q.op.lane_bytes} bytes, {q.element} has {q.element.bits} bits"
+        fault = f"a lane moves {q.op.lane_bytes} bytes, {q.element} has {q.element.bits} bits"
         accepted = f"multiples of {q.element.bits} bits"
         fits = [n for n in (1, 2, 4, 8, 16) if 8 * n % q.element.bits == 0]
         if q.op.family == "matrix" or not fits:
-            yield Violation(q.rule("element"), asked, accepted, "another element type")
+            yield Violation(q.rule("element"), fault, accepted, "another element type")
             return
         nearest = q.op.of_bytes(min(fits, key=lambda n: (abs(n - q.op.lane_bytes), n)))
-        yield Violation(q.rule("element"), asked, accepted, str(nearest), (("op", str(nearest)),))
+        yield Violation(q.rule("element"), fault, accepted, str(nearest), (("op", str(nearest)),))
 
 
 # --- the tile ------------------------------------------------------------------------------------------
@@ -299,14 +299,14 @@ def _cut(q: _Question) -> Vectors | Violation:
             *_narrower(q, _in_rows(q.layout)),
             idx2crd(0, q.layout.shape),
         )
-    extent, place = leaf
+    extent, position = leaf
     if extent % q.elems:
         tail = extent - extent % q.elems
         left = f"{extent % q.elems} {'is' if extent % q.elems == 1 else 'are'} left"
-        at = idx2crd(tail * place, q.layout.shape)
-        asked = f"the contiguous mode has {extent} elements: at {to_text(at)} {left}"
-        return Violation(q.rule("divides"), asked, f"multiples of {q.elems}", *_narrower(q, _padded(q)), at)
-    vectors = vectors_of(q.layout, q.elems, place)
+        at = idx2crd(tail * position, q.layout.shape)
+        fault = f"the contiguous mode has {extent} elements: at {to_text(at)} {left}"
+        return Violation(q.rule("divides"), fault, f"multiples of {q.elems}", *_narrower(q, _padded(q)), at)
+    vectors = vectors_of(q.layout, q.elems, position)
     if q.op.family == "matrix":
         return _matrices(q, vectors, size(q.layout) // extent) or vectors
     return vectors
@@ -342,16 +342,16 @@ def _matrices(q: _Question, vectors: Vectors, rows: int) -> Violation | None:
     matrices, rest = size(vectors.starts) // MATRIX_ROWS, rows % MATRIX_ROWS
     if rest:
         wider = with_vectors(q.layout, q.elems, MATRIX_ROWS)
-        asked, accepted = f"the tile has {rows} rows", f"multiples of {MATRIX_ROWS}"
+        fault, accepted = f"the tile has {rows} rows", f"multiples of {MATRIX_ROWS}"
         fix = () if wider is None else (("layout", wider),)
         change = "8 rows, or a multiple" if wider is None else f"layout {wider}"
-        return Violation(MEMORY_RULES["matrix.tile"], asked, accepted, change, fix)
+        return Violation(MEMORY_RULES["matrix.tile"], fault, accepted, change, fix)
     if matrices % q.op.count == 0:
         return None
     fewer = next(n for n in (2, 1) if n < q.op.count and matrices % n == 0)
-    asked = f"the tile has {matrices} matrices of 8 rows of 16 bytes, {q.op} moves {q.op.count}"
+    fault = f"the tile has {matrices} matrices of 8 rows of 16 bytes, {q.op} moves {q.op.count}"
     return _other_op(
-        q, "matrix.tile", asked, f"multiples of {q.op.count} matrices", replace(q.op, count=fewer)
+        q, "matrix.tile", fault, f"multiples of {q.op.count} matrices", replace(q.op, count=fewer)
     )
 
 
@@ -380,11 +380,11 @@ def _torn(
     witness = idx2crd(torn.at, layout.shape)
     at, start = to_text(witness), layout(torn.at)
     if torn.contiguous:
-        asked = f"at {at} of the {which} a lane's address is byte {start * q.element.bits / 8:g}"
+        fault = f"at {at} of the {which} a lane's address is byte {start * q.element.bits / 8:g}"
         accepted = f"multiples of {q.op.lane_bytes} bytes"
     else:
         i = next(i for i in range(1, q.elems) if layout(torn.at + i * vectors.step) != start + i)
-        asked = (
+        fault = (
             f"at {at} of the {which} element {i} of a lane is at offset "
             f"{layout(torn.at + i * vectors.step)}, not {start + i}"
         )
@@ -395,7 +395,7 @@ def _torn(
         wider = None  # contiguous along another mode than that of the vectors
     change, fix = _narrower(q, wider, which)
     rule = q.rule(prefix + ("aligned" if torn.contiguous else "contiguous"))
-    return Violation(rule, asked, accepted, change, fix, witness)
+    return Violation(rule, fault, accepted, change, fix, witness)
 
 
 def _narrower(

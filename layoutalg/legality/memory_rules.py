@@ -144,12 +144,12 @@ def read_memory_op(text: str) -> MemoryOp:
     spelled = "".join(text.lower().split()).replace("shared::cta", "shared")
     cache = _ASYNC.fullmatch(spelled)
     name = spelled if cache else instruction_name(text)
-    found = _VECTOR.fullmatch(name)
-    if found is None and name != spelled:
-        found = _VECTOR.fullmatch(spelled)
-    if found:
-        space: Literal["shared", "global"] = "shared" if found[2] == "shared" else "global"
-        return MemoryOp("vector", found[1], space, int(found[3] or 1), int(found[4]))
+    match = _VECTOR.fullmatch(name)
+    if match is None and name != spelled:
+        match = _VECTOR.fullmatch(spelled)
+    if match:
+        space: Literal["shared", "global"] = "shared" if match[2] == "shared" else "global"
+        return MemoryOp("vector", match[1], space, int(match[3] or 1), int(match[4]))
     matrices = _MATRICES.fullmatch(name)
     if matrices:
         return MemoryOp("matrix", matrices[1], "shared", int(matrices[2] or 4), 16, bool(matrices[3]))

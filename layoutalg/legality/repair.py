@@ -69,16 +69,16 @@ def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, objec
 
 
 def _least(
-    check: Callable[..., Legality[Any]], asked: Mapping[str, object], arguments: dict[str, object]
+    check: Callable[..., Legality[Any]], request: Mapping[str, object], arguments: dict[str, object]
 ) -> Repair:
     """A legal request without the changes that it does not need."""
-    for name in [name for name, value in arguments.items() if asked.get(name) != value]:
+    for name in [name for name, value in arguments.items() if request.get(name) != value]:
         fewer = {other: value for other, value in arguments.items() if other != name}
-        fewer |= {name: asked[name]} if name in asked else {}
+        fewer |= {name: request[name]} if name in request else {}
         try:
             legal = check(**fewer).legal
         except LayoutAlgError:
             legal = False
         arguments = fewer if legal else arguments
-    changes = {name: value for name, value in arguments.items() if asked.get(name) != value}
+    changes = {name: value for name, value in arguments.items() if request.get(name) != value}
     return Repair(changes, check(**arguments))

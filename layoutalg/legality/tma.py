@@ -136,11 +136,11 @@ def check_tensor_map(
     machine = _machine(arch)
     request = TmaRequest(tensor, tensor_map, order, global_alignment_bytes, shared_alignment_bytes, machine)
     box = to_text(tensor_map.box)
-    called = f"tensor map {name} of" if name else "tensor map of"
-    subject = f"{called} {element} {to_text(dims)} in boxes {box}, mode {tensor_map.mode}"
+    label = f"tensor map {name} of" if name else "tensor map of"
+    subject = f"{label} {element} {to_text(dims)} in boxes {box}, mode {tensor_map.mode}"
     report = _judged(request, subject, None)
-    found = tuple(replace(v, fix=tuple(_of_map(request, v.fix))) for v in report.violations)
-    return replace(report, violations=found)
+    violations = tuple(replace(v, fix=tuple(_of_map(request, v.fix))) for v in report.violations)
+    return replace(report, violations=violations)
 
 
 def _of_map(request: TmaRequest, fix: tuple[tuple[str, object], ...]) -> Iterator[tuple[str, object]]:
@@ -150,8 +150,8 @@ def _of_map(request: TmaRequest, fix: tuple[tuple[str, object], ...]) -> Iterato
             old = flatten_tree(request.tensor.stride)
             changed = flatten_tree(value.stride)
             strides = tuple(
-                was if one == other else other * request.element.bits // 8
-                for was, one, other in zip(request.map.strides_bytes, old[1:], changed[1:], strict=True)
+                was if before == other else other * request.element.bits // 8
+                for was, before, other in zip(request.map.strides_bytes, old[1:], changed[1:], strict=True)
             )
             yield "tensor_map", replace(request.map, strides_bytes=strides)
         elif name == "mode":
@@ -166,16 +166,16 @@ def _of_map(request: TmaRequest, fix: tuple[tuple[str, object], ...]) -> Iterato
 def _judged(request: TmaRequest, subject: str, shared: AnyLayout | None) -> Legality[TmaCopy]:
     """The verdict on a request, and what it writes where it is legal."""
     notes = tuple(_notes(request))
-    found = tuple(broken_rules(request))
+    broken = tuple(broken_rules(request))
     rules = rules_asked(request)
-    if found:
-        return Legality(subject, found, notes, rules=rules)
+    if broken:
+        return Legality(subject, broken, notes, rules=rules)
     layout = None if request.map.interleave_bytes else _written(request)
     if shared is not None and layout is not None:
-        found = tuple(_compared(request, shared, layout))
+        broken = tuple(_compared(request, shared, layout))
         rules += (TMA_RULES["tma.layout"],)
-    if found:
-        return Legality(subject, found, notes, rules=rules)
+    if broken:
+        return Legality(subject, broken, notes, rules=rules)
     transaction_bytes = prod(request.counts) * request.element.bits // 8
     copy = TmaCopy(request.map, layout, transaction_bytes, request.shared_bytes, request.order)
     return Legality(subject, (), notes, copy, rules)
@@ -266,8 +266,8 @@ def _written(request: TmaRequest) -> AnyLayout:
     bits = request.element.bits
     strides, shape = [0] * request.map.rank, [1] * request.map.rank
     step = 1
-    for dimension, (place, count) in enumerate(zip(request.order, request.counts, strict=True)):
-        shape[place], strides[place] = count, step if count > 1 else 0
+    for dimension, (mode, count) in enumerate(zip(request.order, request.counts, strict=True)):
+        shape[mode], strides[mode] = count, step if count > 1 else 0
         step = 8 * request.pitch_bytes // bits if dimension == 0 else step * count
     tree = request.tensor.shape
     inner = Layout(unflatten_tree(tuple(shape), tree), unflatten_tree(tuple(strides), tree))
@@ -278,16 +278,16 @@ def _written(request: TmaRequest) -> AnyLayout:
 def _compared(request: TmaRequest, shared: AnyLayout, written: AnyLayout) -> Iterator[Violation]:
     """The layout that is expected against the one that is written."""
     if size(shared) != size(written):
-        asked = f"the shared layout {shared} has {size(shared)} elements"
+        fault = f"the shared layout {shared} has {size(shared)} elements"
         accepted = f"{size(written)} elements, as the box"
     else:
         c = find_difference(shared, written)
         if c is None:
             return
         width = request.element.bits
-        asked = f"the shared layout {shared} has element {c} of the box at byte {shared(c) * width // 8}"
+        fault = f"the shared layout {shared} has element {c} of the box at byte {shared(c) * width // 8}"
         accepted = f"byte {written(c) * width // 8}, where mode {request.map.mode} puts it"
-    yield Violation(TMA_RULES["tma.layout"], asked, accepted, str(written), (("shared", written),))
+    yield Violation(TMA_RULES["tma.layout"], fault, accepted, str(written), (("shared", written),))
 
 
 def _notes(request: TmaRequest) -> Iterator[str]:

@@ -107,8 +107,8 @@ class TmaRequest:
     def in_tree(self, values: tuple[int, ...]) -> object:
         """Values of the map's dimensions in the tree of the tensor's shape."""
         flat = [0] * len(values)
-        for place, value in zip(self.order, values, strict=True):
-            flat[place] = value
+        for leaf, value in zip(self.order, values, strict=True):
+            flat[leaf] = value
         return unflatten_tree(tuple(flat), self.tensor.shape)
 
     def with_stride(self, dimension: int, stride: int) -> Layout:
@@ -289,8 +289,8 @@ def _box(request: TmaRequest) -> Iterator[Violation]:
         )
 
 
-def _replaced(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
-    return (*values[:place], value, *values[place + 1 :])
+def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:
+    return (*values[:position], value, *values[position + 1 :])
 
 
 def _steps(request: TmaRequest) -> Iterator[Violation]:

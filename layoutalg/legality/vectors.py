@@ -65,7 +65,7 @@ def contiguous_leaf(layout: AnyLayout) -> tuple[int, int] | None:
     >>> contiguous_leaf(Layout((4, (2, 8)), (16, (64, 1))))
     (8, 8)
     """
-    return next(((extent, place) for extent, stride, place in _places(layout) if stride == 1), None)
+    return next(((extent, position) for extent, stride, position in _places(layout) if stride == 1), None)
 
 
 def _places(layout: AnyLayout) -> list[tuple[int, int, int]]:
@@ -73,12 +73,12 @@ def _places(layout: AnyLayout) -> list[tuple[int, int, int]]:
     form = find_normal_form(layout)
     if form is None:
         return []
-    out, place = [], 1
+    out, position = [], 1
     for mode in modes(form.layout):
         for extent, stride in leaves(coalesce(mode)):
             if extent > 1:
-                out.append((extent, stride, place))
-            place *= extent
+                out.append((extent, stride, position))
+            position *= extent
     return out
 
 
@@ -92,11 +92,11 @@ def vectors_of(layout: AnyLayout, elems: int, along: int) -> Vectors:
     """
     shape: list[int] = []
     stride: list[int] = []
-    for extent, _, place in _places(layout):
-        if place == along and extent % elems:
+    for extent, _, position in _places(layout):
+        if position == along and extent % elems:
             raise ShapeError(f"a mode of {extent} elements of {layout} is not whole vectors of {elems}")
-        shape.append(extent // elems if place == along else extent)
-        stride.append(place * elems if place == along else place)
+        shape.append(extent // elems if position == along else extent)
+        stride.append(position * elems if position == along else position)
     starts = Layout(tuple(shape), tuple(stride)) if shape else Layout(1, 0)
     return Vectors(starts, along, elems, whole=True)
 
@@ -116,8 +116,8 @@ def find_torn(layout: AnyLayout, vectors: Vectors) -> Torn | None:
         return torn_by_counting(layout, vectors)
     if form.offset % vectors.elems or any(form.layout(i * vectors.step) != i for i in range(vectors.elems)):
         return torn_by_counting(layout, vectors._replace(starts=Layout(1, 0)))  # the first vector is torn
-    starts = (place for extent, place in leaves(vectors.starts) if extent > 1)
-    at = next((place for place in starts if form.layout(place) % vectors.elems), None)
+    starts = (position for extent, position in leaves(vectors.starts) if extent > 1)
+    at = next((position for position in starts if form.layout(position) % vectors.elems), None)
     if at is None:
         return None
     row = [layout(at + i * vectors.step) - layout(at) for i in range(vectors.elems)]
@@ -143,14 +143,14 @@ def torn_by_counting(layout: AnyLayout, vectors: Vectors) -> Torn | None:
     Most.POINTS.decide(count * vectors.elems, f"elements of {layout} are looked at one by one")
     starts = np.asarray(vectors.starts(np.arange(count)))
     first = np.asarray(layout(starts))
-    whole = np.ones(count, dtype=bool)
+    intact = np.ones(count, dtype=bool)
     for i in range(1, vectors.elems):
-        whole &= np.asarray(layout(starts + i * vectors.step)) == first + i
-    bad = ~whole | (first % vectors.elems != 0)
+        intact &= np.asarray(layout(starts + i * vectors.step)) == first + i
+    bad = ~intact | (first % vectors.elems != 0)
     if not bad.any():
         return None
     at = int(np.argmax(bad))
-    return Torn(int(starts[at]), bool(whole[at]))
+    return Torn(int(starts[at]), bool(intact[at]))
 
 
 def with_vectors(layout: AnyLayout, elems: int, rows: int = 1) -> AnyLayout | None:

@@ -161,9 +161,9 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     if kind is None:
         return _report(subject, 0, (no_type(element),))
     rows = WGMMA_M if operand == "A" else _n_of(shape[0], n, kind)
-    found = _extents(kind, operand, shape, rows, major or best_guess(layout, kind))
-    if found:
-        return _report(subject, 1, tuple(found))
+    violations = _extents(kind, operand, shape, rows, major or best_guess(layout, kind))
+    if violations:
+        return _report(subject, 1, tuple(violations))
     answer = _blocks(layout, kind, operand, major, rows, shape)
     if isinstance(answer, Violation):
         return _report(subject, 2 if answer.rule.name == "wgmma.transpose" else 3, (answer,))
@@ -187,12 +187,12 @@ _STAGES = (
 
 
 def _report(
-    subject: str, stage: int, found: tuple[Violation, ...], result: WgmmaOperand | None = None
+    subject: str, stage: int, faults: tuple[Violation, ...], result: WgmmaOperand | None = None
 ) -> Legality[WgmmaOperand]:
-    """A verdict of the stages up to `stage`, the last of which holds as a whole or is broken by `found`."""
-    names = [f"wgmma.{name}" for part in _STAGES[: stage + (not found)] for name in part]
-    names += [violation.rule.name for violation in found]
-    return Legality(subject, found, (), result, tuple(WGMMA_RULES[name] for name in names))
+    """A verdict of the stages up to `stage`, the last of which holds as a whole or is broken by `faults`."""
+    names = [f"wgmma.{name}" for part in _STAGES[: stage + (not faults)] for name in part]
+    names += [violation.rule.name for violation in faults]
+    return Legality(subject, faults, (), result, tuple(WGMMA_RULES[name] for name in names))
 
 
 def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
@@ -215,8 +215,8 @@ def _extents(
     for axis, extent, unit in (("M" if operand == "A" else "N", shape[0], rows), ("K", shape[1], kind.k)):
         if extent % unit:
             shaped = nearest_layout(kind, major if kind.transposable else "K", shape, rows)
-            asked = f"the tile has {extent} elements along {axis}"
-            out.append(broken("wgmma.extent", asked, f"multiples of {unit}", shaped))
+            fault = f"the tile has {extent} elements along {axis}"
+            out.append(broken("wgmma.extent", fault, f"multiples of {unit}", shaped))
     return out
 
 
@@ -241,18 +241,18 @@ def _blocks(
     which = major or next(seen, None) or best_guess(first, kind)
     if which == "MN" and not kind.transposable:
         nearest = nearest_layout(kind, "K", shape, rows)
-        asked = f"operand {operand} of {kind.name} is MN-major"
+        fault = f"operand {operand} of {kind.name} is MN-major"
         accepted = "K-major layouts; f16 and bf16 alone can be MN-major"
         fix = (("major", "K"), ("layout", nearest))
-        return Violation(WGMMA_RULES["wgmma.transpose"], asked, accepted, str(nearest), fix)
+        return Violation(WGMMA_RULES["wgmma.transpose"], fault, accepted, str(nearest), fix)
     out: list[tuple[Canonical, ...]] = []
     for line in parts:
         read = []
         for part in line:
-            one = recognize(part, which, kind.name)
-            if one is None:
+            canonical = recognize(part, which, kind.name)
+            if canonical is None:
                 return diagnose(part, kind, which, layout, rows)
-            read.append(one)
+            read.append(canonical)
         out.append(tuple(read))
     return tuple(out)
 
@@ -262,20 +262,20 @@ def _described(operand: WgmmaOperand, descriptor: int) -> Iterator[Violation]:
     right = operand.descriptor()
     value = encode_descriptor(right)
     try:
-        given = decode_descriptor(descriptor)
+        decoded = decode_descriptor(descriptor)
     except ShapeError as error:
-        asked = error.message
+        fault = error.message
     else:
         # Swizzled K-major operands do not use their LBO.
         unused = operand.canonical.major == "K" and right.swizzle_mode.swizzle.bits > 0
         names = ("start_bytes", *(() if unused else ("lbo_bytes",)), "sbo_bytes", "mode", "base_offset")
-        wrong = [name for name in names if getattr(given, name) != getattr(right, name)]
+        wrong = [name for name in names if getattr(decoded, name) != getattr(right, name)]
         if not wrong:
             return
-        asked = "the descriptor has " + ", ".join(f"{name} {getattr(given, name)}" for name in wrong)
+        fault = "the descriptor has " + ", ".join(f"{name} {getattr(decoded, name)}" for name in wrong)
     accepted = f"{operand.canonical}, start {right.start_bytes}, base offset {right.base_offset}"
     yield Violation(
-        WGMMA_RULES["wgmma.descriptor"], asked, accepted, f"{value:#018x}", (("descriptor", value),)
+        WGMMA_RULES["wgmma.descriptor"], fault, accepted, f"{value:#018x}", (("descriptor", value),)
     )
 
 
@@ -299,19 +299,19 @@ def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Ite
     for (i, line), j in product(enumerate(operand.blocks), range(len(operand.blocks[0]))):
         start = operand.start_bytes(i, j)
         if start % CHUNK_BYTES:
-            asked = f"instruction ({i},{j}) starts {start - base} bytes into the tile"
-            yield broken("wgmma.start", asked, f"multiples of {CHUNK_BYTES} bytes", nearest)
+            fault = f"instruction ({i},{j}) starts {start - base} bytes into the tile"
+            yield broken("wgmma.start", fault, f"multiples of {CHUNK_BYTES} bytes", nearest)
             return
         for name, value in (("LBO", line[j].lbo_bytes), ("SBO", line[j].sbo_bytes), ("start", start)):
             if value % CHUNK_BYTES or not 0 <= value <= MAX_OFFSET_BYTES:
-                asked = f"instruction ({i},{j}) has {name} {value} bytes"
+                fault = f"instruction ({i},{j}) has {name} {value} bytes"
                 accepted = f"multiples of {CHUNK_BYTES} from 0 to {MAX_OFFSET_BYTES} bytes"
                 if name == "start" and start - base <= MAX_OFFSET_BYTES:
                     lower = (MAX_OFFSET_BYTES - (start - base)) // period * period
                     fix = (("base_bytes", lower),)
                     yield Violation(
-                        WGMMA_RULES["wgmma.offset"], asked, accepted, f"a base of {lower} bytes", fix
+                        WGMMA_RULES["wgmma.offset"], fault, accepted, f"a base of {lower} bytes", fix
                     )
                 else:
-                    yield broken("wgmma.offset", asked, accepted, nearest)
+                    yield broken("wgmma.offset", fault, accepted, nearest)
                 return

@@ -65,33 +65,33 @@ def check_wgmma_instruction(
     kind = WGMMA_TYPES.get(a.name)
     if kind is None:
         return Legality(subject, (no_type(a, "a"),), rules=(WGMMA_RULES["wgmma.type"],))
-    found: list[Violation] = []
+    faults: list[Violation] = []
     if b.name not in kind.b_types:
-        found.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
+        faults.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
     if accumulator.name not in kind.accumulators:
-        found.append(
+        faults.append(
             _no_pair("wgmma.accumulator", f"sums of {accumulator} for {a}", kind.accumulators, "accumulator")
         )
     if n not in kind.n_sizes:
-        found.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
+        faults.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
     if a_source == "registers" and a_major == "MN":
         rule = WGMMA_RULES["wgmma.source"]
-        found.append(
+        faults.append(
             Violation(rule, "A is MN-major in registers", "K-major registers", "K", (("a_major", "K"),))
         )
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major == "MN" and not kind.transposable:
-            asked = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
-            found.append(
-                Violation(WGMMA_RULES["wgmma.transpose"], asked, "K-major operands", "K", ((name, "K"),))
+            fault = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
+            faults.append(
+                Violation(WGMMA_RULES["wgmma.transpose"], fault, "K-major operands", "K", ((name, "K"),))
             )
     ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
     if a.name == "b1":
         ptx += ".and.popc"
-    result = None if found else WgmmaInstruction(n, kind.k, ptx)
+    result = None if faults else WgmmaInstruction(n, kind.k, ptx)
     names = ("type", "accumulator", "n", "source", "transpose")
-    return Legality(subject, tuple(found), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
+    return Legality(subject, tuple(faults), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
 
 
-def _no_pair(rule: str, asked: str, accepted: tuple[str, ...], argument: str) -> Violation:
-    return Violation(WGMMA_RULES[rule], asked, ", ".join(accepted), accepted[0], ((argument, accepted[0]),))
+def _no_pair(rule: str, fault: str, accepted: tuple[str, ...], argument: str) -> Violation:
+    return Violation(WGMMA_RULES[rule], fault, ", ".join(accepted), accepted[0], ((argument, accepted[0]),))

@@ -118,13 +118,13 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
     bits = dtype(kind.name).bits
     nearest = nearest_layout(kind, major, operand_shape(whole), rows)
     other = next(m for m in MAJORS if m != major)
-    found = recognize(part, other, kind.name)
-    if found:
-        asked = f"{major}-major is asked, the layout is {found.major}-major of mode {found.mode}"
+    canonical = recognize(part, other, kind.name)
+    if canonical:
+        fault = f"{major}-major is asked, the layout is {canonical.major}-major of mode {canonical.mode}"
         if major == "MN" or kind.transposable:
             rule, fix = WGMMA_RULES["wgmma.major"], (("major", other),)
-            return Violation(rule, asked, f"{major}-major layouts", f"major {other}", fix)
-        return broken("wgmma.major", asked, f"{major}-major layouts", nearest)
+            return Violation(rule, fault, f"{major}-major layouts", f"major {other}", fix)
+        return broken("wgmma.major", fault, f"{major}-major layouts", nearest)
     plain, swizzles = _parts(part)
     for mode in HOPPER_MODES:
         swizzle = mode.in_elements(bits)
@@ -163,35 +163,35 @@ def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, near
     if not contiguous(major):
         other = next(m for m in MAJORS if m != major)
         if contiguous(other):
-            asked = f"the layout is contiguous along {'M or N' if major == 'K' else 'K'}"
-            return broken("wgmma.major", asked, f"{major}-major layouts", nearest)
-        asked = f"{chunk} elements along the major mode are not contiguous from offset {origin}"
-        return broken("wgmma.chunk", asked, f"strides of 1 over {CHUNK_BYTES} bytes", nearest)
+            fault = f"the layout is contiguous along {'M or N' if major == 'K' else 'K'}"
+            return broken("wgmma.major", fault, f"{major}-major layouts", nearest)
+        fault = f"{chunk} elements along the major mode are not contiguous from offset {origin}"
+        return broken("wgmma.chunk", fault, f"strides of 1 over {CHUNK_BYTES} bytes", nearest)
     pitch = plain(across[major]) - origin
     mode = next((mode for mode in HOPPER_MODES if 8 * mode.row_bytes == pitch * bits), None)
     if mode is None:
-        asked = f"rows of 16-byte chunks are {pitch * bits / 8:g} bytes apart"
+        fault = f"rows of 16-byte chunks are {pitch * bits / 8:g} bytes apart"
         accepted = ", ".join(str(mode.row_bytes) for mode in HOPPER_MODES)
-        return broken("wgmma.pitch", asked, f"{accepted} bytes", nearest)
+        return broken("wgmma.pitch", fault, f"{accepted} bytes", nearest)
     if not is_whole(mode, major, bits, (mn, k)):
         width = 8 * mode.row_bytes // bits
         taken = k if major == "K" else mn
-        asked = f"rows of mode {mode} have {width} elements, an instruction takes {taken}"
+        fault = f"rows of mode {mode} have {width} elements, an instruction takes {taken}"
         accepted = f"at most {width}" if major == "K" else f"multiples of {width}"
-        return broken("wgmma.atom", asked, accepted, nearest)
+        return broken("wgmma.atom", fault, accepted, nearest)
     for digit in canonical_digits(mode, major, bits, (mn, k)):
         unit = digit.unit * (1 if digit.axis == 0 else mn)
         step = plain(unit) - origin if digit.extent > 1 else 0
         wanted = step if isinstance(digit.stride, str) else digit.stride
         for i in range(1, digit.extent):
             if plain(i * unit) != origin + i * wanted:
-                asked = (
+                fault = (
                     f"number {i} of the {digit.what} is {(plain(i * unit) - origin) * bits / 8:g} bytes on"
                 )
-                return broken("wgmma.repeat", asked, f"{i * wanted * bits / 8:g} bytes", nearest)
+                return broken("wgmma.repeat", fault, f"{i * wanted * bits / 8:g} bytes", nearest)
     witness = match_mode(part, mode, major, bits).witness
-    asked = f"the layout departs from mode {mode} at coordinate {witness} of an instruction's part"
-    return broken("wgmma.repeat", asked, "sums of the strides of a canonical layout", nearest)
+    fault = f"the layout departs from mode {mode} at coordinate {witness} of an instruction's part"
+    return broken("wgmma.repeat", fault, "sums of the strides of a canonical layout", nearest)
 
 
 def best_guess(layout: AnyLayout, kind: WgmmaType) -> Major:
