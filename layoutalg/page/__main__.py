@@ -17,9 +17,9 @@ def main() -> int:
     parser.add_argument(
         "--pyodide", type=Path, metavar="PATH", help=f"npm package pyodide {PYODIDE}, unpacked or its archive"
     )
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
-        written = write_explorer(given.folder, given.pyodide)
+        written = write_explorer(args.folder, args.pyodide)
     except (LayoutAlgError, OSError) as error:
         print(f"layoutalg.page: {error}", file=sys.stderr)
         return 2

@@ -20,19 +20,19 @@ from layoutalg.page.data import page_data
 from layoutalg.page.engine import engine_of
 
 
-def _page(asked: Mapping[str, Any]) -> Any:
-    return page_data(asked["layouts"], asked["accesses"], asked["dtype"], asked["arch"])
+def _page(request: Mapping[str, Any]) -> Any:
+    return page_data(request["layouts"], request["accesses"], request["dtype"], request["arch"])
 
 
-def _setting(asked: Mapping[str, Any]) -> tuple[Any, Any, int]:
+def _setting(request: Mapping[str, Any]) -> tuple[Any, Any, int]:
     """The engine, the swizzle and the pad of a question."""
-    swizzle = asked["swizzle"]
-    engine = engine_of(asked["layout"], asked["dtype"], asked["arch"], 0)
-    return engine, None if swizzle is None else tuple(swizzle), asked["pad"]
+    swizzle = request["swizzle"]
+    engine = engine_of(request["layout"], request["dtype"], request["arch"], 0)
+    return engine, None if swizzle is None else tuple(swizzle), request["pad"]
 
 
-def _offsets(asked: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(asked)
+def _offsets(request: Mapping[str, Any]) -> Any:
+    engine, swizzle, pad = _setting(request)
     if size(engine.layout) > Most.ONE_BY_ONE.number:
         raise UnsupportedError(
             f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to "
@@ -41,14 +41,14 @@ def _offsets(asked: Mapping[str, Any]) -> Any:
     return engine.offsets(swizzle, pad)
 
 
-def _numbers(asked: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(asked)
-    return engine.numbers(swizzle, pad, asked["access"])
+def _numbers(request: Mapping[str, Any]) -> Any:
+    engine, swizzle, pad = _setting(request)
+    return engine.numbers(swizzle, pad, request["access"])
 
 
-def _services(asked: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(asked)
-    return engine.services(swizzle, pad, asked["access"], asked["place"])
+def _services(request: Mapping[str, Any]) -> Any:
+    engine, swizzle, pad = _setting(request)
+    return engine.services(swizzle, pad, request["access"], request["place"])
 
 
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -66,12 +66,12 @@ def answer(question: str) -> str:
     for a question that is none.  What needs a library that the browser lacks is refused by its name.
     """
     try:
-        asked = json.loads(question)
-        found = _ANSWERS[asked["ask"]]
+        request = json.loads(question)
+        handler = _ANSWERS[request["ask"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"no question of a page: {error}", text=question[:200]) from None
     try:
-        return json.dumps({"answer": found(asked)})
+        return json.dumps({"answer": handler(request)})
     except LayoutAlgError as error:
         return json.dumps({"refused": str(error)})
     except ModuleNotFoundError as error:

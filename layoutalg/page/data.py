@@ -79,9 +79,9 @@ def page_data(
         html["pictures"] += pictures
     for engine, named, _ in counted:
 
-        def number_of(layout: AnyLayout, engine: Engine = engine, asked: Sequence[Any] = named) -> int:
+        def number_of(layout: AnyLayout, engine: Engine = engine, specs: Sequence[Any] = named) -> int:
             other = Engine(layout, engine.element, engine.machine, engine.base_bytes)
-            models.setdefault(layout, _model(other, "ranked", [name for name, _ in asked]))
+            models.setdefault(layout, _model(other, "ranked", [name for name, _ in specs]))
             return list(models).index(layout)
 
         html["ranking"].append(sections.ranking(engine, named, number_of))
@@ -120,8 +120,8 @@ def _counted(
     method: Wanted,
 ) -> list[Counted]:
     """The layouts of a page with what accesses cost on each; kept, as a page and its reports ask for it."""
-    for what, given in (("layouts of a page", layouts), ("accesses of a page", accesses)):
-        Most.PARTS.guard(len(given), what)
+    for what, items in (("layouts of a page", layouts), ("accesses of a page", accesses)):
+        Most.PARTS.guard(len(items), what)
     if not layouts:
         raise ArgumentTypeError("a page needs a layout")
     engines = [engine_of(text, dtype, arch, base_bytes) for text in layouts]
@@ -154,7 +154,7 @@ def _model(engine: Engine, title: str, specs: Sequence[str]) -> dict[str, Any]:
 
 def _fits(engine: Engine, spec: str) -> bool:
     try:
-        found: Access = engine.access(spec)
+        access: Access = engine.access(spec)
     except LayoutAlgError:
         return False
-    return found is not None
+    return access is not None

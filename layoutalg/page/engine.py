@@ -59,13 +59,13 @@ def parse_layout(text: str) -> AnyLayout:
     >>> print(parse_layout("(4,8):(8,1)"))
     (4,8):(8,1)
     """
-    found = parse(text)
-    if not isinstance(found, (Layout, ComposedLayout)):
-        raise ShapeError(f"{found} has no shape: a layout is needed, such as Sw<3,3,3> o 0 o (64,64):(64,1)")
-    form = find_normal_form(found)
+    layout = parse(text)
+    if not isinstance(layout, (Layout, ComposedLayout)):
+        raise ShapeError(f"{layout} has no shape: a layout is needed, such as Sw<3,3,3> o 0 o (64,64):(64,1)")
+    form = find_normal_form(layout)
     if form is not None and has_symbols(form.layout):
-        raise UnsupportedError(f"a page counts for integers, and {found} has symbols")
-    return found
+        raise UnsupportedError(f"a page counts for integers, and {layout} has symbols")
+    return layout
 
 
 def pitch_of(layout: Layout) -> int | None:

@@ -82,29 +82,29 @@ def _library() -> Iterator[tuple[str, Path]]:
                 yield f"layoutalg/{path.relative_to(root).as_posix()}", path
 
 
-def _core(given: Path | None) -> dict[str, bytes]:
+def _core(path: Path | None) -> dict[str, bytes]:
     """The files of Pyodide's core by name."""
-    if given is not None and given.is_dir():
-        missing = [name for name in CORE if not (given / name).is_file()]
+    if path is not None and path.is_dir():
+        missing = [name for name in CORE if not (path / name).is_file()]
         if missing:
-            raise UnsupportedError(f"{given} is no npm package pyodide: it has no {missing[0]}; {_WHERE}")
-        return {name: (given / name).read_bytes() for name in CORE}
-    if given is not None:
-        return _unpacked(given.read_bytes(), str(given))
-    with scratch() as place:
-        pack = ["npm", "pack", f"pyodide@{PYODIDE}", "--ignore-scripts", "--pack-destination", str(place)]
+            raise UnsupportedError(f"{path} is no npm package pyodide: it has no {missing[0]}; {_WHERE}")
+        return {name: (path / name).read_bytes() for name in CORE}
+    if path is not None:
+        return _unpacked(path.read_bytes(), str(path))
+    with scratch() as folder:
+        pack = ["npm", "pack", f"pyodide@{PYODIDE}", "--ignore-scripts", "--pack-destination", str(folder)]
         try:
             ran = run_tool(pack, timeout_s=300)
         except TimeoutError as error:
             raise UnsupportedError(f"npm pack pyodide@{PYODIDE} gave {error}; {_WHERE}") from None
-        archives = list(place.glob("*.tgz"))
+        archives = list(folder.glob("*.tgz"))
         if ran.status or len(archives) != 1:
-            said = ran.said.splitlines()[-1] if ran.said else "nothing"
-            raise UnsupportedError(f"npm pack pyodide@{PYODIDE} ended with {ran.status} ({said}); {_WHERE}")
+            last = ran.said.splitlines()[-1] if ran.said else "nothing"
+            raise UnsupportedError(f"npm pack pyodide@{PYODIDE} ended with {ran.status} ({last}); {_WHERE}")
         data = archives[0].read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != PYODIDE_SHA256:
-        raise MismatchError(f"pyodide@{PYODIDE} from npm has sha256 {found}; {PYODIDE_SHA256} was expected")
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != PYODIDE_SHA256:
+        raise MismatchError(f"pyodide@{PYODIDE} from npm has sha256 {digest}; {PYODIDE_SHA256} was expected")
     return _unpacked(data, f"pyodide@{PYODIDE}")
 
 

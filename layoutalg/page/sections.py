@@ -76,10 +76,10 @@ def table(caption: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -
 def costs(layout: AnyLayout, named: Sequence[tuple[str, Report]], refused: Sequence[tuple[str, str]]) -> str:
     """The costs of accesses on a layout: a table per kind of memory, a sentence per access."""
     parts = [f"<h3><code>{escaped(str(layout))}</code></h3>"]
-    for found in report_rows(named):
-        parts.append(table(found.title, found.columns, [[escaped(cell) for cell in r] for r in found.rows]))
+    for part in report_rows(named):
+        parts.append(table(part.title, part.columns, [[escaped(cell) for cell in r] for r in part.rows]))
     parts += [paragraph(sentence(name, report)) for name, report in named]
-    parts += [paragraph(f"{name}: {said}", "bad") for name, said in refused]
+    parts += [paragraph(f"{name}: {reason}", "bad") for name, reason in refused]
     parts += [paragraph(note, "soft") for note in report_notes(report for _, report in named)]
     return "".join(parts)
 
@@ -96,22 +96,22 @@ def ranking(
     if not specs:
         return paragraph("No access is to shared memory: there is nothing to search.", "soft")
     if order is None:
-        said = f"{engine.layout} is not stored by rows or by columns without gaps, as this search needs."
-        return paragraph(f"{said}  The command layoutalg synthesize reads it as a tile.", "soft")
+        remark = f"{engine.layout} is not stored by rows or by columns without gaps, as this search needs."
+        return paragraph(f"{remark}  The command layoutalg synthesize reads it as a tile.", "soft")
     accesses = [engine.access(spec) for spec in specs]
     try:
-        found = synthesize(
+        synthesis = synthesize(
             engine.layout.shape, accesses, element=engine.element, order=order, arch=engine.machine
         )
     except LayoutAlgError as error:
         return paragraph(str(error), "soft")
-    choices = ranked_choices(choices_of(found), None)
+    choices = ranked_choices(choices_of(synthesis), None)
     rows = [_ranked(choice, number_of(choice.layout)) for choice in choices]
     columns = ("layout", "kind", "wavefronts", "ideal", "extra bytes", "TMA", "")
     stored = {"row": "rows", "col": "columns"}[order]
     head = paragraph(f"For {', '.join(specs)} on {engine.element.name}, stored by {stored}, best first.")
-    said = "" if found.layout is not None else paragraph(refusal(found), "bad")
-    return head + said + table("", columns, rows) + _proof(found)
+    remark = "" if synthesis.layout is not None else paragraph(refusal(synthesis), "bad")
+    return head + remark + table("", columns, rows) + _proof(synthesis)
 
 
 def _ranked(choice: Choice, number: int) -> list[str]:
@@ -127,21 +127,21 @@ def _ranked(choice: Choice, number: int) -> list[str]:
     ]
 
 
-def _proof(found: Synthesis) -> str:
+def _proof(synthesis: Synthesis) -> str:
     """Why the answer holds, in words; proved again where NumPy is."""
     if not has_numpy():
         return paragraph(
             "The certificate is proved again by layoutalg synthesize, which needs NumPy.", "soft"
         )
-    said = "".join(f"<li>{escaped(sentence)}</li>" for sentence in certificate_words(found))
-    return f"<details><summary>Why this holds</summary><ol>{said}</ol></details>"
+    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in certificate_words(synthesis))
+    return f"<details><summary>Why this holds</summary><ol>{items}</ol></details>"
 
 
 def index_code(engine: Engine) -> str:
     """The index function of a layout in several languages, proved, and what its terms mean."""
     parts = [f"<h3><code>{escaped(str(engine.layout))}</code></h3>"]
-    said = "".join(f"<li>{sentence}</li>" for sentence in explained(engine))
-    parts.append(f"<ul>{said}</ul>" if said else "")
+    items = "".join(f"<li>{sentence}</li>" for sentence in explained(engine))
+    parts.append(f"<ul>{items}</ul>" if items else "")
     for target, name in TARGETS.items():
         try:
             text = code(engine.layout, target, "offset")
