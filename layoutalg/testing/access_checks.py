@@ -143,9 +143,9 @@ def _conflict(access: Access, lanes: LaneBytes, machine: Arch) -> str | None:
 
     if not fails(lanes):
         return None
-    kept = [(lane, at) for lane, at in enumerate(shrink_lanes(lanes, fails)) if at is not None]
-    names, bytes_ = (" and ".join(map(str, column)) for column in zip(*kept, strict=True))
-    return f"lanes {names} are enough: {_spacing(access, [at for _, at in kept])}, at bytes {bytes_}"
+    fewest = [(lane, at) for lane, at in enumerate(shrink_lanes(lanes, fails)) if at is not None]
+    names, bytes_ = (" and ".join(map(str, column)) for column in zip(*fewest, strict=True))
+    return f"lanes {names} are enough: {_spacing(access, [at for _, at in fewest])}, at bytes {bytes_}"
 
 
 def _waste(access: Access, lanes: LaneBytes, machine: Arch) -> str | None:
@@ -154,9 +154,9 @@ def _waste(access: Access, lanes: LaneBytes, machine: Arch) -> str | None:
     needed = -(-moved.useful_bytes // machine.sector_bytes)
     if moved.sectors == needed:
         return None
-    found = [at for at in lanes if at is not None]
+    taken = [at for at in lanes if at is not None]
     return (
-        f"{moved.sectors} sectors instead of {needed}: lanes {_spacing(access, found)}, from byte {found[0]}"
+        f"{moved.sectors} sectors instead of {needed}: lanes {_spacing(access, taken)}, from byte {taken[0]}"
     )
 
 

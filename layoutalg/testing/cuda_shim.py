@@ -28,11 +28,11 @@ def _vector_types() -> str:
     for name, kind in _VECTORS:
         for count in range(1, 5):
             members = "; ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
-            given = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
+            parameters = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
             taken = ", ".join("xyzw"[:count])
             lines.append(f"struct {name}{count} {{ {members}; }};")
-            whole = f"{name}{count}"
-            lines.append(f"static inline {whole} make_{whole}({given}) {{ return {whole}{{{taken}}}; }}")
+            both = f"{name}{count}"
+            lines.append(f"static inline {both} make_{both}({parameters}) {{ return {both}{{{taken}}}; }}")
     return "\n".join(lines)
 
 

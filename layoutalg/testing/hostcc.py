@@ -65,9 +65,9 @@ def find_compiler(language: Language = "c++") -> tuple[str, ...]:
     except ValueError as error:
         raise UnsupportedError(f"{chain.variable} cannot be split into words: {error}") from None
     for name in wanted[:1] or chain.candidates:
-        found = shutil.which(name)
-        if found is not None:
-            return (found, *wanted[1:])
+        path = shutil.which(name)
+        if path is not None:
+            return (path, *wanted[1:])
     if wanted:
         raise UnsupportedError(
             f"{chain.variable} names {wanted[0]!r}, which is not on PATH; unset it or name a compiler"
@@ -133,12 +133,12 @@ def _refused(source: Path, command: Sequence[str], log: str) -> CompileError:
     source = Path(shutil.copy(source, folder))
     ran, log = (text.replace(str(before), str(folder)) for text in (shlex.join(command), log))
     shutil.rmtree(before)
-    kept = source.with_suffix(".log")
-    kept.write_text(f"$ {ran}\n{log}", encoding="utf-8")
+    log_file = source.with_suffix(".log")
+    log_file.write_text(f"$ {ran}\n{log}", encoding="utf-8")
     lines = log.strip().splitlines() or ["no message"]
     first = next((line for line in lines if "error" in line), lines[0]).replace(f"{source}:", "line ")
     return CompileError(
-        f"{Path(command[0]).name} refused the source: {first} (source kept as {source}, log as {kept})",
+        f"{Path(command[0]).name} refused the source: {first} (source kept as {source}, log as {log_file})",
         log=log,
         source=str(source),
     )

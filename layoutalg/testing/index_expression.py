@@ -53,9 +53,9 @@ class IndexExpression:
 
     def __init__(self, text: str, shape: IntTuple, names: Sequence[str] | None = None) -> None:
         occurring = tuple(dict.fromkeys(_VARIABLE.findall(text)))
-        given = None if names is None else _checked(names)
+        checked = None if names is None else _checked(names)
         self._index = parse_index(text.strip(), {name: name for name in occurring})
-        self.names = _ordered(self._index.names, shape) if given is None else given
+        self.names = _ordered(self._index.names, shape) if checked is None else checked
         if missing := [name for name in self._index.names if name not in self.names]:
             raise ArgumentTypeError(
                 f"the expression uses {', '.join(missing)}, and its names are {', '.join(self.names)}"

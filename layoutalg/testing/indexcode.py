@@ -157,9 +157,9 @@ class IndexCode:
         finally:
             shutil.rmtree(spot, ignore_errors=True)
 
-    def _text(self, source: str, given: str, choices: dict[int, tuple[int, ...]]) -> str:
+    def _text(self, source: str, text: str, choices: dict[int, tuple[int, ...]]) -> str:
         """The text with what tabulates it."""
-        from_text = given.replace("\\\n", " ")
+        from_text = text.replace("\\\n", " ")
         last = re.escape(self.function.rpartition("::")[2].partition("<")[0])
         target = f"&{self.function}"
         more = ""
@@ -193,8 +193,8 @@ class IndexCode:
                 (line for line in lines if line.startswith(f"{self._label}:")), (lines or [error.log])[0]
             )
             shutil.rmtree(folder, ignore_errors=True)
-            said = first.replace(str(folder), "").strip()[:400]
-            raise CompileError(f"the compiler refused {self.function}: {said}", log=error.log) from None
+            complaint = first.replace(str(folder), "").strip()[:400]
+            raise CompileError(f"the compiler refused {self.function}: {complaint}", log=error.log) from None
 
     def table(self, first: int, count: int) -> Any:
         """The results at `count` flat indices from `first` on, as 64-bit integers.
@@ -202,8 +202,8 @@ class IndexCode:
         Raises MismatchError for an index that a parameter of the function is too narrow to hold, and for one
         at which the function ends its process; UndecidedError where it takes longer than its time.
         """
-        found = self._run(first, count, self.extents)
-        if (lost := int(found[1])) >= 0:
+        words = self._run(first, count, self.extents)
+        if (lost := int(words[1])) >= 0:
             raise MismatchError(
                 f"the parameters of {self.function} cannot hold index {lost}; declare them wider", index=lost
             )
@@ -211,7 +211,7 @@ class IndexCode:
             raise MismatchError(
                 f"{self.function} points between two elements at index {-2 - lost}", index=-2 - lost
             )
-        return found[2:]
+        return words[2:]
 
     def _run(self, first: int, count: int, extents: tuple[int, ...]) -> Any:
         """The words of the file after a process has filled it."""
@@ -230,10 +230,10 @@ class IndexCode:
             with contextlib.suppress(TimeoutError):
                 ran = run_tool([sys.executable, *how, product, file.name, *numbers], timeout_s=self._seconds)
                 status, log = ran.status, ran.said
-            found = numpy.fromfile(file.name, dtype=numpy.int64)
-        state = int(found[0])
+            words = numpy.fromfile(file.name, dtype=numpy.int64)
+        state = int(words[0])
         if state == -1:
-            return found
+            return words
         at = f"at index {state - 1}" if state else "while it is loaded"
         if status is None or -status in (signal.SIGXCPU, signal.SIGKILL):
             raise UndecidedError(
@@ -262,7 +262,7 @@ def _cuda_headers() -> Path | None:
         places += sorted(folder.glob("nvidia/c*/include"))
     places += sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)
     needed = ("cuda_runtime.h", "cuda_fp16.h", "crt/host_config.h")
-    return next((place for place in places if all((place / name).is_file() for name in needed)), None)
+    return next((path for path in places if all((path / name).is_file() for name in needed)), None)
 
 
 def _ending(status: int) -> str:

@@ -120,8 +120,8 @@ def check_law(name: str, seed: int) -> bool:
         TypeError,
         ValueError,
     ) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise MismatchError(f"{name}: {_shown(operands)}, seed {seed}: {said}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise MismatchError(f"{name}: {_shown(operands)}, seed {seed}: {reason}") from error
     if not held:
         raise MismatchError(f"{name}: it does not hold of {_shown(operands)}, seed {seed}")
     return True
@@ -235,9 +235,9 @@ def _refined(a: AnyLayout, b: Layout) -> bool:
 
 
 def _distributes(a: Layout, b: Layout, c: Layout) -> bool:
-    whole = _defined(composition, a, concat(b, c))
+    together = _defined(composition, a, concat(b, c))
     parts = (composition(a, b), composition(a, c))
-    return all(same_function(m, p) for m, p in zip(modes(whole), parts, strict=True))
+    return all(same_function(m, p) for m, p in zip(modes(together), parts, strict=True))
 
 
 def _coalesced_operands(a: AnyLayout, b: AnyLayout) -> bool:
@@ -253,8 +253,8 @@ def _completes(a: Layout, target: int) -> bool:
     a = filter(a)
     rest = _defined(complement, a, target)
     sums = sorted(x + y for x in _table(a) for y in _table(rest))
-    whole = concat(a, rest)
-    return sums == [*range(len(sums))] and len(sums) >= target and is_bijective(whole)
+    together = concat(a, rest)
+    return sums == [*range(len(sums))] and len(sums) >= target and is_bijective(together)
 
 
 def _complement_again(a: Layout) -> bool:

@@ -38,10 +38,10 @@ def shrink(layout: AnyLayout, fails: Callable[[AnyLayout], bool]) -> AnyLayout:
     >>> print(shrink(Layout(((4, 4), 64), ((1, 4), 17)), takes_51))
     4:17
     """
-    found: AnyLayout | None = layout if fails(layout) else None
-    while found is not None:
-        layout = found
-        found = next(filter(fails, _smaller(layout)), None)
+    smaller: AnyLayout | None = layout if fails(layout) else None
+    while smaller is not None:
+        layout = smaller
+        smaller = next(filter(fails, _smaller(layout)), None)
     return layout
 
 

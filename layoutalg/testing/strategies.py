@@ -189,14 +189,14 @@ def _access_tile(draw: st.DrawFn, kinds: frozenset[str], elems: int, max_size: i
 def _cut(draw: st.DrawFn, kinds: frozenset[str], elems: int, inner: Layout, vector: int) -> Layout:
     """Threads, registers and iterations that share out the vectors of a tile, digit by digit."""
     pieces: list[tuple[int, int]] = []
-    place, step = 1, 1
+    index, step = 1, 1
     for i, extent in enumerate(flatten_tree(inner.shape)):
-        count, at = (extent // elems, place * elems) if i == vector else (extent, place)
-        step = place if i == vector else step
+        count, at = (extent // elems, index * elems) if i == vector else (extent, index)
+        step = index if i == vector else step
         for factor in _factors(draw, count):
             pieces.append((factor, at))
             at *= factor
-        place *= extent
+        index *= extent
     modes: list[list[tuple[int, int]]] = [[], [(elems, step)], []]
     for extent, at in draw(st.permutations(pieces)):
         where = draw(st.sampled_from((0, 0, 0, 1, 2)))
@@ -252,8 +252,8 @@ def accesses(
     layout: AnyLayout = inner
     if "swizzled" in kinds:
         low = elems.bit_length() - 1
-        one = draw(swizzles(max_bits=3, max_base=3))
-        chain = (Swizzle(one.bits, one.base + low, one.shift),)
+        swizzle = draw(swizzles(max_bits=3, max_base=3))
+        chain = (Swizzle(swizzle.bits, swizzle.base + low, swizzle.shift),)
         layout = ComposedLayout(chain, elems * draw(st.integers(0, 3)), inner)
     tv = _in_order(draw, elems, size(inner)) if "loops" in kinds else _cut(draw, kinds, elems, inner, vector)
     base = rule.width_bytes * draw(st.integers(0, 9)) if "misaligned" in kinds else 0

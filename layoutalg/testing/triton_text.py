@@ -71,14 +71,14 @@ def triton_functions(tree: ast.AST) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "triton":
             for alias in node.names:
                 (names if alias.name == "jit" else modules).add(alias.asname or alias.name)
-    found = set()
+    compiled = set()
     for node in getattr(tree, "body", []):
         for decorator in getattr(node, "decorator_list", []):
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            said = ast.unparse(called)
-            if said in names or (said.endswith(".jit") and said.partition(".")[0] in modules):
-                found.add(node.name)
-    return frozenset(found)
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            spelled = ast.unparse(target)
+            if spelled in names or (spelled.endswith(".jit") and spelled.partition(".")[0] in modules):
+                compiled.add(node.name)
+    return frozenset(compiled)
 
 
 def is_constant(annotation: ast.expr | None) -> bool:
@@ -156,8 +156,8 @@ def with_numbers(text: str) -> str:
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in compiled:
-            given = [*node.args.posonlyargs, *node.args.args]
-            constants[node.name] = [is_constant(a.annotation) for a in given]
+            parameters = [*node.args.posonlyargs, *node.args.args]
+            constants[node.name] = [is_constant(a.annotation) for a in parameters]
             node.body = [_Numbers().visit(statement) for statement in node.body]
     future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     tree.body = [n for n in tree.body if n not in future]
