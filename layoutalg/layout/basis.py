@@ -53,9 +53,9 @@ class ArithTuple(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, parts: Iterable[Any] = ()) -> ArithTuple:
-        given = listed("ArithTuple", parts, "a tuple")
+        items = listed("ArithTuple", parts, "a tuple")
         try:
-            return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in given])
+            return super().__new__(cls, [ArithTuple(p) if type(p) is tuple else p for p in items])
         except RecursionError:
             raise ShapeError(f"ArithTuple of {shown(parts)}: it is nested too deep") from None
 

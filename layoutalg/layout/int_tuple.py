@@ -316,15 +316,15 @@ def on_arrays(function: Callable[[Any, Any], Any], crd: Any, bound: Callable[[in
         raise _too_deep("the coordinate") from None
     largest = max(flatten_tree(most)) if isinstance(most, tuple) else most
     if type(narrow) is int or (largest < INT64 and bound(largest) < INT64):
-        found = function(narrow, most)
-        if type(found) is not int and hasattr(found, "dtype"):
-            return found
+        result = function(narrow, most)
+        if type(result) is not int and hasattr(result, "dtype"):
+            return result
     else:
-        found = function(_as_objects(crd), most)
+        result = function(_as_objects(crd), most)
         leaves: tuple[Any, ...] = flatten_tree(crd)
         if any(type(c).__module__ == "numpy" and c.dtype.kind == "O" for c in leaves):
-            return found
-    return as_int64(found.coordinate() if hasattr(found, "coordinate") else found)
+            return result
+    return as_int64(result.coordinate() if hasattr(result, "coordinate") else result)
 
 
 @functools.cache

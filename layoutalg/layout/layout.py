@@ -173,23 +173,23 @@ class Layout(Coded, Value):
         `slicing`).  Raises ShapeError for a coordinate that is negative or does not fit
         the shape, ResourceError when an offset does not fit an int64 array.
         """
-        one = crd[0] if len(crd) == 1 else crd
-        if type(one) is int and one >= 0:
-            offset = self._at(one)
+        point = crd[0] if len(crd) == 1 else crd
+        if type(point) is int and point >= 0:
+            offset = self._at(point)
             return offset.coordinate() if type(offset) is ScaledBasis else offset
-        for part in one if type(one) is tuple else (one,):
+        for part in point if type(point) is tuple else (point,):
             if type(part) is not int:
                 try:
-                    offset = _at_expression(self, one)
-                    if offset is None and has_arrays(one):
-                        offset = on_arrays(self.of_arrays, one, self.most_offset)
+                    offset = _at_expression(self, point)
+                    if offset is None and has_arrays(point):
+                        offset = on_arrays(self.of_arrays, point, self.most_offset)
                     elif offset is None:
-                        offset = inner_product(one, self.shape, self.stride)
+                        offset = inner_product(point, self.shape, self.stride)
                 except ArgumentTypeError as error:
-                    return _at_open(self, one, error)
+                    return _at_open(self, point, error)
                 break
         else:
-            offset = inner_product(one, self.shape, self.stride)
+            offset = inner_product(point, self.shape, self.stride)
         return offset.coordinate() if type(offset) is ScaledBasis else offset
 
     def _at(self, index: int) -> Any:
@@ -267,10 +267,10 @@ def _at_expression(layout: Layout, crd: Any) -> Any:
     along: dict[tuple[int, ...], Any] = {}
     for digit, d in _digits(crd, layout.shape, layout.stride):
         along[d.modes] = along.get(d.modes, 0) + digit * d.value
-    found: Any = 0
+    total: Any = 0
     for path, steps in along.items():
-        found = found + ScaledBasis(1, *path).scaled(steps)
-    return found
+        total = total + ScaledBasis(1, *path).scaled(steps)
+    return total
 
 
 def _digits(crd: Any, shape: IntTuple, stride: Any) -> Iterator[tuple[Any, ScaledBasis]]:

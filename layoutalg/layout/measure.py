@@ -237,14 +237,14 @@ def _coalesce_by(layout: Layout, profile: IntTuple, trace: Trace | None) -> Layo
         )
     parts = [_coalesce_by(layout_of(s, d), p, trace) for s, d, p in zip(shape, stride, profile, strict=False)]
     rest = slice(len(profile), None)
-    whole = layout_of(
+    merged = layout_of(
         (*(p.shape for p in parts), *shape[rest]),
         (*(p.stride for p in parts), *stride[rest]),
     )
     if trace is not None:
-        kept = zip(shape[rest], stride[rest], strict=True)
-        trace.note("together", parts=[*parts, *(layout_of(s, d) for s, d in kept)], result=whole)
-    return whole
+        others = zip(shape[rest], stride[rest], strict=True)
+        trace.note("together", parts=[*parts, *(layout_of(s, d) for s, d in others)], result=merged)
+    return merged
 
 
 @operation

@@ -41,8 +41,8 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
 
     def leaf(x: Any, y: Any) -> Any:
         if is_symbolic(x) or is_symbolic(y):
-            whole = quotient(x, y)
-            return canonical(-(-x // y)) if whole is None else whole
+            exact = quotient(x, y)
+            return canonical(-(-x // y)) if exact is None else exact
         return -(-x // y)
 
     return _divide("ceil_div", a, b, leaf)
@@ -60,10 +60,10 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
 
     def leaf(x: Any, y: Any) -> Any:
         if is_symbolic(x) or is_symbolic(y):
-            whole = quotient(x, y)
-            if whole is None and not require(f"shape_div({to_text(a)}, {to_text(b)})", divides(y, x)):
+            exact = quotient(x, y)
+            if exact is None and not require(f"shape_div({to_text(a)}, {to_text(b)})", divides(y, x)):
                 raise _indivisible("shape_div", a, b, x, y)
-            return canonical(x // y) if whole is None else whole
+            return canonical(x // y) if exact is None else exact
         if x % y and y % x:
             raise _indivisible("shape_div", a, b, x, y)
         return -(-x // y)
@@ -120,9 +120,9 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((1, (2, 3)), (9, (9, 9))), congruent((1, 2), 3)
     (True, False)
     """
-    one = normalize(a, "congruent: a tree", leaf_of_stride)
-    other = normalize(b, "congruent: a tree", leaf_of_stride)
-    return int_tuple.congruent_trees(one, other)
+    first = normalize(a, "congruent: a tree", leaf_of_stride)
+    second = normalize(b, "congruent: a tree", leaf_of_stride)
+    return int_tuple.congruent_trees(first, second)
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -133,9 +133,9 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(3, (1, 2)), weakly_congruent((1, 2), 3)
     (True, False)
     """
-    one = normalize(a, "weakly_congruent: a tree", leaf_of_stride)
-    other = normalize(b, "weakly_congruent: a tree", leaf_of_stride)
-    return int_tuple.weakly_congruent_trees(one, other)
+    first = normalize(a, "weakly_congruent: a tree", leaf_of_stride)
+    second = normalize(b, "weakly_congruent: a tree", leaf_of_stride)
+    return int_tuple.weakly_congruent_trees(first, second)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -146,9 +146,9 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), ((2, 2), 6)), compatible((4, 6), 24)
     (True, True, False)
     """
-    one = normalize(a, "compatible: a shape", leaf_of_shape)
-    other = normalize(b, "compatible: a shape", leaf_of_shape)
-    return int_tuple.compatible_trees(one, other)
+    first = normalize(a, "compatible: a shape", leaf_of_shape)
+    second = normalize(b, "compatible: a shape", leaf_of_shape)
+    return int_tuple.compatible_trees(first, second)
 
 
 def check_nesting(value: object, what: str) -> None:

@@ -56,8 +56,8 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
         return layout, 0
     crd = tupled(crd, "coordinate")
     offset: int = layout(_zeros(crd))
-    kept = _kept(crd, layout)
-    return layout_of(tuple(part.shape for part in kept), tuple(part.stride for part in kept)), offset
+    free = _kept(crd, layout)
+    return layout_of(tuple(part.shape for part in free), tuple(part.stride for part in free)), offset
 
 
 def at_open_coordinate(layout: AnyLayout, crd: Any, refusal: ArgumentTypeError) -> Any:

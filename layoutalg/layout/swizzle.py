@@ -466,15 +466,15 @@ class ComposedLayout(Coded, Value):
 
     def __call__(self, *crd: Any) -> Any:
         """Offset of a coordinate, or the layout that a coordinate with None in it keeps, as for Layout."""
-        one = crd[0] if len(crd) == 1 else crd
+        point = crd[0] if len(crd) == 1 else crd
         try:
-            if type(one) is not int and has_arrays(one):
-                return on_arrays(self._offset, one, self.most_offset)
-            return self._offset(one)
+            if type(point) is not int and has_arrays(point):
+                return on_arrays(self._offset, point, self.most_offset)
+            return self._offset(point)
         except ArgumentTypeError as error:
             from layoutalg.layout import at_open_coordinate  # slices are built of composed layouts
 
-            return at_open_coordinate(self, one, error)
+            return at_open_coordinate(self, point, error)
 
     def most_offset(self, most: int) -> int:
         """A bound on every number on the way to the offset of a coordinate of integers up to `most`."""

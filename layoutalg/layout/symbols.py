@@ -284,10 +284,10 @@ def substituted(value: Any, values: Mapping[Any, int]) -> Any:
     for symbol, number in values.items():
         if not isinstance(symbol, sympy.Symbol) or type(number) is not int:
             raise ArgumentTypeError(f"{symbol!r}: {number!r}; an integer for each sympy Symbol is needed")
-    found = value.subs(values)
-    if not found.is_Integer:
-        raise UnsupportedError(f"{value} is {found} for {dict(values)}; an integer is needed")
-    return int(found)
+    result = value.subs(values)
+    if not result.is_Integer:
+        raise UnsupportedError(f"{value} is {result} for {dict(values)}; an integer is needed")
+    return int(result)
 
 
 def free_symbols(*values: Any) -> set[Any]:

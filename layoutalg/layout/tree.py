@@ -168,10 +168,10 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
     (2,3,5):(1,2,6) (2, 3, 5)
     """
     if type(value) is tuple:
-        found = flatten_tree(value)
+        flat = flatten_tree(value)
         try:
-            if type(sum(found)) is int:
-                return found
+            if type(sum(flat)) is int:
+                return flat
         except TypeError:  # of a list among others
             pass
     elif type(value) is int:
