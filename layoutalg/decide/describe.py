@@ -94,9 +94,9 @@ def gaps(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
             return ()
         plain_modes = _plain_image(layout, known.layout, bool(known.swizzles))
         if plain_modes is not None:
-            found = _gaps_of_modes(plain_modes)
-            if found is not None:
-                return found
+            runs = _gaps_of_modes(plain_modes)
+            if runs is not None:
+                return runs
     return _gaps_of_window(layout)
 
 
@@ -119,19 +119,19 @@ def _plain_image(layout: AnyLayout, inner: Layout, swizzled: bool) -> list[tuple
 
 
 def _gaps_of_modes(modes: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...] | None:
-    found: dict[int, int] = {}
+    runs: dict[int, int] = {}
     reach = 0
     for d, s in modes:
         if d <= reach:
-            if any(found.values()):
+            if any(runs.values()):
                 return None
             reach += d * (s - 1)  # no gap so far, and none where copies touch
             continue
-        found = {length: count * s for length, count in found.items()}
+        runs = {length: count * s for length, count in runs.items()}
         if d > reach + 1:
-            found[d - reach - 1] = found.get(d - reach - 1, 0) + s - 1
+            runs[d - reach - 1] = runs.get(d - reach - 1, 0) + s - 1
         reach += d * (s - 1)
-    return tuple(sorted(found.items()))
+    return tuple(sorted(runs.items()))
 
 
 def _gaps_of_window(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
@@ -149,11 +149,11 @@ def _gaps_of_window(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
         taken = 0
         for offset in offsets_table("gaps", layout):
             taken |= 1 << offset - first
-    found: dict[int, int] = {}
+    runs: dict[int, int] = {}
     for run in f"{taken:b}".strip("0").split("1"):
         if run:
-            found[len(run)] = found.get(len(run), 0) + 1
-    return tuple(sorted(found.items()))
+            runs[len(run)] = runs.get(len(run), 0) + 1
+    return tuple(sorted(runs.items()))
 
 
 class Aliasing(NamedTuple):
@@ -216,15 +216,15 @@ def cycles(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
     if not constant:
         return _linear_cycles(layout, columns)
     values = offsets_table("cycles", layout)
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for start in range(len(values)):
         length, i = 0, start
         while values[i] >= 0:
             values[i], i = -1, values[i]
             length += 1
         if length:
-            found[length] = found.get(length, 0) + 1
-    return tuple(sorted(found.items()))
+            counts[length] = counts.get(length, 0) + 1
+    return tuple(sorted(counts.items()))
 
 
 def _linear_cycles(layout: AnyLayout, columns: Columns) -> tuple[tuple[int, int], ...]:

@@ -72,7 +72,7 @@ def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
     '0b110011'
     """
     mask = (1 << length) - 1
-    found = 1
+    sums = 1
     budget = Budget(question)
     for d, s in modes:
         if s == 1 or d == 0 or d >= length:
@@ -81,9 +81,9 @@ def sums_below(question: Question, modes: Iterable[Mode], length: int) -> int:
         budget.spend((1 + (length >> 13)) * (count - 1).bit_length())
         while have < count:
             more = min(have, count - have)
-            found |= found << (more * d) & mask
+            sums |= sums << (more * d) & mask
             have += more
-    return found
+    return sums
 
 
 def joined(modes: list[Mode]) -> list[Mode]:
@@ -190,11 +190,11 @@ def _new(budget: Budget, relations: Lattice, extents: list[int], boxes: list[Box
         low = [a - s + 1 for (a, _), s in zip(box, before, strict=True)]
         high = [b - 1 for _, b in box]
         while least < end:
-            found = relations.between([*low, least], [*high, end - 1])
-            if found is None:
+            least_v = relations.between([*low, least], [*high, end - 1])
+            if least_v is None:
                 break
-            insort(known, found, key=_last)
-            best, end = found, found[-1]
+            insort(known, least_v, key=_last)
+            best, end = least_v, least_v[-1]
         for i, (v, s) in enumerate(zip(best or (), before, strict=False)):
             a, b = box[i]
             inside = max(a, v), min(b, s + v)

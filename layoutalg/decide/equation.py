@@ -68,15 +68,15 @@ def find_digits(
                 target -= (s - 1) * d
     modes.sort()
     descent = _Descent([(d, s) for d, s, _, _ in modes])
-    found = descent.solve(target, len(modes))
-    if found is None and descent.exhausted:
+    digits = descent.solve(target, len(modes))
+    if digits is None and descent.exhausted:
         sizes = [s for _, s, _, _ in modes]
         lattice = Lattice(Budget(question, reached=REACHED), [d for d, *_ in modes], sizes)
-        found = lattice.between([0] * len(sizes), [s - 1 for s in sizes], target)
-    if found is None:
+        digits = lattice.between([0] * len(sizes), [s - 1 for s in sizes], target)
+    if digits is None:
         return None
     out = [0] * len(strides)
-    for x, (_, s, i, falls) in zip(found, modes, strict=True):
+    for x, (_, s, i, falls) in zip(digits, modes, strict=True):
         out[i] = s - 1 - x if falls else x
     return out
 
@@ -112,15 +112,15 @@ def find_relation(question: Question, strides: Sequence[int], extents: Sequence[
             modes.append((abs(d), s, i))
     modes.sort()
     descent = _Descent([(d, 2 * s - 1) for d, s, _ in modes])
-    found = descent.relation()
-    if found is None and descent.exhausted:
+    relation = descent.relation()
+    if relation is None and descent.exhausted:
         sizes = [s for _, s, _ in modes]
         lattice = Lattice(Budget(question, reached=REACHED), [d for d, _, _ in modes], sizes)
-        found = lattice.relation(sizes)
-    if found is None:
+        relation = lattice.relation(sizes)
+    if relation is None:
         return None
     out = [0] * len(strides)
-    for k, (_, _, i) in zip(found, modes, strict=True):
+    for k, (_, _, i) in zip(relation, modes, strict=True):
         out[i] = k if strides[i] > 0 else -k
     return out
 
@@ -409,9 +409,9 @@ class _Box:
         slope, length = self.slopes[level]
         least = most = 0
         for f, x, low, high in zip(slope, start, self.low, self.high, strict=True):
-            one, other = f * (low - x), f * (high - x)
-            least += min(one, other)
-            most += max(one, other)
+            at_low, at_high = f * (low - x), f * (high - x)
+            least += min(at_low, at_high)
+            most += max(at_low, at_high)
         return -(-least // length), most // length
 
     def _exact(self, start: Vector) -> tuple[int, int]:

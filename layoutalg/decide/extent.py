@@ -177,9 +177,9 @@ def _least(form: NormalForm, bottom: int) -> int:
     window = reached(inner, first + period - bottom) << bottom - first
     best = period - 1
     for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
-        kept = window & ~_odd_parity(mask, bits)
-        if kept:
-            window, best = kept, best ^ 1 << i
+        chosen = window & ~_odd_parity(mask, bits)
+        if chosen:
+            window, best = chosen, best ^ 1 << i
     return first + best
 
 
@@ -196,9 +196,9 @@ def _largest(form: NormalForm, top: int) -> int:
     window = int(f"{below:0{last + 1}b}"[::-1], 2)
     best = 0
     for i, mask in reversed(list(enumerate(_rows(swizzles, bits)))):
-        kept = window & _odd_parity(mask, bits)
-        if kept:
-            window, best = kept, best | 1 << i
+        chosen = window & _odd_parity(mask, bits)
+        if chosen:
+            window, best = chosen, best | 1 << i
     return first + best
 
 
@@ -223,8 +223,8 @@ def _rows(swizzles: Swizzles, bits: int) -> list[int]:
 
 def _odd_parity(mask: int, bits: int) -> int:
     """The set of x < 2^bits with an odd number of bits in common with `mask`, as the bits of an integer."""
-    found = 0
+    odd = 0
     for j in range(bits):
         block = 1 << j
-        found |= (found ^ ((1 << block) - 1 if mask >> j & 1 else 0)) << block
-    return found
+        odd |= (odd ^ ((1 << block) - 1 if mask >> j & 1 else 0)) << block
+    return odd

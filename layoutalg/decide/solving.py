@@ -77,10 +77,10 @@ def under_swizzles(layout: AnyLayout) -> AnyLayout:
 def _collision(
     layout: Layout, shape: Sequence[int], strides: Sequence[int], extents: Sequence[int]
 ) -> tuple[int, int] | None:
-    found = find_relation(lambda: f"is {layout} injective?", strides, extents)
-    if found is None:
+    relation = find_relation(lambda: f"is {layout} injective?", strides, extents)
+    if relation is None:
         return None
-    pair = _index([max(k, 0) for k in found], shape), _index([max(-k, 0) for k in found], shape)
+    pair = _index([max(k, 0) for k in relation], shape), _index([max(-k, 0) for k in relation], shape)
     return min(pair), max(pair)
 
 
