@@ -60,9 +60,9 @@ def solve_distinct(layout: Symbolic, symbol: sympy.Symbol, *, least: int | None 
     if shared and shared[-1][1] is None:
         return ResidueSet(Periodic(symbol, (False,), (), first))
     start, *others = shared if shared and shared[0][0] == first else [(first, first - 1), *shared]
-    count = sum((last or 0) - one + 1 for one, last in others)
+    count = sum((last or 0) - begin + 1 for begin, last in others)
     Most.COUNTED.decide(count, "single values at which elements share an address")
-    but = [(n, False) for one, last in others for n in range(one, (last or 0) + 1)]
+    but = [(n, False) for begin, last in others for n in range(begin, (last or 0) + 1)]
     return ResidueSet(Periodic(symbol, (True,), tuple(but), (start[1] or 0) + 1), first)
 
 
@@ -74,13 +74,13 @@ def shared_ranges(layout: Symbolic, symbol: sympy.Symbol, first: int) -> list[Ra
     >>> shared_ranges(((8, 4), (Symbol("ld"), 16)), Symbol("ld"), 5)
     [(8, 8), (12, 12), (16, 16), (24, 24), (32, 32), (48, 48)]
     """
-    given = as_symbolic(layout)
-    lines = [linear_term(leaf, symbol) for leaf in flatten_tree(given.stride)]
-    extents = list(flatten_tree(given.shape))
+    symbolic = as_symbolic(layout)
+    lines = [linear_term(leaf, symbol) for leaf in flatten_tree(symbolic.stride)]
+    extents = list(flatten_tree(symbolic.shape))
     modes = sorted((line, extent) for line, extent in zip(lines, extents, strict=True) if extent > 1)
     fixed = [(abs(line.constant), extent) for line, extent in modes if not line.slope]
     moving = _joined([(line, extent) for line, extent in modes if line.slope])
-    with budget_of(f"for which {symbol} do elements of {given} share an address?"):
+    with budget_of(f"for which {symbol} do elements of {symbolic} share an address?"):
         still = Layout(tuple(n for _, n in fixed), tuple(d for d, _ in fixed)) if fixed else Layout(1)
         if not is_injective(still):
             return [(first, None)]
@@ -89,7 +89,7 @@ def shared_ranges(layout: Symbolic, symbol: sympy.Symbol, first: int) -> list[Ra
         spend(prod(2 * n - 1 for _, n in high) * (1 if alone else prod(2 * n - 1 for _, n in moving)))
         sums = {sum(d * x for (d, _), x in zip(high, at, strict=True)) for at in _differences(high)}
         steps = {moving[0][0]} if alone else set(_steps(moving))
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for slope, constant in steps:
             for h in sums:
                 if not slope:
@@ -100,8 +100,8 @@ def shared_ranges(layout: Symbolic, symbol: sympy.Symbol, first: int) -> list[Ra
                 low = -((sign * (constant - h) + reach) // abs(slope))
                 last = (reach - sign * (constant - h)) // abs(slope)
                 if max(low, first) <= last:
-                    found.append((max(low, first), last))
-    return _union(found)
+                    ranges.append((max(low, first), last))
+    return _union(ranges)
 
 
 def _joined(modes: list[Mode]) -> list[Mode]:
@@ -141,9 +141,9 @@ def _steps(moving: list[Mode]) -> Iterator[Line]:
 def _union(ranges: list[tuple[int, int]]) -> list[Range]:
     """The same values in disjoint ranges that do not touch, ascending."""
     out: list[tuple[int, int]] = []
-    for one, last in sorted(ranges):
-        if out and one <= out[-1][1] + 1:
+    for first, last in sorted(ranges):
+        if out and first <= out[-1][1] + 1:
             out[-1] = (out[-1][0], max(last, out[-1][1]))
         else:
-            out.append((one, last))
+            out.append((first, last))
     return list(out)

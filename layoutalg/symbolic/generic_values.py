@@ -207,19 +207,19 @@ def _distances(question: OpenQuestion, terms: Terms) -> Iterator[tuple[int, int]
     fields = Fields((2 * reach + 1).bit_length())
     stride = unflatten_tree(tuple(fields.pack((line.constant, line.slope)) for line in terms.strides), shape)
     try:
-        whole = compose_layouts(Layout(shape, stride), access.tv)
+        composed = compose_layouts(Layout(shape, stride), access.tv)
     except (DivisibilityError, UndecidedError):
         raise UndecidedError(f"layout and access {access.tv} do not compose to strides") from None
     if not any(line.slope for line in terms.strides):
         return
-    threads, values = (_merged(mode) for mode in modes(whole)[:2])
+    threads, values = (_merged(mode) for mode in modes(composed)[:2])
     seen: set[tuple[int, ...]] = set()
     elems = max(1, 8 * question.rule.width_bytes // access.element.bits)
     residues = Residues(1, question.machine.lanes)
     warps = warp_families(threads, size(access.tv[0]), question.rule.lanes, 0, (), residues)
     for relative in {relative for relative, _ in warps}:
-        for i, one in enumerate(relative):
-            seen.update(fields.unpack(other - one, 2) for other in relative[i + 1 :])
+        for i, offset in enumerate(relative):
+            seen.update(fields.unpack(other - offset, 2) for other in relative[i + 1 :])
     for _, step in values:
         constant, slope = fields.unpack(step, 2)
         seen.update((constant - n, slope) for n in range(1, elems))

@@ -59,9 +59,9 @@ class Periodic(Generic[T]):
             short = len(values) // factor
             if values == values[:short] * factor:
                 values = values[:short]
-        kept = {n: v for n, v in self.exceptions if n >= self.least and v != values[n % len(values)]}
+        exceptions = {n: v for n, v in self.exceptions if n >= self.least and v != values[n % len(values)]}
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "exceptions", tuple(sorted(kept.items())))
+        object.__setattr__(self, "exceptions", tuple(sorted(exceptions.items())))
 
     def at(self, value: int) -> T:
         """The value of the function; raises ShapeError below `least`, for which it is not known.
@@ -76,9 +76,9 @@ class Periodic(Generic[T]):
             raise ArgumentTypeError(f"{self.symbol} = {value!r}: an integer is needed")
         if value < self.least:
             raise ShapeError(f"{self.symbol} = {value}: the answer is for {self.symbol} >= {self.least}")
-        place = bisect_left(self.exceptions, value, key=lambda one: one[0])
-        if place < len(self.exceptions) and self.exceptions[place][0] == value:
-            return self.exceptions[place][1]
+        index = bisect_left(self.exceptions, value, key=lambda pair: pair[0])
+        if index < len(self.exceptions) and self.exceptions[index][0] == value:
+            return self.exceptions[index][1]
         return self.values[value % len(self.values)]
 
     def where(self, holds: Callable[[T], bool]) -> ResidueSet:
@@ -106,13 +106,13 @@ class Periodic(Generic[T]):
             return sympy.nan if value is None else sympy.sympify(value)
 
         parts: list[tuple[Any, Any]] = []
-        for one in sorted({v for _, v in self.exceptions}, key=repr):
-            at = [n for n, v in self.exceptions if v == one]
-            parts.append((spoken(one), _among(sympy.Integer(0) + self.symbol, at)))
+        for rare in sorted({v for _, v in self.exceptions}, key=repr):
+            at = [n for n, v in self.exceptions if v == rare]
+            parts.append((spoken(rare), _among(sympy.Integer(0) + self.symbol, at)))
         general = Periodic(self.symbol, self.values, (), self.least)
-        for one in dict.fromkeys((*self.values[1:], self.values[0])):
-            members = general.where(lambda v, one=one: v == one)  # type: ignore[misc]
-            parts.append((spoken(one), members.condition()))
+        for rare in dict.fromkeys((*self.values[1:], self.values[0])):
+            members = general.where(lambda v, rare=rare: v == rare)  # type: ignore[misc]
+            parts.append((spoken(rare), members.condition()))
         return sympy.Piecewise(*parts, evaluate=False)
 
 
@@ -221,11 +221,11 @@ class ResidueSet:
         """
         import sympy
 
-        whole = sympy.Mod(self.symbol, self.modulus, evaluate=False)
+        residue = sympy.Mod(self.symbol, self.modulus, evaluate=False)
         if len(self.residues) == self.modulus:
             general: Any = sympy.true
         else:
-            general = _among(whole, self.residues) if self.residues else sympy.false
+            general = _among(residue, self.residues) if self.residues else sympy.false
         if self.begins:
             general = sympy.And(
                 general, sympy.Ge(self.symbol, self.table.least, evaluate=False), evaluate=False
@@ -287,10 +287,10 @@ def _among(what: Any, numbers: Any) -> Any:
     """The condition that `what` is one of `numbers`, not evaluated."""
     import sympy
 
-    found = [sympy.Integer(n) for n in numbers]
-    if len(found) == 1:
-        return sympy.Eq(what, found[0], evaluate=False)
-    return sympy.Contains(what, sympy.FiniteSet(*found), evaluate=False)
+    members = [sympy.Integer(n) for n in numbers]
+    if len(members) == 1:
+        return sympy.Eq(what, members[0], evaluate=False)
+    return sympy.Contains(what, sympy.FiniteSet(*members), evaluate=False)
 
 
 def _prime_factors(n: int) -> list[int]:

@@ -159,10 +159,10 @@ def _answer(
         apart = solve_distinct(question.layout, symbol, least=least) if question.distinct else None
         if apart is not None and apart.smallest is None:
             return apart
-        found = ask()
+        answer = ask()
     except UndecidedError as error:
         return Condition(question, criterion, error.message)
-    return found if apart is None else found & apart
+    return answer if apart is None else answer & apart
 
 
 def efficiency_share(efficiency: float | Fraction) -> Fraction:
@@ -210,10 +210,10 @@ def symbolic_access(spec: str | Access, layout: Symbolic, element: str | DType) 
     >>> print(symbolic_access("ldmatrix.x4", ((64, 64), (Symbol("ld"), 1)), "f16").tv)
     ((16,2),8,(4,4)):((1,512),64,(1024,16))
     """
-    given = as_symbolic(layout)
-    large = 1 << (product(given.shape).bit_length() + 1)
-    symbols = free_symbols(given.stride, given.offset)
-    return Access.of(spec, given.at(dict.fromkeys(symbols, large)), element)
+    symbolic = as_symbolic(layout)
+    large = 1 << (product(symbolic.shape).bit_length() + 1)
+    symbols = free_symbols(symbolic.stride, symbolic.offset)
+    return Access.of(spec, symbolic.at(dict.fromkeys(symbols, large)), element)
 
 
 def _tabulate(
