@@ -119,9 +119,9 @@ def _synthesize(
 ) -> Synthesis:
     from layoutalg.synthesis import synthesize
 
-    found = synthesize(shape, list(accesses), element=element, **params)
-    trace.note("certificate", found=found)
-    return found
+    synthesis = synthesize(shape, list(accesses), element=element, **params)
+    trace.note("certificate", found=synthesis)
+    return synthesis
 
 
 def _certificate(page: Page, found: Synthesis) -> None:
@@ -240,10 +240,10 @@ def _check_leaves(value: object) -> None:
 def _coordinate(call: str, function: AnyLayout | Swizzle | Swizzles, operands: tuple[Any, ...]) -> Any:
     """The coordinate at which a layout or a swizzle is explained, or an ArgumentTypeError."""
     _check_leaves((function, *operands))
-    whole = all(hasattr(x, "__index__") and not isinstance(x, bool) for x in flatten_tree(operands))
+    integral = all(hasattr(x, "__index__") and not isinstance(x, bool) for x in flatten_tree(operands))
     if isinstance(function, (Swizzle, Swizzles)):
-        if len(operands) != 1 or not whole or isinstance(operands[0], tuple) or operands[0] < 0:
+        if len(operands) != 1 or not integral or isinstance(operands[0], tuple) or operands[0] < 0:
             raise ArgumentTypeError(f"{call}: a swizzle takes one integer, 0 or greater")
-    elif not operands or not whole:
+    elif not operands or not integral:
         raise ArgumentTypeError(f"{call}: a layout takes a coordinate of integers")
     return operands[0] if len(operands) == 1 else operands

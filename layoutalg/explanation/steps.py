@@ -50,8 +50,8 @@ class Derivation(Shown):
         """The result in CuTe notation, or the refusal with the coordinates that it names."""
         if self.refusal is None:
             return f"= {notation(self.result)}"
-        found = [getattr(self.refusal, name, None) for name in ("witness", "a", "b")]
-        witnesses = " and ".join(str(x) for x in found if x is not None)
+        coordinates = [getattr(self.refusal, name, None) for name in ("witness", "a", "b")]
+        witnesses = " and ".join(str(x) for x in coordinates if x is not None)
         shown = f" (witness {witnesses})" if witnesses else ""
         return f"refused, {type(self.refusal).__name__}{shown}: {self.refusal}"
 

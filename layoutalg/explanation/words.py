@@ -73,16 +73,16 @@ def _modes(
     for (s, d), (extents, strides) in zip(leaves(b), pieces, strict=True):
         if s == 1:
             continue
-        step, said = d, []
+        step, lines = d, []
         for i, (e, w) in enumerate(zip(extents, strides, strict=True)):
-            said.append(f"{x}({step} * x) = {w} * x for every x < {e}")
-            said += [f"{step} * {e} = {step * e}"] if i + 1 < len(extents) else []
+            lines.append(f"{x}({step} * x) = {w} * x for every x < {e}")
+            lines += [f"{step} * {e} = {step * e}"] if i + 1 < len(extents) else []
             step *= e
         if len(extents) == 1:
-            page.step(f"mode {s}:{d} walks through {x} in equal steps: one mode", *said)
+            page.step(f"mode {s}:{d} walks through {x} in equal steps: one mode", *lines)
         else:
             law = f"mode {s}:{d} fills a digit of {x} on its way: there it carries, and a new mode begins"
-            page.step(law, *said)
+            page.step(law, *lines)
     if sum(s > 1 for s, _ in leaves(b)) < 2:
         return
     if used is None:
@@ -158,51 +158,51 @@ def _through(
 
 def _coalesced(page: Page, layout: Layout, result: Layout) -> None:
     x, r = page.name(layout, "A"), page.name(result, "R")
-    said: list[str] = []
+    lines: list[str] = []
     last: tuple[int, int] | None = None
     for s, d in leaves(layout):
         if s == 1:
             continue
         joins = last is not None and last[0] * last[1] == d
         if last is not None:
-            said.append(f"{last[0]} * {last[1]} {'=' if joins else '!='} {d}")
+            lines.append(f"{last[0]} * {last[1]} {'=' if joins else '!='} {d}")
         last = (last[0] * s, last[1]) if last is not None and joins else (s, d)
-    page.step("neighbours s:d and t:s*d are one mode s*t:d, and a mode of extent 1 is none", *said)
+    page.step("neighbours s:d and t:s*d are one mode s*t:d, and a mode of extent 1 is none", *lines)
     _same(page, "what does not merge stays", f"{x}(c)", result)
     page.step("no two neighbours merge any more", f"coalesce({x}) = {r}")
 
 
 def _complement(page: Page, layout: Layout, target: int, modes: list[tuple[int, int, int]]) -> None:
     x = page.name(layout, "A")
-    said = [f"{x}({w}) = {d}" for d, _, w in modes]
-    page.step(f"the modes of {x} sorted by stride; modes of stride 0 reach nothing new", *said)
+    lines = [f"{x}({w}) = {d}" for d, _, w in modes]
+    page.step(f"the modes of {x} sorted by stride; modes of stride 0 reach nothing new", *lines)
 
 
 def _past_digit(page: Page, extent: int, stride: int, current: int, gap: int) -> None:
-    found = f"{gap}:{current} is missing" if gap > 1 else "nothing is missing"
-    law = f"{found} below {extent}:{stride}, which goes on to extent * stride"
+    missing = f"{gap}:{current} is missing" if gap > 1 else "nothing is missing"
+    law = f"{missing} below {extent}:{stride}, which goes on to extent * stride"
     page.step(law, f"{current} * {gap} = {stride}", f"{extent} * {stride} = {extent * stride}")
 
 
 def _rounded_up(page: Page, target: int, current: int, gap: int) -> None:
-    found = f"{gap}:{current} covers the rest" if gap > 1 else "nothing is left to cover"
-    page.step(f"up to the target {target}, {found}", f"ceil_div({target}, {current}) = {gap}")
+    rest = f"{gap}:{current} covers the rest" if gap > 1 else "nothing is left to cover"
+    page.step(f"up to the target {target}, {rest}", f"ceil_div({target}, {current}) = {gap}")
 
 
 def _right_inverse(page: Page, layout: Layout, modes: list[tuple[int, int, int]]) -> None:
     x = page.name(layout, "A")
-    said = [f"{x}({w}) = {d}" for d, _, w in modes]
-    page.step(f"the modes of {x} sorted by stride, each at the coordinate where it begins", *said)
+    lines = [f"{x}({w}) = {d}" for d, _, w in modes]
+    page.step(f"the modes of {x} sorted by stride, each at the coordinate where it begins", *lines)
 
 
 def _chain(page: Page, layout: Layout, extents: list[int], weights: list[int]) -> None:
     x = page.name(layout, "A")
-    current, said = 1, []
+    current, lines = 1, []
     for s, w in zip(extents, weights, strict=True):
-        said += [f"{x}({w}) = {current}", f"{current} * {s} = {current * s}"]
+        lines += [f"{x}({w}) = {current}", f"{current} * {s} = {current * s}"]
         current *= s
     law = "offsets are contiguous from 0 as long as each stride is the product of the extents before it"
-    page.step(law, *(said or [f"size({x}) = {size(layout)}"]))
+    page.step(law, *(lines or [f"size({x}) = {size(layout)}"]))
 
 
 def _left_inverse(page: Page, layout: Layout, offset: int, modes: list[tuple[int, int, int]]) -> None:
