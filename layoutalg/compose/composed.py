@@ -131,13 +131,13 @@ def by_mode(
     for i, (part, t) in enumerate(zip(parts, tiler, strict=False)):
         if trace is not None:
             trace.note("by mode", name=name, a=a, i=i, part=part, tiler=t)
-        one = operation(part, t, trace=trace)
-        if not isinstance(one, Layout):
+        mapped = operation(part, t, trace=trace)
+        if not isinstance(mapped, Layout):
             raise UnsupportedError(
-                f"{name}({a}, {tiler_text(tiler)}): one mode of the result is the swizzled {one}; "
+                f"{name}({a}, {tiler_text(tiler)}): one mode of the result is the swizzled {mapped}; "
                 f"swizzle the whole layout instead"
             )
-        out.append(one)
+        out.append(mapped)
     out += parts[len(tiler) :] if keep else ()
     result = concat(*out)
     if trace is not None:

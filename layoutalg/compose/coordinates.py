@@ -43,9 +43,9 @@ class Axes(NamedTuple):
 
     def numbers(self, layout: Layout) -> Layout:
         """The layout of integers whose fields are the coordinates."""
-        place = {path: i for i, path in enumerate(self.paths)}
+        position = {path: i for i, path in enumerate(self.paths)}
         strides = [
-            self.fields.code(d.value, place[d.modes]) if isinstance(d, ScaledBasis) else 0
+            self.fields.code(d.value, position[d.modes]) if isinstance(d, ScaledBasis) else 0
             for d in _strides(layout)
         ]
         return layout_of(layout.shape, unflatten_tree(tuple(strides), layout.stride))

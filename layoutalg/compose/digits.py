@@ -178,10 +178,10 @@ def _compose_leaves(
         _refuse_negative(a, b)
     if not radix:
         weight = weights[0]
-        one = [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
+        plain = [([s], [d * weight if s > 1 else 0]) for s, d in zip(extents, steps, strict=True)]
         if trace is not None:
-            trace.note("modes", a=a, b=b, pieces=one, radix=radix, used=[])
-        return one
+            trace.note("modes", a=a, b=b, pieces=plain, radix=radix, used=[])
+        return plain
     used = [0] * len(radix)
     out: list[Piece] = []
     for s, d in zip(extents, steps, strict=True):

@@ -136,5 +136,5 @@ def find_rotation(layout: AnyLayout) -> Rotation | None:
     step = row[-1][1] - above * many
     if not (0 <= step < columns and many and rows % many == 0):
         return None
-    found = Rotation(rows, columns, step, many)
-    return found if found.layout() == layout else None
+    rotation = Rotation(rows, columns, step, many)
+    return rotation if rotation.layout() == layout else None

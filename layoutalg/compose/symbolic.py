@@ -124,9 +124,9 @@ def _walk(
     if extent == 1 or step == 0:
         return [extent], [0]
     for n, weight, moved in zip(radix, weights, used, strict=False):
-        whole = quotient(step, n)
-        if whole is not None:
-            step = whole
+        exact = quotient(step, n)
+        if exact is not None:
+            step = exact
             continue
         run = _divided(what, n, step)
         fits = decide(sympy.Le(extent, run))
@@ -150,8 +150,8 @@ def _divided(what: str, a: Any, b: Any) -> Any:
         raise UnsupportedError(
             f"{what}: {b} does not divide {a}; in symbols, steps and extents must divide each other"
         )
-    whole = quotient(a, b)
-    return canonical(a // b) if whole is None else whole
+    exact = quotient(a, b)
+    return canonical(a // b) if exact is None else exact
 
 
 def _move(what: str, n: Any, moved: list[Any], distance: Any) -> None:
@@ -185,10 +185,10 @@ def upcast_symbols(layout: Layout, n: int) -> Layout:
     strides: list[Any] = []
     over: Any = 0  # how far the coordinates that are joined reach inside a wider element
     for s, d in _offset_leaves("upcast", layout):
-        whole = quotient(d, n)
-        if s == 1 or whole is not None:
+        exact = quotient(d, n)
+        if s == 1 or exact is not None:
             extents.append(s)
-            strides.append(0 if s == 1 else _floor(whole, d, n))
+            strides.append(0 if s == 1 else _floor(exact, d, n))
         elif type(d) is int and d > 0 and n % d == 0:
             run: Any = n // d
             if quotient(s, run) is None and decide(sympy.Le(s, run)):
@@ -236,9 +236,9 @@ def downcast_symbols(layout: Layout, n: int) -> Layout:
     return _like(layout, extents, strides)
 
 
-def _floor(whole: Any, a: Any, b: Any) -> Any:
+def _floor(exact: Any, a: Any, b: Any) -> Any:
     """The quotient of a by b as an integer for all values: floor(n/2), where n/2 is one by an assumption."""
-    return whole if type(whole) is int or whole.is_integer else canonical(a // b)
+    return exact if type(exact) is int or exact.is_integer else canonical(a // b)
 
 
 def _offset_leaves(operation: str, layout: Layout) -> list[tuple[Any, Any]]:
@@ -302,8 +302,8 @@ def _gap(what: str, layout: Layout, stride: Any, current: Any) -> Any:
             f"{stride} is none of {current}",
             lhs=layout,
         )
-    whole = quotient(stride, current)
-    return canonical(stride // current) if whole is None else whole
+    exact = quotient(stride, current)
+    return canonical(stride // current) if exact is None else exact
 
 
 def _ascending(what: str, layout: Layout) -> list[tuple[Any, Any]]:
@@ -325,11 +325,11 @@ def _ascending(what: str, layout: Layout) -> list[tuple[Any, Any]]:
     return out
 
 
-def _before(what: str, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
-    """True when mode `one` = (extent, stride) belongs below `other`."""
+def _before(what: str, low: tuple[Any, Any], high: tuple[Any, Any]) -> bool:
+    """True when mode `low` = (extent, stride) belongs below `high`."""
     import sympy
 
-    (s, d), (t, e) = one, other
+    (s, d), (t, e) = low, high
     if quotient(e, canonical(s * d)) is not None:
         return True
     if quotient(d, canonical(t * e)) is not None:
