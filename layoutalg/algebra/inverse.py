@@ -195,14 +195,14 @@ def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout
     indices: AnyLayout = layout_of(length, 1 if length > 1 else 0)
     if not _fixes(undo, length):
         indices = ComposedLayout(undo, 0, indices)
-    whole = (
+    undone = (
         result
         if length == full and isinstance(indices, Layout)
         else normal_form(ComposedLayout(result, 0, indices))
     )
     if trace is not None:
-        trace.note("undone", layout=layout, undo=undo, length=length, plain=result, result=whole, left=False)
-    return whole
+        trace.note("undone", layout=layout, undo=undo, length=length, plain=result, result=undone, left=False)
+    return undone
 
 
 def _fixes(chain: Swizzles, length: int) -> bool:
@@ -297,33 +297,33 @@ def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
         return result
     unit = 1 << top.bit_length()
     domain = -(-domain // unit) * unit
-    whole = composition(result, ComposedLayout(undo, 0, layout_of(domain, 1)))
+    inverse = composition(result, ComposedLayout(undo, 0, layout_of(domain, 1)))
     if trace is not None:
-        trace.note("undone", layout=layout, undo=undo, length=domain, plain=result, result=whole, left=True)
-    return whole
+        trace.note("undone", layout=layout, undo=undo, length=domain, plain=result, result=inverse, left=True)
+    return inverse
 
 
-def _searched(whole: AnyLayout, layout: Layout, offset: int, why: str) -> Layout:
+def _searched(original: AnyLayout, layout: Layout, offset: int, why: str) -> Layout:
     """A left inverse that is not read off digit by digit, or the refusal."""
-    _refuse_collision("left_inverse", whole, layout)
-    found = None if offset else search_left_inverse(layout)
-    if found is not None:
-        return found
+    _refuse_collision("left_inverse", original, layout)
+    inverse = None if offset else search_left_inverse(layout)
+    if inverse is not None:
+        return inverse
     proof = "there is none" if not offset and span(layout)[1] <= EXHAUSTIVE_REACH else "none was found"
     raise DivisibilityError(
-        f"left_inverse of {whole}: sorted by stride, {why} of it, so that the inverse cannot be read off "
+        f"left_inverse of {original}: sorted by stride, {why} of it, so that the inverse cannot be read off "
         f"digit by digit, and in other radices {proof}",
-        lhs=whole,
+        lhs=original,
     )
 
 
-def _left_inverse(whole: AnyLayout, layout: Layout, offset: int, trace: Trace | None) -> Layout:
+def _left_inverse(original: AnyLayout, layout: Layout, offset: int, trace: Trace | None) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
     if modes is None:
         raise not_integers("left_inverse", layout)
     if modes and modes[0][0] < 0:
-        _refuse_negative("left_inverse", whole, modes[0][0])
+        _refuse_negative("left_inverse", original, modes[0][0])
     if trace is not None:
         trace.note("left inverse", layout=layout, offset=offset, modes=modes)
     if offset:
@@ -334,13 +334,13 @@ def _left_inverse(whole: AnyLayout, layout: Layout, offset: int, trace: Trace | 
     for d, s, w in modes:
         gap, rest = divmod(d, current)
         if rest or gap < below:
-            found = _searched(
-                whole, layout, offset, f"{d} is not a multiple of {current} with room for {below}"
+            inverse = _searched(
+                original, layout, offset, f"{d} is not a multiple of {current} with room for {below}"
             )
             if trace is not None:
                 trace.note("searched", stride=d, current=current, below=below)
-                trace.note("inverse", name="left_inverse", layout=layout, result=found)
-            return found
+                trace.note("inverse", name="left_inverse", layout=layout, result=inverse)
+            return inverse
         if gap > 1:
             extents.append(gap)
             strides.append(weight)

@@ -47,9 +47,9 @@ def search_left_inverse(layout: Layout) -> Layout | None:
     for count, chain in enumerate(_chains(1, cuts)):
         if count >= CHAIN_LIMIT and top > EXHAUSTIVE_REACH:
             return None
-        found = _fit(layout, chain, top, budget)
-        if found is not None:
-            return found
+        inverse = _fit(layout, chain, top, budget)
+        if inverse is not None:
+            return inverse
     return None
 
 

@@ -116,7 +116,7 @@ def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
     shift = n.bit_length() - 1
     if offset % n:
         _refuse_upcast(layout, n, 0)
-    kept: list[Swizzle] = []
+    outer: list[Swizzle] = []
     for i, swizzle in enumerate(swizzles):
         inside = max(0, shift - swizzle.base)
         for read, _ in sorted(swizzle.bit_pairs())[:inside]:
@@ -129,8 +129,8 @@ def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
                     rhs=n,
                     witness=c,
                 )
-        kept.append(Swizzle(max(0, swizzle.bits - inside), max(0, swizzle.base - shift), swizzle.shift))
-    return ComposedLayout(Swizzles(*kept), offset // n, upcast(inner, n))
+        outer.append(Swizzle(max(0, swizzle.bits - inside), max(0, swizzle.base - shift), swizzle.shift))
+    return ComposedLayout(Swizzles(*outer), offset // n, upcast(inner, n))
 
 
 def _swizzles_over_layout(name: str, layout: ComposedLayout, n: int) -> NormalForm:

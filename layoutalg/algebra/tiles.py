@@ -377,6 +377,6 @@ def make_fragment_like(layout: AnyLayout) -> Layout:
     if not isinstance(layout.shape, tuple) or len(layout.shape) < 2:
         return Layout(layout.shape)
     first, rest = layout[0], layout[1:]
-    kept = Layout(filter_zeros(first).shape)
-    registers = layout_of(first.shape, kept.stride)
+    filtered = Layout(filter_zeros(first).shape)
+    registers = layout_of(first.shape, filtered.stride)
     return tiled_product(registers, make_ordered_layout(rest.shape, rest.stride))
