@@ -212,13 +212,13 @@ def _gpus(machine: Arch) -> list[str]:
 
 
 def _spellings() -> dict[str, Arch]:
-    found: dict[str, Arch] = {}
+    spellings: dict[str, Arch] = {}
     for machine in _TABLE:
         major, minor = machine.compute_capability
         names = [*machine.targets, *(t.removeprefix("sm_") for t in machine.targets), f"{major}.{minor}"]
         boards = (board.name for board in BOARDS[machine.name])
-        found |= {_key(name): machine for name in (*names, *_gpus(machine), *boards)}
-    return found
+        spellings |= {_key(name): machine for name in (*names, *_gpus(machine), *boards)}
+    return spellings
 
 
 _BY_TARGET: Mapping[str, Arch] = MappingProxyType({t: a for a in _TABLE for t in a.targets})
@@ -240,14 +240,14 @@ def find_arch(name: str | Arch) -> Arch:
     if isinstance(name, Arch):
         return name
     check_type("find_arch", name, str, "a name or an Arch")
-    found = _BY_TARGET.get(name) or _BY_SPELLING.get(_key(name))
-    if found is None:
+    arch = _BY_TARGET.get(name) or _BY_SPELLING.get(_key(name))
+    if arch is None:
         members = _FAMILIES.get(_key(name))
         if members is not None:
             raise UnknownNameError("architecture", name, members, hint="it is a family of several; ")
         gpus = (gpu for names in _GPUS.values() for gpu in names.split(", "))
         raise UnknownNameError("architecture", name, _BY_TARGET, also=gpus)
-    return found
+    return arch
 
 
 def find_board(name: str | Arch) -> Board:

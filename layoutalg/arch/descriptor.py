@@ -172,10 +172,10 @@ class SmemDescriptor:
 
 def _fields(form: str) -> tuple[Field, ...]:
     check_type("descriptor form", form, str, "the name of a form")
-    found = DESCRIPTOR_FIELDS.get(form)
-    if found is None:
+    fields = DESCRIPTOR_FIELDS.get(form)
+    if fields is None:
         raise UnknownNameError("descriptor form", form, DESCRIPTOR_FIELDS)
-    return found
+    return fields
 
 
 def _code(mode: SwizzleMode, form: str) -> int | None:

@@ -156,9 +156,9 @@ def find_instruction(name: str, machine: Arch | None = None) -> Instruction:
         check_type("find_instruction", machine, Arch, "an architecture")
     table = INSTRUCTIONS if machine is None else machine.instructions
     check_type("find_instruction", name, str, "a name")
-    found = table.get(name) or table.get(known := instruction_name(name))
-    if found is not None:
-        return found
+    rule = table.get(name) or table.get(known := instruction_name(name))
+    if rule is not None:
+        return rule
     if known in INSTRUCTIONS and machine is not None:
         having = ", ".join(a.name for a in ARCHS.values() if known in a.instructions)
         raise UnsupportedError(f"{machine.name} has no {known}; it exists on {having}")

@@ -71,10 +71,10 @@ def find_smem_atom(name: str | SmemAtom) -> SmemAtom:
     if isinstance(name, SmemAtom):
         return name
     check_type("find_smem_atom", name, str, "the name of an atom")
-    found = SMEM_ATOMS.get(name)
-    if found is None:
+    atom = SMEM_ATOMS.get(name)
+    if atom is None:
         raise UnknownNameError("shared-memory atom", name, SMEM_ATOMS)
-    return found
+    return atom
 
 
 def _plain(atom: SmemAtom, bits: int) -> Layout:

@@ -113,7 +113,7 @@ def find_swizzle_mode(which: int | str | SwizzleMode) -> SwizzleMode:
             raise UnknownNameError("swizzle mode", which, SWIZZLE_MODES)
         return named
     check_type("find_swizzle_mode", which, int, "a name or a number of bytes")
-    found = _BY_BYTES.get(which)
-    if found is None:
+    mode = _BY_BYTES.get(which)
+    if mode is None:
         raise ShapeError(f"a swizzle of {shown(which)} bytes; the modes are 0 (none), 32, 64 and 128")
-    return found
+    return mode

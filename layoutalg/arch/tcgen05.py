@@ -98,11 +98,11 @@ def check_tcgen05(kind: str, m: int, n: int, *, ctas: int = 1, ws: bool = False)
     layoutalg.errors.UnsupportedError: tcgen05.mma.kind::f16 of 128 x 24: with M = 128 N is a multiple of 16 \
 from 16 to 256
     """
-    found = TCGEN05_KINDS.get(kind)
-    if found is None:
+    known = TCGEN05_KINDS.get(kind)
+    if known is None:
         raise UnknownNameError("kind of tcgen05.mma", kind, TCGEN05_KINDS)
-    rows = _rows(found, ctas, ws)
-    what = f"{found.ptx}{' with .ws' if ws else ''} of {m} x {n}"
+    rows = _rows(known, ctas, ws)
+    what = f"{known.ptx}{' with .ws' if ws else ''} of {m} x {n}"
     if m not in rows:
         group = {1: "one CTA", 2: "two CTAs"}.get(ctas, f"{ctas} CTAs")
         accepted = " or ".join(map(str, rows)) or "nothing"
@@ -110,14 +110,14 @@ from 16 to 256
     if ws:
         if n not in (64, 128, 256):
             raise UnsupportedError(f"{what}: N is 64, 128 or 256")
-        return found
-    step = 8 if found.blocks or m == 64 else 16
-    step = {"i8": 16}.get(kind, step) if ctas == 1 else 16 if found.blocks else 32
+        return known
+    step = 8 if known.blocks or m == 64 else 16
+    step = {"i8": 16}.get(kind, step) if ctas == 1 else 16 if known.blocks else 32
     if n == 8 and kind == "i8" and ctas == 1:
-        return found
+        return known
     if n % step or not step <= n <= 256:
         raise UnsupportedError(f"{what}: with M = {m} N is a multiple of {step} from {step} to 256")
-    return found
+    return known
 
 
 def _rows(kind: Tcgen05Kind, ctas: int, ws: bool) -> tuple[int, ...]:
