@@ -86,7 +86,7 @@ def _disjoint(layout: AnyLayout, constant: int, columns: Columns) -> None:
         seen |= weight
 
 
-def _open_weights(whole: AnyLayout, outer: Layout, live: int) -> Columns:
+def _open_weights(original: AnyLayout, outer: Layout, live: int) -> Columns:
     """The columns of `outer` for indices whose bits are in `live`; its last mode has no end."""
     bits = live.bit_length()
     out: list[int] = []
@@ -94,10 +94,10 @@ def _open_weights(whole: AnyLayout, outer: Layout, live: int) -> Columns:
     for i, (extent, stride) in enumerate(modes):
         count = bits - len(out) if i == len(modes) - 1 else min(extent.bit_length() - 1, bits - len(out))
         if stride < 0 or (extent & (extent - 1) and i < len(modes) - 1 and count < bits - len(out)):
-            raise NotLinearError(f"{whole} is not linear over F2: neither is its outer layout {outer}")
+            raise NotLinearError(f"{original} is not linear over F2: neither is its outer layout {outer}")
         out.extend(stride << j for j in range(count))
     out.extend([0] * (bits - len(out)))
-    _disjoint(whole, 0, tuple(w for j, w in enumerate(out) if live >> j & 1))
+    _disjoint(original, 0, tuple(w for j, w in enumerate(out) if live >> j & 1))
     return tuple(out)
 
 

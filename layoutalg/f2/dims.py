@@ -87,12 +87,12 @@ def check_order(kind: str, order: Sequence[str], names: Sequence[str]) -> None:
 
 def low_bits(bits: Mapping[str, int]) -> dict[str, int]:
     """The lowest bit of each dimension in a packed coordinate."""
-    found: dict[str, int] = {}
+    lows: dict[str, int] = {}
     start = 0
     for name, count in bits.items():
-        found[name] = start
+        lows[name] = start
         start += count
-    return found
+    return lows
 
 
 def unpack(packed: int, outs: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -101,7 +101,7 @@ def unpack(packed: int, outs: Iterable[tuple[str, int]]) -> dict[str, int]:
     >>> unpack(6, (("lane", 2), ("register", 4)))
     {'lane': 0, 'register': 3}
     """
-    found: dict[str, int] = {}
+    parts: dict[str, int] = {}
     for name, extent in outs:
-        packed, found[name] = divmod(packed, extent)
-    return found
+        packed, parts[name] = divmod(packed, extent)
+    return parts

@@ -350,10 +350,10 @@ class LinearLayout(Value):
         {'lane': 5}
         """
         columns, out_count = self.columns, sum(self.out_bits.values())
-        whole = Echelon.of_columns(columns + complement(columns, out_count))
+        echelon = Echelon.of_columns(columns + complement(columns, out_count))
         low = (1 << len(columns)) - 1
-        found = [(whole.solve(unit) or 0) & low for unit in identity(out_count)]
-        return self._packed(found, self.out_bits, self._in_sizes())
+        images = [(echelon.solve(unit) or 0) & low for unit in identity(out_count)]
+        return self._packed(images, self.out_bits, self._in_sizes())
 
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
         """C with outer(C(x)) = self(x): where, in `outer`'s terms, is what this layout holds at x?
@@ -447,8 +447,8 @@ class LinearLayout(Value):
             rest = bases[count:] if left else bases[: len(bases) - count]
             images = [zip(basis, shifts, outs.values(), strict=True) for basis in rest]
             ins.append((name, tuple([tuple([(x >> s) % n for x, s, n in image]) for image in images])))
-        found = self._derived(tuple(ins), tuple(outs.items()))
-        again = divisor * found if left else found * divisor
+        quotient = self._derived(tuple(ins), tuple(outs.items()))
+        again = divisor * quotient if left else quotient * divisor
         again = again.transpose_ins(list(self.in_bits)).transpose_outs(list(self.out_bits))
         differing = [j for j, (x, y) in enumerate(zip(again.columns, self.columns, strict=True)) if x != y]
         if differing:
@@ -459,7 +459,7 @@ class LinearLayout(Value):
                 rhs=divisor,
                 witness=1 << differing[0],
             )
-        return found
+        return quotient
 
     # --- dimensions taken apart, put together and renamed -----------------------------------------------
 
