@@ -35,8 +35,8 @@ def groups(sms: int) -> tuple[int, ...]:
     """
     if sms == sum(GPC_SMS):
         return GPC_SMS
-    whole, left = divmod(sms, ASSUMED_SMS)
-    return (ASSUMED_SMS,) * whole + ((left,) if left else ())
+    full, left = divmod(sms, ASSUMED_SMS)
+    return (ASSUMED_SMS,) * full + ((left,) if left else ())
 
 
 @lru_cache(maxsize=1 << 10)

@@ -148,10 +148,10 @@ def best_band(grid: tuple[int, int], *, in_flight: int, tile: tuple[int, int] = 
 
 def _wave(rows: int, columns: int, band: int, start: int, stop: int) -> tuple[int, int]:
     """Distinct rows and columns of blocks start .. stop-1: bands share no rows, but they share columns."""
-    whole = band * columns
+    per_band = band * columns
     a_panels = 0
     spans: list[tuple[int, int]] = []
-    for first in range(start // whole * whole, stop, whole):
+    for first in range(start // per_band * per_band, stop, per_band):
         height = min(band, rows - first // columns)
         lo, hi = max(start - first, 0), min(stop - first, height * columns)
         a_panels += min(height, hi - lo)
@@ -170,22 +170,22 @@ def _layout_places(order: AnyLayout, rows: int, columns: int) -> list[tuple[int,
     """The tile of every block of an order given as a layout, which must visit each tile once."""
     count = size(order)
     places = [order(block) for block in range(count)] if count == rows * columns else []
-    if not places or not all(0 <= place < count for place in places):
+    if not places or not all(0 <= tile < count for tile in places):
         raise ShapeError(
             f"the order {order} does not map its blocks onto the {rows * columns} tiles of grid "
             f"{to_text((rows, columns))}"
         )
     first: dict[int, int] = {}
-    for block, place in enumerate(places):
-        earlier = first.setdefault(place, block)
+    for block, tile in enumerate(places):
+        earlier = first.setdefault(tile, block)
         if earlier != block:
             raise NotInjectiveError(
-                f"the order {order} visits tile {place} twice, as block {earlier} and as block {block}",
+                f"the order {order} visits tile {tile} twice, as block {earlier} and as block {block}",
                 layout=order,
                 a=earlier,
                 b=block,
             )
-    return [(place % rows, place // rows) for place in places]
+    return [(tile % rows, tile // rows) for tile in places]
 
 
 def _enumerate(places: list[tuple[int, int]], flight: int) -> tuple[int, int]:

@@ -107,13 +107,13 @@ def occupancy_of(
     threads = _count("threads", threads, 1)
     registers = _count("registers_per_thread", registers_per_thread, 1)
     shared = _count("shared_bytes", shared_bytes, 0)
-    for resource, asked, most in (
+    for resource, count, most in (
         ("threads per block", threads, machine.max_threads_per_block),
         ("registers per thread", registers, machine.max_registers_per_thread),
         ("shared memory a block in bytes", shared, machine.max_shared_bytes_per_block),
     ):
-        if asked > most:
-            raise ResourceError(f"{resource} on {machine.name}", asked, most)
+        if count > most:
+            raise ResourceError(f"{resource} on {machine.name}", count, most)
     warps = -(-threads // machine.lanes)
     limits = [
         Limit("warps", warps, machine.max_warps_per_sm, machine.max_warps_per_sm // warps),
