@@ -164,8 +164,8 @@ def check_times(times: object) -> int:
     if type(times) is not int:
         raise ArgumentTypeError(f"budgets are multiplied by an integer; {times!r} was given")
     if not 1 <= times <= MOST_TIMES:
-        given = times if abs(times) <= MOST_TIMES else "a larger number"
-        raise ShapeError(f"budgets are multiplied by 1 to {MOST_TIMES}; {given} is none of these")
+        number = times if abs(times) <= MOST_TIMES else "a larger number"
+        raise ShapeError(f"budgets are multiplied by 1 to {MOST_TIMES}; {number} is none of these")
     return times
 
 

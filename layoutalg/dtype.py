@@ -93,7 +93,7 @@ def dtype(name: str | DType) -> DType:
     """
     if isinstance(name, DType):
         return name
-    found = DTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
-    if found is None:
+    kind = DTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    if kind is None:
         raise UnknownNameError("dtype", name, DTYPES)
-    return found
+    return kind

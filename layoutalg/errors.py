@@ -230,16 +230,16 @@ def nearest(name: str, choices: Iterable[str], count: int) -> list[str]:
     import difflib
     import heapq
 
-    found: list[tuple[float, str]] = []
+    best: list[tuple[float, str]] = []
     matcher = difflib.SequenceMatcher()
     matcher.set_seq2(name)
     for choice in choices:
         matcher.set_seq1(choice)
-        if len(found) < count:
-            heapq.heappush(found, (matcher.ratio(), choice))
-        elif (matcher.real_quick_ratio(), choice) > found[0] and (matcher.quick_ratio(), choice) > found[0]:
-            heapq.heappushpop(found, (matcher.ratio(), choice))
-    return [choice for _, choice in sorted(found, reverse=True)]
+        if len(best) < count:
+            heapq.heappush(best, (matcher.ratio(), choice))
+        elif (matcher.real_quick_ratio(), choice) > best[0] and (matcher.quick_ratio(), choice) > best[0]:
+            heapq.heappushpop(best, (matcher.ratio(), choice))
+    return [choice for _, choice in sorted(best, reverse=True)]
 
 
 class UnknownNameError(LayoutAlgError, ValueError):

@@ -142,7 +142,7 @@ def find_term(term: str) -> str:
     wanted = " ".join(str(term).lower().split())
     for name in (wanted, wanted.removesuffix("s"), wanted.removesuffix("es")):
         if name in known:
-            found = known[name]
-            meaning = GLOSSARY[found]
-            return find_term(meaning[4:-1]) if meaning.startswith("See ") else found
+            entry = known[name]
+            meaning = GLOSSARY[entry]
+            return find_term(meaning[4:-1]) if meaning.startswith("See ") else entry
     raise UnknownNameError("term", term, GLOSSARY)

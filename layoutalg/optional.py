@@ -54,8 +54,8 @@ def import_trouble(library: str, hint: str) -> str:
     except Exception as error:  # noqa: BLE001 - another project's code runs, and may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name == library:
             return f"{library} is not installed: {hint}"
-        said = " ".join(str(error).split()) or "no reason given"
-        return f"{library} is installed but cannot be imported ({type(error).__name__}: {said[:200]})"
+        message = " ".join(str(error).split()) or "no reason given"
+        return f"{library} is installed but cannot be imported ({type(error).__name__}: {message[:200]})"
     return ""
 
 
@@ -87,11 +87,11 @@ def later(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """
 
     def find(name: str) -> Any:
-        place = places.get(name)
-        if place is None:
+        home = places.get(name)
+        if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(place), name)
-        setattr(sys.modules[module], name, found)
-        return found
+        value = getattr(importlib.import_module(home), name)
+        setattr(sys.modules[module], name, value)
+        return value
 
     return find

@@ -197,8 +197,8 @@ class _Guard:
             bufsize=0,
             start_new_session=True,
         )
-        said = self._process.stdout.read(1) if self._process.stdout else b""
-        if not said:
+        ready = self._process.stdout.read(1) if self._process.stdout else b""
+        if not ready:
             self.close()
             raise OSError(errno.EACCES, "no temporary folder can be made", str(self.folder))
 

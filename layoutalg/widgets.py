@@ -69,15 +69,15 @@ def swizzle_panel(
             )
         plain = Layout((rows, columns), (columns + pad, 1))
         layout: AnyLayout = ComposedLayout(Swizzle(bits, base, shift), 0, plain) if bits else plain
-        asked = Access.of(access, layout, element, arch)
-        report = analyze(layout, asked, arch=arch)
-        said = sentence(access, report)
-        drawn = as_html(layout_access_picture(layout, asked, arch))
+        wanted = Access.of(access, layout, element, arch)
+        report = analyze(layout, wanted, arch=arch)
+        summary = sentence(access, report)
+        drawn = as_html(layout_access_picture(layout, wanted, arch))
         good = not isinstance(report, SharedReport) or report.ways <= 1
     except LayoutAlgError as error:
         return f'<p style="color:#a33">{escape(printable(str(error)))}</p>'
     mark = "#2a7" if good else "#a33"
-    return f'<p><code>{escape(str(layout))}</code></p><p style="color:{mark}">{escape(said)}</p>{drawn}'
+    return f'<p><code>{escape(str(layout))}</code></p><p style="color:{mark}">{escape(summary)}</p>{drawn}'
 
 
 def swizzle_sliders(
