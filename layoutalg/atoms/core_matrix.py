@@ -41,7 +41,7 @@ def neighbours(element: DType) -> int:
 
 
 def core_matrices(rows: int, columns: int, e: int, *, keep: bool = False) -> Layout:
-    """(thread, value) -> r + rows * c of a warp's operand; 8 or 16 rows, `e` neighbours a register.
+    """(thread, value) -> r + rows * c of a warp's operand; 8 or 16 rows, `e` neighbours per register.
 
     `keep` writes a single value mode as a tuple of one.
 

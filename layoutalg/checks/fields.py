@@ -85,7 +85,7 @@ class Kind:
     a check that has none of its own, of its table as it is written; `place` the source that it is about,
     and `evidence` the remarks on its lines where the check does not pass.
 
-    `scope` says how much of a part of the subject was looked at: of the values, the subject, the part's name,
+    `scope` says how much of a part of the subject was examined: of the values, the subject, the part's name,
     and whether a limit of the check allows what was not.  The quantity `allows` counts that; a limit on it
     from above, while it holds, is what allows it.
     """

@@ -317,7 +317,7 @@ def _assemble(shape: IntTuple, pieces: Sequence[Piece]) -> Layout:
         if len(extents) == 1:
             return layout_of(extents[0], strides[0])
         return layout_of(tuple(extents), tuple(strides))
-    if len(pieces) == len(shape):  # flat, but for tuples of one and none, which the tree settles
+    if len(pieces) == len(shape):  # flat, except for tuples of one and none, which the tree settles
         for part in shape:
             if isinstance(part, tuple):
                 break

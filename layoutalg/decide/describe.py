@@ -35,7 +35,7 @@ from layoutalg.f2 import Columns, affine_f2, basis, identity, multiply, rank
 from layoutalg.layout import AnyLayout, Layout, check_integers, leaves, size, span
 
 ORDER_BUDGET = 1 << 12
-"""Powers of a matrix that are looked at, at most, for the order of a permutation."""
+"""The most powers of a matrix that are tried for the order of a permutation."""
 
 
 class Footprint(NamedTuple):

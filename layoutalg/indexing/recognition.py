@@ -190,7 +190,7 @@ def _given(source: Any, shape: IntTuple | None) -> tuple[NDArray[Any], IntTuple]
 
 
 def parse_array(text: str) -> Any:
-    """An array of offsets as text: a nested JSON list, the braces of C, or integers in rows, one row a line.
+    """An array of offsets as text: a nested JSON list, the braces of C, or rows of integers, one per line.
 
     Raises ParseError.
 

@@ -12,7 +12,7 @@ the same distance modulo 32; every other lane requests its own sector, whatever 
 So rows that start in the middle of a sector cost up to twice what they should, unless shared memory holds
 them from the middle of a block too.
 
-The tags of the L1 are asked all the same, and count blocks of shared memory, one for every line that lanes
+The tags of the L1 are read all the same, and count blocks of shared memory, one for every line that lanes
 copy to it: `tag_sectors`.
 
 Copies of 4 and 8 bytes go through the L1: they are read from the banks of its lines, and written to banks.

@@ -24,7 +24,7 @@ ASSUMED_SMS = 16
 """Multiprocessors of a group of other GPUs, which were not measured."""
 
 MOST_TOGETHER = 8
-"""Blocks of clusters on one multiprocessor, at most."""
+"""The most blocks of clusters on one multiprocessor."""
 
 
 def groups(sms: int) -> tuple[int, ...]:

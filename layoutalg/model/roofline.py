@@ -94,7 +94,7 @@ def tile_intensity(tile: TileShape, element: str | DType) -> float:
 def gemm_intensities(
     *, block: TileShape, warp: TileShape, instruction: TileShape, element: str | DType, l2_reuse: float = 1.0
 ) -> Mapping[str, float]:
-    """Operations a byte at every level of a matrix product, by the tiles of block, warp and instruction.
+    """Operations per byte at every level of a matrix product, by the tiles of block, warp and instruction.
 
     `l2_reuse` is how often a panel that came from DRAM is loaded: `L2Locality.reuse`.  Raises ShapeError
     for tiles that do not fit each other.
@@ -113,7 +113,7 @@ def gemm_intensities(
 
 
 def balance_point(rates: Rates, level: str, unit: str = "tensor") -> float:
-    """Operations a byte from which on `level` keeps up with `unit`.
+    """Operations per byte from which on `level` keeps up with `unit`.
 
     Raises UnknownNameError for a level or unit whose rate is not known.
 

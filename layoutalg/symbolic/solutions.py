@@ -1,7 +1,7 @@
 """Functions of one integer symbol that repeat: their values, the set where they hold, and both as text.
 
 The idea.  What an access costs depends on a leading dimension only through its residue modulo some period,
-but for finitely many small values at which rows run into each other.  So an answer in a symbol is a table
+except for finitely many small values at which rows run into each other.  So an answer in a symbol is a table
 over the residues and a list of exceptions, and it is exact:
 
     wavefronts of a column of f32 (32,ld):(ld,1), ld >= 0
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Periodic(Generic[T]):
-    """A function of the integers from `least` on: `values[n % len(values)]`, but for `exceptions`.
+    """A function of the integers from `least` on: `values[n % len(values)]`, except for `exceptions`.
 
     `exceptions` holds (n, value).  Equal functions are equal: the period is reduced to the shortest, and an
     exception that agrees with its residue is dropped.

@@ -33,7 +33,7 @@ def is_expression(text: str) -> bool:
     (True, False)
     """
     text = text.strip()
-    if _VARIABLE.fullmatch(text):  # a word by itself is rather the name of a function that was forgotten
+    if _VARIABLE.fullmatch(text):  # a word alone is probably the name of a forgotten function
         return any(text in order for order in ORDERS)
     return bool(text) and _FUNCTION.search(text) is None
 

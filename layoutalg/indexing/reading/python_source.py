@@ -1,6 +1,6 @@
 """Index functions in Python text: parsed by `ast` and read as a term; nothing of the text is run.
 
-In a function of Triton (`@triton.jit`), `//` and `%` are C's, as Triton compiles them, but for what is known
+In a function of Triton (`@triton.jit`), `//` and `%` are C's, as Triton compiles them, except what is known
 when it compiles.  Read are functions and lambdas of integers: assignments, if, while, for over range,
 conditions, return, min, max and calls of functions beside them, and constants of the module.
 
