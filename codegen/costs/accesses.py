@@ -101,7 +101,7 @@ class ProgramReader:
                     yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
 
     def copies(self, nbytes: int) -> Iterator[Place]:
-        """Every instruction that copies `nbytes` a lane from global to shared memory, at both addresses."""
+        """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses."""
         for s, scope in self._body(self.kernel.body, self.scope):
             pairs = tuple(zip(s.instr.operands, s.args, strict=True))
             ends = {o.role: a for o, a in pairs if isinstance(a, MemRef) and o.bytes == nbytes}
@@ -186,7 +186,7 @@ def _reading(s: Do, scope: Scope) -> Scope:
 
 def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
     """The divisors of a program's variables, for given parameters; those of a named value count
-    for the variable that the value is, but for an offset and the direction.
+    for the variable that the value is, except for an offset and the direction.
     """
     found: dict[Var, set[int]] = {}
 
@@ -212,7 +212,7 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
 
 
 def _moved(node: Expr) -> Var | None:
-    """The variable that a value is, but for an offset and the direction."""
+    """The variable that a value is, except for an offset and the direction."""
     match node:
         case Var():
             return node

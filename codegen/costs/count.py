@@ -180,7 +180,7 @@ def copied(
     counts: Callable[[Array, Array, Array], Array],
     arch: str | Arch = "sm_90",
 ) -> int:
-    """The sum of what `counts` says of every instruction that copies `nbytes` a lane to shared memory.
+    """The sum of what `counts` says of every instruction that copies `nbytes` per lane to shared memory.
 
     `counts` takes byte addresses in global and in shared memory and active lanes, (instructions, lanes) each,
     and must not change when all lanes of a side move by whole lines: as `layoutalg.model.tag_sectors`.

@@ -285,7 +285,7 @@ def _common(a: Split, c: Value) -> int:
 
 
 def _bitwise(node: Xor | And | Or, a: Split, b: Split) -> Split:
-    """The narrower operand is compared whole, but for the bits below both strides, which the points decide;
+    """The narrower operand is compared whole, except the bits below both strides, which the points decide;
     of the wider one the bits above the other are added or masked.
     """
     if isinstance(node, And) and a.exact != b.exact:

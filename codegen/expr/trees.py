@@ -424,7 +424,7 @@ class Digit:
 
 
 def digit(node: Expr) -> Digit:
-    """The node as a digit: every node is one, of itself if need be.
+    """The node as a digit: every node is at least a digit of itself.
 
     >>> tid = Var("tid", 256)
     >>> digit((tid & 24) * 2) == digit(tid // 8 % 4 * 16)

@@ -230,7 +230,7 @@ def _make_room(opened: Folder, nbytes: int) -> None:
 
 
 def _keep(where: tuple[int, int], mine: Reserved) -> None:
-    """Keep what was taken ahead, but for where another thread has taken some meanwhile."""
+    """Keep what was taken ahead, except where another thread has taken some meanwhile."""
     if _reserved.setdefault(where, mine) is not mine:
         mine.release()
 

@@ -162,8 +162,8 @@ def largest_cluster(function: int, threads: int, shared_bytes: int, library: Any
 
 
 def resident_blocks(function: int, threads: int, shared_bytes: int, library: Any = None) -> int:
-    """Blocks of a function that the current device runs at a time.  Raises UnsupportedError for what else the
-    driver says."""
+    """Blocks of a function that the current device runs at a time.  Raises UnsupportedError for any other
+    answer of the driver."""
     driver, device = library or _libcuda(), ctypes.c_int()
     each, sms = ctypes.c_int(), ctypes.c_int()
     status = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -85,7 +85,7 @@ def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
 @dataclass(frozen=True, slots=True)
 class LoadedSequence:
     """A sequence on the GPU: call it with the address of every buffer by name, with the words of numbers that
-    have no value yet, and a stream (a cudaStream_t), CuPy's current one where none is given.  Who calls it
+    have no value yet, and a stream (a cudaStream_t), CuPy's current one where none is given.  The caller
     allocates "scratch", of `scratch_bytes`."""
 
     steps: tuple[tuple[Launch, tuple[str, ...]], ...]

@@ -70,7 +70,7 @@ _CURES = (
 class Cubin:
     """Machine code of one kernel and what the assembler says of it.
 
-    `registers` a thread; `spill_bytes` are stores and loads together; `shared_bytes` is static shared
+    `registers` per thread; `spill_bytes` are stores and loads together; `shared_bytes` is static shared
     memory; `log` is the compiler's whole output.
     """
 

@@ -81,7 +81,7 @@ def _made(
 
 
 def _exp(values: Array, most: Array) -> Array:
-    """e^(values - most) as the instructions have it, but for the error of ex2.approx."""
+    """e^(values - most) as the instructions compute it, except for the error of ex2.approx."""
     log2_e = floats(numpy.array(LOG2_E, dtype=numpy.uint32))
     power = numpy.exp2(((values - most) * log2_e).astype(numpy.float64)).astype(numpy.float32)
     tiny = numpy.finfo(numpy.float32).tiny

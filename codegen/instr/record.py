@@ -9,7 +9,7 @@ accesses (bounds, alignment, hazards, trace) and hands `effect` arrays.  Nothing
 Operands, in the order of the helper's parameters:
 
     out in inout    registers: `words` 32-bit words per lane; narrower values live zero-extended in one word
-    read write      memory: `bytes` a lane in `space`; `op` is the name the analysis knows the access by
+    read write      memory: `bytes` per lane in `space`; `op` is the name the analysis knows the access by
     imm             a Python int, a template argument of the helper; with element "u64" one of 64 bits
     value           an index expression, one 32-bit word per lane
     guard           a predicate: where it fails the instruction reads no memory and takes zeros instead

@@ -310,7 +310,7 @@ class KernelBuilder(AsynchronousBuilder):
     def _keep_apart(self, buffer: Global, extents: tuple[Expr | None, ...]) -> None:
         """No two coordinates are one element: of any two modes one ends before the other one's next step.
 
-        Of integers that is decided; what is left to the parameters is a condition, but for pairs that follow
+        Of integers that is decided; what is left to the parameters is a condition, except pairs that follow
         from others by a mode between them.
         """
         modes = [(n, d) for n, d in zip(extents, buffer.strides, strict=True) if n is not None]

@@ -20,7 +20,7 @@ from layoutalg.codegen.program import For, Kernel, Let, walk
 from layoutalg.errors import ArgumentTypeError, UndecidedError
 
 DRAWS = 10_000
-"""Sizes that are drawn, at most, until the conditions of a program hold."""
+"""The most sizes that are drawn until the conditions of a program hold."""
 
 SPAN = 160
 """The distance above its least up to which an extent is drawn that decides no count."""
@@ -29,7 +29,7 @@ BLOCKS = 3
 """Blocks that the largest extents give along a side of the grid."""
 
 MOST_STEPS = 1 << 12
-"""Multiples of itself that an extent is drawn above its least, at most."""
+"""The most multiples of itself by which an extent is drawn above its least."""
 
 
 def draw_sizes(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random, case: int) -> dict[Var, int]:

@@ -67,7 +67,7 @@ _NOTHING, _ALL = Const(0), Const(1)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Who shares a tensor, and how: `layout` is (thread, (value, (rest, ...))) -> coordinate from the origin
+    """The sharing of a tensor: `layout` is (thread, (value, (rest, ...))) -> coordinate from the origin
     of what was partitioned."""
 
     tiled: TiledCopy | TiledMMA

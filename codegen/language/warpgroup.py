@@ -8,7 +8,7 @@
     k.warpgroup_wait(0, acc)
 
 The idea.  It is checked that wgmma can read a shared buffer's layout (layoutalg.legality.check_wgmma).  The
-answer is the same for every instruction but for where it starts; so the descriptor is a constant, its form,
+answer is the same for every instruction except where it starts; so the descriptor is a constant, its form,
 and the address of the instruction's first element.
 
 Notes.  A swizzle XORs address bits, so a pattern that starts where it does not repeat is refused, and so are

@@ -3,7 +3,7 @@
     launch(src, dst, m=..., n=...)          buffers in the order of the record, integers and scalars by name
 
 It raises ValueError, which names the kernel, the argument, its value and what is accepted: a type; a shape
-and strides, but for modes of one element; an alignment; the current GPU; memory that no other buffer has; and
+and strides, except modes of one element; an alignment; the current GPU; memory that no other buffer has; and
 of integers the range that the kernels are proved for.  It compiles the text for the current GPU once;
 allocates scratch memory; encodes tensor maps, once per address; and launches all kernels on the library's
 current stream through the CUDA driver, each with its attributes.  The module needs the library, NVRTC and the

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 WIDTH = 110
-"""Columns of a line, at most."""
+"""The most columns of a line."""
 
 _BREAK = re.compile(
     r'"(?:[^"\\]|\\.)*"|(?P<open>[([{])|(?P<close>[)\]}])|(?P<comma>, )|(?P<sign> (?=[-+*/%&|^?:<>=]+ ))'

@@ -70,13 +70,13 @@ from layoutalg.codegen.program.tile import (
 )
 
 LAUNCHES = 64
-"""Blocks in which a counterexample is looked for, at most."""
+"""The most blocks in which a counterexample is sought."""
 
 TABLED_NUMBERS = 1 << 17
 """Numbers of an array: loops whose counters would make more stay intervals."""
 
 CASES = 256
-"""Combinations of values that the parts of one index are given in turn, at most."""
+"""The most combinations of values that the parts of one index are given in turn."""
 
 WIDE = 62
 """Bits from which a value stays the interval that its facts are: int64 would not hold it."""

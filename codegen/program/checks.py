@@ -168,7 +168,7 @@ def _body(
 
 
 def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
-    """Who is still together where an expression decides who runs `body`; evaluated only where it matters."""
+    """The threads still together where an expression decides which run `body`; found only where needed."""
     needs = [s.instr.requires for s in walk(body) if isinstance(s, Do)]
     matters = any(r.block_converged or r.warpgroup_converged for r in needs)
     return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together

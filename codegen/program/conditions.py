@@ -128,7 +128,7 @@ class Conditions:
         return self._plain[e]
 
     def bounded(self, e: Expr) -> Expr:
-        """The expression without names, but for those of which an interval is known here.
+        """The expression without names, except for those whose interval is known here.
 
         >>> x, y = Var("x", 100), Var("y", 400, "let")
         >>> known = Conditions().let(y, x * 4).under(x < 8, True)

@@ -52,7 +52,7 @@ def dependent(
     """The kernel, so that it may start before the one in front of it has ended, where the architecture can.
 
     `written`: those of its pointers, by name, that the kernel in front writes; `read`: those that it reads.
-    A kernel that shares nothing with the one in front, but for what both of them read, stays as it is, and
+    A kernel that shares nothing with the one in front, except what both of them read, stays as it is, and
     so does a cooperative one, all blocks of which the driver starts at once.
 
     >>> from layoutalg.codegen.language import KernelBuilder

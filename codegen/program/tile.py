@@ -385,7 +385,7 @@ Stmt: TypeAlias = Do | Let | For | Unroll | If | Roles
 class Kernel(Shown):
     """A finished tile program.
 
-    `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
+    `threads` per block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
     order of the kernel's signature; `notes` are the lines of its header comment.  A kernel with `awaited`
     pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
 

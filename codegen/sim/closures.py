@@ -1,4 +1,4 @@
-"""Index expressions compiled to Python closures over a frame of values, one value a lane.
+"""Index expressions compiled to Python closures over a frame of values, one value per lane.
 
 The idea.  A simulated warp evaluates the same few hundred expressions over and over.  Walking the tree each
 time would cost more than the arithmetic, so each expression becomes straight-line code once, a step for each
@@ -161,7 +161,7 @@ class Scope:
         return run
 
     def _straight(self, node: Expr, kept: dict[Expr, Closure]) -> Closure:
-        """Straight-line code of a node: leaves and `kept` values first, then one step a subexpression."""
+        """Straight-line code of a node: leaves and `kept` values first, then one step per subexpression."""
         order = list(_operands_first(node, kept))
         inner = [n for n in order if n not in kept and children(n)]
         outer = [n for n in order if n in kept or not children(n)]

@@ -55,7 +55,7 @@ class Clocks:
     """The epoch each warp is in (`now`), and the last one it knows of every other to be over (`seen`).
 
     What happened in epoch `floor` or before is known to all: most accesses need no other test.  Agents that
-    are no warps, and threads that know more than their warp, are in engines.Knowledge.
+    are not warps, and threads that know more than their warp, are in engines.Knowledge.
 
     >>> clocks = Clocks(2)
     >>> clocks.sync_block()

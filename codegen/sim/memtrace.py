@@ -74,7 +74,7 @@ class AccessTotal:
 
 
 class MemTrace:
-    """The trace of one simulation; `lanes` a warp.
+    """The trace of one simulation; `lanes` per warp.
 
     >>> trace = MemTrace((Site(0, "lds32(v, tile[tid * 128])", "ld.shared.b32", "shared", "tile", 0),))
     >>> every = numpy.ones(32, dtype=bool)

@@ -7,7 +7,7 @@ carries data in, to a target (group, value, poison) if it carries data out, to b
     place          where in a buffer each lane means; the effect itself accesses it
     barrier, map   which mbarriers the lanes mean; the tensor map
     register       words of the register file, at an index made of unroll variables and ints
-    value          an expression, one word a lane
+    value          an expression, one word per lane
     deferred       the place of registers, which an engine accesses later
     memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
 

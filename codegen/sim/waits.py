@@ -1,4 +1,4 @@
-"""Who waits for what: a kernel whose warps have roles, as a row per warp and a column per turn.
+"""A timeline of waits: a kernel whose warps have roles, as a row per warp and a column per turn.
 
 The idea.  Each warp of block 0 is followed by number alone, as `main_loops` follows a thread: nothing is
 computed.  What it does with mbarriers, copies by TMA and wgmma is one event each.  Then the events of all

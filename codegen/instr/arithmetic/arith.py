@@ -64,7 +64,7 @@ def _with_zero(name: str, lines: list[str]) -> list[str]:
 
 @functools.cache
 def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
-    """d[m][n] += a[m] * b[n], of f32 or f64 elements: m n fused multiply-adds a lane.
+    """d[m][n] += a[m] * b[n], of f32 or f64 elements: m n fused multiply-adds per lane.
 
     The rows are walked boustrophedon: every multiply-add keeps an operand of the one before it, which saves
     a read of the register file.  Raises UnsupportedError for other elements.

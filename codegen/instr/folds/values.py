@@ -64,7 +64,7 @@ _LOG2_E = 1.44269502
 
 
 def exponential(x: Array) -> Array:
-    """e^x as the hardware approximates it, but for its error."""
+    """e^x as the hardware approximates it, except for its error."""
     scaled = (x * numpy.float32(_LOG2_E)).astype(numpy.float64)
     power = numpy.exp2(scaled).astype(numpy.float32)
     return numpy.where(power < numpy.finfo(numpy.float32).tiny, numpy.float32(0), power)

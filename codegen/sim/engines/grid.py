@@ -6,7 +6,7 @@ as many arrivals at the same counter, and nothing else orders blocks.
 
     meet(group, count, arrivals)     the group's warps arrive, and wait for so many blocks
 
-A counter has to be what the blocks before have left, 0 at first: another one may let go too early, or never.
+A counter has to be what the blocks before have left, 0 at first: another may release too early, or never.
 
 Sources: PTX ISA 9.0, 8.8 (memory consistency model); CUDA C++ Programming Guide, grid synchronization.
 """

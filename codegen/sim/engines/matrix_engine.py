@@ -239,7 +239,7 @@ class MatrixEngine:
         return addresses
 
     def _finish(self, group: Group, lanes: slice, flight: _Flight) -> None:
-        """Read the tiles, write D, and let go of what the product owned."""
+        """Read the tiles, write D, and release what the product owned."""
         product, registers = flight.product, group.registers
         tiles = []
         for addresses in flight.addresses:

@@ -19,7 +19,7 @@ the simulator runs:
     not late     phase n + 1 is completed by somebody who knows that the wait is over; who comes later waits
                  for n + 2
 
-A wait counts as a read of the barrier.  It is over, too, when work is done that was started behind it.  Who
+A wait counts as a read of the barrier.  It is over, too, when work started behind it is done.  A warp that
 arrives at a named barrier has to know, in the same way, of all that met there before.
 
 Sources: PTX ISA 9.0, 9.7.13.15 (mbarrier: phases, tx-count, expect-tx and complete-tx operations).
@@ -441,7 +441,7 @@ class Mbarriers:
 
 @dataclass(slots=True, eq=False)
 class _Named:
-    """A named barrier: how often it has been complete, what those knew who arrived, and which warps `came` in
+    """A named barrier: how often it has been complete, what those who arrived knew, and which warps `came` in
     which epochs, in the running generation and in the one `before`."""
 
     threads: int
