@@ -97,8 +97,8 @@ class ProgramReader:
             reading = _reading(s, scope)
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
                 if isinstance(arg, MemRef) and operand.role != "place":
-                    place = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
-                    yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
+                    site = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
+                    yield MemoryAccess(s, operand, arg.buffer, site, self.lane)
 
     def copies(self, nbytes: int) -> Iterator[Place]:
         """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses."""
@@ -188,11 +188,11 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
     """The divisors of a program's variables, for given parameters; those of a named value count
     for the variable that the value is, except for an offset and the direction.
     """
-    found: dict[Var, set[int]] = {}
+    by_var: dict[Var, set[int]] = {}
 
     def divided(x: Expr, *radices: int) -> None:
         if (var := _moved(x)) is not None:
-            found.setdefault(var, set()).update(radices)
+            by_var.setdefault(var, set()).update(radices)
 
     waiting = [e for s in walk(kernel.body) for e in expressions(s)]
     seen: set[Expr] = set()
@@ -207,8 +207,8 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
                 case And(x, Const(mask)) if mask:  # a field of bits is a digit
                     divided(x, mask & -mask, 1 << mask.bit_length())
     for s in reversed([s for s in walk(kernel.body) if isinstance(s, Let)]):
-        divided(s.value, *found.get(s.var, ()))
-    return {var: radices for var, radices in found.items() if radices}
+        divided(s.value, *by_var.get(s.var, ()))
+    return {var: radices for var, radices in by_var.items() if radices}
 
 
 def _moved(node: Expr) -> Var | None:

@@ -117,8 +117,8 @@ def classes_of(place: Place, known: dict[object, Classes] | None = None) -> Clas
     key = addresses, place.scope.conditions, _numbered_axes(definitions, used), free
     if key not in known:
         known[key] = _divided(place, used, free)
-    found = known[key]
-    return Classes(dict(zip(used, found.points.values(), strict=True)), found.weights)
+    classes = known[key]
+    return Classes(dict(zip(used, classes.points.values(), strict=True)), classes.weights)
 
 
 def _moving(index: Expr) -> Expr:
@@ -169,7 +169,7 @@ def _used(place: Place) -> tuple[list[Axis], Mapping[Var, Expr | Digits]]:
     """
     waiting = [*(a.index for a in place.addresses), *(c.predicate for c in place.scope.conditions)]
     seen: set[Expr] = set()
-    found: set[Axis] = set()
+    axes: set[Axis] = set()
     definitions: dict[Var, Expr | Digits] = {}
     while waiting:
         node = waiting.pop()
@@ -181,12 +181,12 @@ def _used(place: Place) -> tuple[list[Axis], Mapping[Var, Expr | Digits]]:
             definitions[node] = value  # type: ignore[index]  # a variable, as was asked
         match value:
             case tuple():
-                found.update(axis for axis, _ in value)
+                axes.update(axis for axis, _ in value)
             case None:
                 waiting += children(node)
             case _:
                 waiting.append(value)
-    used = sorted((axis for axis in place.scope.axes if axis in found), key=lambda axis: axis.reach)
+    used = sorted((axis for axis in place.scope.axes if axis in axes), key=lambda axis: axis.reach)
     return used, definitions
 
 

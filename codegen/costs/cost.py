@@ -124,8 +124,8 @@ def total_costs(predictions: Iterable[Prediction]) -> Prediction:
     Cost(instructions=2, total=3, ideal=2)
     """
     total = Costs()
-    for one in predictions:
-        for op, cost in one.items():
+    for prediction in predictions:
+        for op, cost in prediction.items():
             total.add(op, cost)
     return total.prediction()
 

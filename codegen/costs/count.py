@@ -130,7 +130,7 @@ def unstated(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> unstated([k.build()])
     ('square',)
     """
-    return _names(kernels, lambda one: one not in STATED)
+    return _names(kernels, lambda instr: instr not in STATED)
 
 
 def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -140,12 +140,12 @@ def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> uncounted([KernelBuilder("nothing", threads=32).build()])
     ()
     """
-    return _names(kernels, lambda one: any(operand.role in _ENGINES for operand in one.operands))
+    return _names(kernels, lambda instr: any(operand.role in _ENGINES for operand in instr.operands))
 
 
 def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[str, ...]:
-    found = (s.instr for kernel in kernels for s in walk(kernel.body) if isinstance(s, Do))
-    return tuple(dict.fromkeys(one.name for one in found if wanted(one)))
+    instrs = (s.instr for kernel in kernels for s in walk(kernel.body) if isinstance(s, Do))
+    return tuple(dict.fromkeys(instr.name for instr in instrs if wanted(instr)))
 
 
 def sequence_traffic(
@@ -215,7 +215,7 @@ def _count(access: MemoryAccess, machine: Arch, known: dict[object, Classes]) ->
     for start in range(0, len(classes.weights), _ROWS):
         (address,), active, weights = lanes_of(place, classes, access.lane, slice(start, start + _ROWS))
         costs.lanes(op, space, address, active, weights)
-    found = costs.found.get(op, Cost(0, 0, 0))
+    cost = costs.found.get(op, Cost(0, 0, 0))
     return AccessTraffic(
-        access.statement, access.buffer.name, op, space, found, place.scope.executions, len(classes.weights)
+        access.statement, access.buffer.name, op, space, cost, place.scope.executions, len(classes.weights)
     )

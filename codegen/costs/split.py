@@ -134,10 +134,10 @@ class Evaluator:
 
     def _bound(self, node: Expr, bound: Value, *, upper: bool) -> None:
         """A bound of an expression, and of the summand that depends on the rest if only one does."""
-        found = self.split(node)
-        bounds, now = (self._most, found.hi) if upper else (self._least, found.lo)
+        value = self.split(node)
+        bounds, now = (self._most, value.hi) if upper else (self._least, value.lo)
         bound = _least(bound, now) if upper else _most(bound, now)
-        if found.exact or not numpy.any(bound != now):
+        if value.exact or not numpy.any(bound != now):
             return
         bounds[node] = bound
         self._forget(node)
@@ -157,22 +157,22 @@ class Evaluator:
 
     def split(self, node: Expr) -> Split:
         """The Split of an expression.  Raises ResourceError where a value of an array could pass 62 bits."""
-        found = self._known.get(node)
-        if found is not None:
-            return found
+        value = self._known.get(node)
+        if value is not None:
+            return value
         if isinstance(node, Const):
-            found = self._known[node] = exact(node.value)
-            return found
-        found = self._variable(node) if isinstance(node, Var) else self._operator(node)
+            value = self._known[node] = exact(node.value)
+            return value
+        value = self._variable(node) if isinstance(node, Var) else self._operator(node)
         if node in self._least or node in self._most:
             lo, hi = (
-                _most(found.lo, self._least.get(node, 0)),
-                _least(found.hi, self._most.get(node, found.hi)),
+                _most(value.lo, self._least.get(node, 0)),
+                _least(value.hi, self._most.get(node, value.hi)),
             )
-            found = _settled(replace(found, lo=lo, hi=hi))
+            value = _settled(replace(value, lo=lo, hi=hi))
         if self._shares or isinstance(node, Var):
-            self._known[node] = found
-        return found
+            self._known[node] = value
+        return value
 
     def _operator(self, node: Expr) -> Split:
         for c in node.children:
@@ -180,13 +180,13 @@ class Evaluator:
         parts = [self.split(c) for c in node.children]
         for part in parts:
             if part.lo is not part.hi:
-                found = _settled(_rule(node, parts))
+                value = _settled(_rule(node, parts))
                 break
         else:
-            found = exact(apply_operator(node, [p.own for p in parts]))
-        if node.facts.hi >> 62 and isinstance(found.hi, numpy.ndarray):
+            value = exact(apply_operator(node, [p.own for p in parts]))
+        if node.facts.hi >> 62 and isinstance(value.hi, numpy.ndarray):
             raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 62)
-        return found
+        return value
 
     def _variable(self, var: Var) -> Split:
         if var not in self._names:
@@ -369,10 +369,10 @@ def _apart(keys: tuple[Value, ...]) -> tuple[Value, ...]:
     What an expression uses twice has the same arrays as keys both times.  In a chain of selections, each of
     which uses the one before in its test and in its value, keys would otherwise be more at every step.
     """
-    found = tuple({id(k): k for k in keys if isinstance(k, numpy.ndarray)}.values())
-    if len(found) <= MOST_KEYS or len({k.shape for k in found}) > 1:
-        return found
-    return (numbered(found, found[0].size)[0],)
+    arrays = tuple({id(k): k for k in keys if isinstance(k, numpy.ndarray)}.values())
+    if len(arrays) <= MOST_KEYS or len({k.shape for k in arrays}) > 1:
+        return arrays
+    return (numbered(arrays, arrays[0].size)[0],)
 
 
 def numbered(keys: Iterable[Array], count: int) -> tuple[Array, int]:
