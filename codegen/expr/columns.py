@@ -105,25 +105,25 @@ def affine(node: Expr) -> Affine | None:
 
 
 def _moved(a: Expr, shift: int, mask: int = -1) -> Affine | None:
-    found = affine(a)
-    return None if found is None else found.mapped(shift, mask)
+    linear = affine(a)
+    return None if linear is None else linear.mapped(shift, mask)
 
 
 def _both(a: Expr, b: Expr, *, disjoint: bool) -> Affine | None:
-    one, other = affine(a), affine(b)
-    if one is None or other is None or (disjoint and one.support & other.support):
+    left, right = affine(a), affine(b)
+    if left is None or right is None or (disjoint and left.support & right.support):
         return None
-    return one.xor(other)
+    return left.xor(right)
 
 
 def _times(a: Expr, c: int) -> Affine | None:
     """A sum of shifted copies, one per bit of the factor."""
-    found, out = affine(a), Affine()
-    if found is None:
+    linear, out = affine(a), Affine()
+    if linear is None:
         return None
     for shift in range(c.bit_length()):
         if c >> shift & 1:
-            copy = found.mapped(shift)
+            copy = linear.mapped(shift)
             if out.support & copy.support:
                 return None
             out = out.xor(copy)

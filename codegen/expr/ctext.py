@@ -232,12 +232,12 @@ def index_function(node: Expr, name: str = "f", parameters: Sequence[Var] | None
     >>> print(index_function(column * 8 + row, "at", (row, column)).splitlines()[-1])
     u32 at(u32 row, u32 column) { return column * 8 + row; }
     """
-    given = _in_order(node) if parameters is None else tuple(parameters)
-    for v in variables(node) - set(given):
+    order = _in_order(node) if parameters is None else tuple(parameters)
+    for v in variables(node) - set(order):
         raise IRError("scope", node, f"{v.name} is not among the parameters of {name}")
-    if len({v.name for v in given}) < len(given):
+    if len({v.name for v in order}) < len(order):
         raise IRError("name", node, f"two parameters of {name} have one name")
-    signature = ", ".join(f"{ctype(v)} {v.name}" for v in given) or "void"
+    signature = ", ".join(f"{ctype(v)} {v.name}" for v in order) or "void"
     return f"{TYPES}{ctype(node)} {name}({signature}) {{ return {to_c(node)}; }}\n"
 
 

@@ -60,11 +60,11 @@ class Rules:
 
     def of(self, kind: type) -> tuple[Rule, ...]:
         """The rules that may apply to nodes of a type."""
-        found = self._of.get(kind)
-        if found is None:
-            found = tuple(rule for rule in self._rules if not rule.roots or kind in rule.roots)
-            self._of[kind] = found
-        return found
+        rules = self._of.get(kind)
+        if rules is None:
+            rules = tuple(rule for rule in self._rules if not rule.roots or kind in rule.roots)
+            self._of[kind] = rules
+        return rules
 
 
 def rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr] | None = None) -> Expr:
@@ -83,9 +83,9 @@ def rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr] | None = None) -> E
 def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
     current, name = node, ""
     for _ in range(REWRITES_LIMIT):
-        if (found := done.get(current)) is not None:
-            done[node] = found
-            return found
+        if (known := done.get(current)) is not None:
+            done[node] = known
+            return known
         old = tuple(terms(current)) if isinstance(current, Add) else children(current)
         new = tuple([_rewrite(operand, rules, done) for operand in old])
         if new != old:

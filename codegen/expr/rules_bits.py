@@ -71,21 +71,21 @@ def _absent_bits(node: Expr) -> Expr | None:
     match node:
         case And(x, Const(m)) if m & ~x.facts.may:
             return And(x, Const(m & x.facts.may))
-        case And(Mul(x, Const(c)), Const(m)) if (kept := _copies(x.facts.may, c, m)) != c:
-            return And(times(x, kept), Const(m))
+        case And(Mul(x, Const(c)), Const(m)) if (factor := _copies(x.facts.may, c, m)) != c:
+            return And(times(x, factor), Const(m))
     return None
 
 
 def _copies(may: int, c: int, m: int) -> int:
     """The bits 2^k of c whose copy x * 2^k reaches into m, if all copies are disjoint; else c."""
-    seen, kept = 0, 0
+    seen, factor = 0, 0
     for k in range(c.bit_length()):
         if c >> k & 1:
             if seen & may << k:
                 return c
             seen |= may << k
-            kept |= (1 << k) if may << k & m else 0
-    return kept
+            factor |= (1 << k) if may << k & m else 0
+    return factor
 
 
 def _disjoint(parts: list[Expr]) -> bool:

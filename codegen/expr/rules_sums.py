@@ -116,18 +116,18 @@ def _nested(node: Expr) -> Expr | None:
 def _div_of_sum(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(Add() as s, Const(c) as d):
-            whole: list[Expr] = []
+            multiples: list[Expr] = []
             rest: list[Expr] = []
             for t in terms(s):
                 if t.facts.divisible_by(c):
-                    whole.append(FloorDiv(t, d))
+                    multiples.append(FloorDiv(t, d))
                 elif isinstance(t, Const) and t.value > c:
-                    whole.append(Const(t.value // c))
+                    multiples.append(Const(t.value // c))
                     rest.append(Const(t.value % c))
                 else:
                     rest.append(t)
-            if whole:
-                return total([*whole, FloorDiv(total(rest), d)])
+            if multiples:
+                return total([*multiples, FloorDiv(total(rest), d)])
     return None
 
 
@@ -187,9 +187,9 @@ def _digits_meet(node: Expr) -> Expr | None:
     for i, high in enumerate(digits):
         for j, low in enumerate(digits):
             if high.continues(low):
-                whole = high.merged(low)
+                joined = high.merged(low)
                 others = [t for n, t in enumerate(parts) if n not in (i, j)]
-                return total([times(whole.unit, whole.weight), *others])
+                return total([times(joined.unit, joined.weight), *others])
     return None
 
 

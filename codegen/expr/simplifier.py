@@ -43,12 +43,12 @@ def simplify(node: Expr) -> Expr:
     >>> str(simplify(tid % 64 * 1 + tid // 64 % 4 * 64))
     'tid'
     """
-    found = _known.get(node)
-    if found is None:
+    form = _known.get(node)
+    if form is None:
         if len(_known) > MOST_KNOWN:
             _known.clear()
-        found = rewrite(node, RULES, _known)
-    return found
+        form = rewrite(node, RULES, _known)
+    return form
 
 
 def forget() -> None:

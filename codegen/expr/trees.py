@@ -122,15 +122,15 @@ def variables(node: Expr) -> frozenset[Var]:
     >>> sorted(v.name for v in variables(Var("i", 8) * 4 + Var("j", 4)))
     ['i', 'j']
     """
-    found, seen, waiting = [], {node}, [node]
+    leaves, seen, waiting = [], {node}, [node]
     for x in waiting:
         if isinstance(x, Var):
-            found.append(x)
+            leaves.append(x)
         for child in x.children:
             if child not in seen:
                 seen.add(child)
                 waiting.append(child)
-    return frozenset(found)
+    return frozenset(leaves)
 
 
 def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
@@ -213,14 +213,14 @@ def existing(node: Expr) -> Expr:
         case Var(exists=known):
             return ONE if known is None else known
         case Select(condition, a, b):
-            one, other = existing(a), existing(b)
-            return one if one == other else (condition & one) | (condition.eq(0) & other)
+            left, right = existing(a), existing(b)
+            return left if left == right else (condition & left) | (condition.eq(0) & right)
         case Minus(a, b) if not node.exact:
             parts = [existing(a), existing(b), Le(b, a)]
         case _:
             parts = list(map(existing, children(node)))
-    asked = list(dict.fromkeys(part for part in parts if part != ONE))
-    return functools.reduce(operator.and_, asked) if asked else ONE
+    needed = list(dict.fromkeys(part for part in parts if part != ONE))
+    return functools.reduce(operator.and_, needed) if needed else ONE
 
 
 OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
