@@ -90,11 +90,11 @@ def cached_cubin(source: str, name: str, arch: str, folder: Path | None) -> Cubi
     if folder is None:
         return compile_cubin(source, name, arch)
     key = cubin_key(source, name, arch)
-    found = fetch(folder, key)
-    if found is None:
-        found = compile_cubin(source, name, arch)
-        offer_entry(folder, key, *_entry_of(found))
-    return found
+    cubin = fetch(folder, key)
+    if cubin is None:
+        cubin = compile_cubin(source, name, arch)
+        offer_entry(folder, key, *_entry_of(cubin))
+    return cubin
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -118,11 +118,11 @@ def attribute_launcher(
     attributes = ctypes.pointer(_TOGETHER if cooperative else _EARLY)
     config = LaunchConfig(grid, (threads, 1, 1), shared_bytes, 0, attributes, 1)
     launch = (library or _libcuda()).cuLaunchKernelEx
-    given = (ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None)
+    arguments = (ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None)
 
     def start(stream: int) -> int:
         config.stream = stream
-        return int(launch(*given))
+        return int(launch(*arguments))
 
     return start
 
@@ -187,7 +187,7 @@ def encode_tiled(tensor_map: TensorMap, address: int, library: Any = None) -> tu
         encode = driver.cuTensorMapEncodeTiled
     except AttributeError as error:
         raise UnsupportedError("this driver encodes no tensor maps: CUDA 12.0 or later is needed") from error
-    given = {
+    values = {
         name: value.value if isinstance(value, Enumerator) else value
         for name, value in tensor_map_arguments(tensor_map).items()
     }
@@ -195,9 +195,9 @@ def encode_tiled(tensor_map: TensorMap, address: int, library: Any = None) -> tu
     memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT - 1)
     start = -(-ctypes.addressof(memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
     status = encode(
-        ctypes.c_void_p(start), given["tensorDataType"], u32(rank), ctypes.c_void_p(address),
+        ctypes.c_void_p(start), values["tensorDataType"], u32(rank), ctypes.c_void_p(address),
         (u64 * rank)(*tensor_map.dims), (u64 * max(1, rank - 1))(*tensor_map.strides_bytes),
         (u32 * rank)(*tensor_map.box), (u32 * rank)(*tensor_map.element_strides),
-        given["interleave"], given["swizzle"], given["l2Promotion"], given["oobFill"],
+        values["interleave"], values["swizzle"], values["l2Promotion"], values["oobFill"],
     )  # fmt: skip
     return int(status), ctypes.string_at(start, MAP_BYTES)

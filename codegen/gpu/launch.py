@@ -41,7 +41,7 @@ class CompiledSequence:
     @property
     def registers(self) -> int:
         """The most registers that a thread of any kernel takes."""
-        return max((one.cubin.registers for one in self.prepared), default=0)
+        return max((kernel.cubin.registers for kernel in self.prepared), default=0)
 
     def ready(self, scalars: Mapping[str, int] | None = None) -> ReadySequence:
         """The sequence with its scalars, and those given, bound; words of numbers that are not, such as
@@ -51,9 +51,9 @@ class CompiledSequence:
         for, ResourceError for a grid past CUDA's limits.
         """
         bound = dict(self.sequence.scalars) | dict(scalars or {})
-        kernels = tuple(launchable(one, bound) for one in self.prepared)
+        kernels = tuple(launchable(kernel, bound) for kernel in self.prepared)
         names = zip(self.prepared, self.sequence.buffers, strict=True)
-        buffers = tuple(tuple(_given(one.kernel, own, bound)) for one, own in names)
+        buffers = tuple(tuple(_given(kernel.kernel, own, bound)) for kernel, own in names)
         return ReadySequence(kernels, buffers, self.sequence.scratch_bytes)
 
 
@@ -79,7 +79,7 @@ def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
     (1, 1, 1)
     """
     prepared = prepare_all(sequence.kernels, arch)
-    return CompiledSequence(replace(sequence, kernels=tuple(one.kernel for one in prepared)), prepared)
+    return CompiledSequence(replace(sequence, kernels=tuple(ready.kernel for ready in prepared)), prepared)
 
 
 @dataclass(frozen=True, slots=True)

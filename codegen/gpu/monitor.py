@@ -112,10 +112,10 @@ def conditions(readings: Iterable[Reading]) -> Conditions:
     seen = list(readings)
 
     def span(name: str) -> Span | None:
-        known = [value for one in seen if (value := getattr(one, name)) is not None]
+        known = [value for reading in seen if (value := getattr(reading, name)) is not None]
         return Span(min(known), statistics.median(known), max(known)) if known else None
 
-    masks = [one.reasons for one in seen if one.reasons is not None]
+    masks = [reading.reasons for reading in seen if reading.reasons is not None]
     ever = None
     for mask in masks:
         ever = (ever or 0) | mask

@@ -227,7 +227,7 @@ def _cure(line: str) -> str:
 def _failure(source: str, name: str, arch: str, log: str, what: str) -> CompileError:
     """The error that says `what`, with the source and the log in files that it names."""
     folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
-    kept, log_file = folder / "kernel.cu", folder / "kernel.log"
-    kept.write_text(source, encoding="utf-8")
+    text_file, log_file = folder / "kernel.cu", folder / "kernel.log"
+    text_file.write_text(source, encoding="utf-8")
     log_file.write_text(log, encoding="utf-8")
-    return CompileError(f"{what} (source in {kept}, log in {log_file})", log=log, source=str(kept))
+    return CompileError(f"{what} (source in {text_file}, log in {log_file})", log=log, source=str(text_file))

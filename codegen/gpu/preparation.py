@@ -115,7 +115,7 @@ def prepare_all(kernels: Sequence[Kernel], arch: str) -> tuple[Prepared, ...]:
                 pool.submit(_compiled, kernel, to_cuda(kernel, arch), kernel_target(kernel, arch))
                 for kernel in kernels
             ]
-            return tuple(one.result() for one in started)
+            return tuple(task.result() for task in started)
         finally:  # after an error, or an interrupt, nobody waits for the others
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -173,27 +173,27 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
     (1, 1, 1)
     """
     kernel = ready.kernel
-    given = words_at_launch(kernel, scalars)
+    words = words_at_launch(kernel, scalars)
     integers = [
-        (place, p.name) for place, p in enumerate(kernel.params) if isinstance(p, Var) and p.name not in given
+        (n, p.name) for n, p in enumerate(kernel.params) if isinstance(p, Var) and p.name not in words
     ]
     if missing := [name for _, name in integers if name not in scalars]:
         raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
-    values = dict.fromkeys(given, 0) | dict(scalars)
+    values = dict.fromkeys(words, 0) | dict(scalars)
     check_integers(kernel, values)
     return Launchable(
         kernel.name,
         tuple(
             (p.name, p.align_bytes if isinstance(p, Global) else 1)
             for p in kernel.params
-            if isinstance(p, Global) or p.name in given
+            if isinstance(p, Global) or p.name in words
         ),
         launch_grid(kernel, values),
         kernel.threads,
         dynamic_bytes(kernel),
         ready.cubin.image,
         kernel.dependent,
-        tuple((place, scalars[name]) for place, name in integers),
+        tuple((n, scalars[name]) for n, name in integers),
         kernel_maps(kernel, values),
         kernel.cluster,
         ready.source if kernel.cluster_blocks > 1 else "",
@@ -211,10 +211,10 @@ def kernel_maps(kernel: Kernel, values: Mapping[str, int]) -> tuple[tuple[int, T
     ()
     """
     env = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
-    found = tuple((kernel.params.index(m.source), m.evaluate(env)) for m in kernel.maps)
-    for (_, tensor_map), m in zip(found, kernel.maps, strict=True):
+    maps = tuple((kernel.params.index(m.source), m.evaluate(env)) for m in kernel.maps)
+    for (_, tensor_map), m in zip(maps, kernel.maps, strict=True):
         require_legal(tensor_map, m.source.align_bytes)
-    return found
+    return maps
 
 
 def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ def take_up() -> Callable[..., None]:
 def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]]:
     """The images of tensor maps, each with the place of its tensor's address among the values."""
     arch = require_gpu().arch if maps else ""
-    return [(place, MapImages(tensor_map, arch)) for place, tensor_map in maps]
+    return [(position, MapImages(tensor_map, arch)) for position, tensor_map in maps]
 
 
 class Start:
@@ -196,8 +196,8 @@ class Start:
         self.plain = not (kernel.dependent or kernel.cooperative or maps)
         """Whether a launch is one call of the driver, with what `shape` and packed arguments say."""
         if kernel.cooperative and blocks > (most := resident_blocks(function.ptr, threads, shared_bytes)):
-            asked = f"blocks of {kernel.name} that are resident on {require_gpu().name}"
-            raise ResourceError(asked, blocks, most)
+            resource = f"blocks of {kernel.name} that are resident on {require_gpu().name}"
+            raise ResourceError(resource, blocks, most)
 
     def packed(self, count: int) -> Packed:
         """New memory for the arguments of a launch: of `count` values."""
@@ -211,8 +211,8 @@ class Start:
         return made
 
     def __call__(self, stream: int, packed: Packed) -> None:
-        for number, (place, images) in enumerate(self._maps):
-            address = packed.values[place]
+        for number, (position, images) in enumerate(self._maps):
+            address = packed.values[position]
             if packed.sources[number] != address:
                 packed.place_map(number, address, images.at(address))
         launch = getattr(here, "launch", None) or take_up()
@@ -257,12 +257,12 @@ class Loaded:
         start = Start(self.kernel, self.function, *shape, maps)
         packed = start.packed(len(values))
         packed.values[:] = values
-        one: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        guard: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         if not start.plain:
-            one = threading.RLock()  # the stream is packed, too
+            guard = threading.RLock()  # the stream is packed, too
 
-        def launch(kept: object = args) -> None:
-            with one:
+        def launch(alive: object = args) -> None:
+            with guard:
                 start(current_stream(), packed)
 
         return launch
@@ -278,8 +278,8 @@ class Loaded:
         if set(args) != set(expected):
             raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
         check_integers(self.kernel, args)
-        given = ((p, args[p.name]) for p in self.kernel.params)
-        return tuple(value if isinstance(p, Var) else pointer_address(p, value) for p, value in given)
+        pairs = ((p, args[p.name]) for p in self.kernel.params)
+        return tuple(value if isinstance(p, Var) else pointer_address(p, value) for p, value in pairs)
 
 
 def to_device(array: Any) -> Any:
@@ -293,9 +293,9 @@ def to_device(array: Any) -> Any:
 def device_array(shape: tuple[int, ...], dtype: Any) -> Any:
     """An array of zeros on the GPU.  Raises ResourceError where it does not fit into memory."""
     require_gpu()
-    found = device_empty(shape, dtype)
-    found.fill(0)
-    return found
+    array = device_empty(shape, dtype)
+    array.fill(0)
+    return array
 
 
 def device_empty(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -306,9 +306,9 @@ def device_empty(shape: tuple[int, ...], dtype: Any) -> Any:
     try:
         return cupy.empty(shape, dtype)
     except cupy.cuda.memory.OutOfMemoryError as error:
-        asked = math.prod(shape) * numpy.dtype(dtype).itemsize
+        nbytes = math.prod(shape) * numpy.dtype(dtype).itemsize
         free = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
-        raise ResourceError("bytes of GPU memory", asked, free) from error
+        raise ResourceError("bytes of GPU memory", nbytes, free) from error
 
 
 def device_view(x: Any) -> Any:
@@ -474,12 +474,12 @@ def later_half_times_ms(
     []
     """
     timer, later = _Timer(), max(1, count // 2)
-    found = []
+    times = []
     for number, contender in enumerate(launches):
         timer.launch(contender, count - later)
         look = None if meanwhile is None else functools.partial(meanwhile, number)
-        found.append(timer.mean_ms(contender, later, look))
-    return found
+        times.append(timer.mean_ms(contender, later, look))
+    return times
 
 
 def repeat_for(contender: Contender, count: int) -> None:

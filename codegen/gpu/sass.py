@@ -170,8 +170,8 @@ def parse_sass(text: str) -> tuple[SassFunction, ...]:
     """
     bodies: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
-        if found := _FUNCTION.match(line):
-            bodies.append((found["section"] or found["name"], []))
+        if match := _FUNCTION.match(line):
+            bodies.append((match["section"] or match["name"], []))
         elif bodies:
             bodies[-1][1].append(line)
     return tuple(_function(name, lines) for name, lines in bodies)
@@ -185,11 +185,11 @@ def _function(name: str, lines: Iterable[str]) -> SassFunction:
     for line in lines:
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
-        elif found := _LINE.search(line):
-            guard = _GUARD.match(found["text"])
-            text = found["text"][guard.end() if guard else 0 :]
+        elif match := _LINE.search(line):
+            guard = _GUARD.match(match["text"])
+            text = match["text"][guard.end() if guard else 0 :]
             under = guard[0].strip() if guard else ""
-            instruction = SassInstruction(int(found["address"], 16), text, under)
+            instruction = SassInstruction(int(match["address"], 16), text, under)
             idle = _is_padding(instruction, len(instructions), labels)
             last = padding if idle else instructions
             last.append(instruction)
@@ -290,9 +290,9 @@ def find_disassembler() -> tuple[str, str]:
         for path in sorted(Path(folder).glob("*/bin/nvdisasm*"), reverse=True):
             return str(path), "-c"
     for name, option in (("nvdisasm", "-c"), ("cuobjdump", "-sass")):
-        found = shutil.which(name)
-        if found is not None:
-            return found, option
+        tool = shutil.which(name)
+        if tool is not None:
+            return tool, option
     raise UnsupportedError(
         "reading machine code needs nvdisasm or cuobjdump, and neither is installed: "
         "pip install 'layoutalg[sass]' brings the first"

@@ -44,7 +44,7 @@ def _in_order(picks: Picks) -> tuple[Callable[..., None], Callable[[Sequence[int
     >>> list(values)
     [128, 64]
     """
-    if len(picks) < 2 or any(pick[::2] != (place, 0) for place, pick in enumerate(picks)):
+    if len(picks) < 2 or any(pick[::2] != (position, 0) for position, pick in enumerate(picks)):
         return None
     return struct.Struct(f"={len(picks)}Q").pack_into, operator.itemgetter(*(n for _, n, _ in picks))
 
@@ -59,10 +59,10 @@ class Launch:
         self._kernel, self._start = kernel, start
         self._below = max((align for _, align in kernel.pointers), default=1) - 1
         self._count = len(kernel.pointers) + len(kernel.scalars)
-        integers = {place for place, _ in kernel.scalars}
-        self.places = tuple(place for place in range(self._count) if place not in integers)
+        integers = {position for position, _ in kernel.scalars}
+        self.places = tuple(position for position in range(self._count) if position not in integers)
         """The places of pointers among the values of a launch."""
-        every = tuple((place, n, 0) for n, place in enumerate(self.places))
+        every = tuple((position, n, 0) for n, position in enumerate(self.places))
         self._unused: list[Packed] = []
         """A launch takes one, so that no other, whoever starts it, writes there."""
         self._launch = self.picking(every)
@@ -95,8 +95,8 @@ class Launch:
             if write is not None and chosen is not None:
                 write(values, 0, *chosen(addresses))
             else:
-                for place, number, further in picks:
-                    values[place] = addresses[number] + further
+                for position, number, nbytes in picks:
+                    values[position] = addresses[number] + nbytes
             if plain:
                 (getattr(here, "launch", None) or take_up())(*shape, stream, packed.pointers, 0)
             else:
@@ -114,8 +114,8 @@ class Launch:
         if not start.plain:
             return None
         packed = self._packed()
-        for place, number, further in picks:
-            packed.values[place] = addresses[number] + further
+        for position, number, nbytes in picks:
+            packed.values[position] = addresses[number] + nbytes
         shape, pointers = start.shape, packed.pointers
 
         def launch(stream: int, alive: object = (start, packed)) -> None:
@@ -126,8 +126,8 @@ class Launch:
     def _packed(self) -> Packed:
         """New memory for the arguments of a launch, with the values of integers."""
         packed = self._start.packed(self._count)
-        for place, value in self._kernel.scalars:
-            packed.values[place] = value
+        for position, value in self._kernel.scalars:
+            packed.values[position] = value
         return packed
 
 
@@ -138,7 +138,7 @@ def load_launch(kernel: Launchable) -> Launch:
     cooperative launch, do not fit it.
     """
     function = load_function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
-    asked = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
-    require_cluster(kernel.name, function, *asked)
+    needs = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
+    require_cluster(kernel.name, function, *needs)
     shape = kernel.grid, kernel.threads, kernel.shared_bytes
     return Launch(kernel, Start(kernel, function, *shape, kernel.maps))

@@ -72,12 +72,12 @@ def require_legal(tensor_map: TensorMap, alignment_bytes: int, arch: str = "sm_9
 def _least_alignment(tensor_map: TensorMap, arch: str) -> int:
     """The least power of two that, if it divides the address, breaks no rule: what divides it too is as good;
     past WIDEST where there is none."""
-    found = 16
+    nbytes = 16
     while (
-        found <= WIDEST and check_tensor_map(tensor_map, global_alignment_bytes=found, arch=arch).violations
+        nbytes <= WIDEST and check_tensor_map(tensor_map, global_alignment_bytes=nbytes, arch=arch).violations
     ):
-        found *= 2
-    return found
+        nbytes *= 2
+    return nbytes
 
 
 def map_fields(tensor_map: TensorMap) -> dict[str, Any]:
@@ -132,14 +132,14 @@ class MapImages:
 
     def at(self, address: int) -> bytes:
         """The 128 bytes for a tensor at an address.  Raises what `encode_tensor_map` raises."""
-        found = self._images.get(address)
-        if found is None:
-            found = encode_tensor_map(self.tensor_map, address, arch=self._arch)
+        image = self._images.get(address)
+        if image is None:
+            image = encode_tensor_map(self.tensor_map, address, arch=self._arch)
             with self._lock:
                 while len(self._images) >= MOST_IMAGES:
                     del self._images[next(iter(self._images))]
-                self._images[address] = found
-        return found
+                self._images[address] = image
+        return image
 
     def __len__(self) -> int:
         return len(self._images)
