@@ -303,7 +303,7 @@ def _fresh(nbytes: int) -> Instr:
     load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {{{places}}}, [%{words}];"
 
     def text(kind: str) -> str:
-        given = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
+        parameters = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
         held, before, after = "d", "", ""
         if kind == "float":
             held, before = "w", f"    u32 w{f'[{words}]' if words > 1 else ''};\n"
@@ -312,7 +312,7 @@ def _fresh(nbytes: int) -> Instr:
             )
         takes = ", ".join(f'"=r"({at(held, i, words)})' for i in range(words))
         return (
-            f'void {name}({given}) {{\n{before}    asm volatile("ld.global.{load}"\n'
+            f'void {name}({parameters}) {{\n{before}    asm volatile("ld.global.{load}"\n'
             f'        : {takes} : "l"(p) : "memory");\n{after}}}'
         )
 

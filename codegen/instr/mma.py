@@ -138,9 +138,9 @@ def find_mma(operand: str, accumulator: str, k: int, rows: int = 16, arithmetic:
     >>> find_mma("f16", "f32", 16).words
     (4, 2, 4)
     """
-    asked = (operand, accumulator, k, rows, arithmetic)
+    key = (operand, accumulator, k, rows, arithmetic)
     for row in MMAS:
-        if (row.operand, row.accumulator, row.k, row.rows, row.arithmetic) == asked:
+        if (row.operand, row.accumulator, row.k, row.rows, row.arithmetic) == key:
             return row
     known = [f"{m.operand}.{m.accumulator}.k{m.k}" for m in MMAS]
     raise UnknownNameError("mma", f"{operand}.{accumulator}.k{k}", list(dict.fromkeys(known)))
@@ -186,12 +186,12 @@ def _holes(counts: tuple[int, int, int]) -> str:
 def _words(mma: Mma) -> Instr:
     """Operands of 32 bits or less, packed."""
     a, b, c = mma.words
-    given, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
+    letter, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
     packed = PACKED.get(mma.operand, "")
     lists = (("a", a), ("b", b))
     held = [f"{x}[{i}]" if n > 1 else x for x, n in lists for i in range(n)]
     inputs = ", ".join(f'"r"({x})' for x in held)
-    updates = ", ".join(f'"+{given}"(d[{i}])' for i in range(c))
+    updates = ", ".join(f'"+{letter}"(d[{i}])' for i in range(c))
     signature = ", ".join((ref("d", c, floats), *(ref(x, n, packed, const=True) for x, n in lists)))
     text = (
         f"void {mma.name}({signature}) {{\n"

@@ -72,12 +72,12 @@ def _made(
     name: str, operands: tuple[Operand, ...], lines: str, effect: Any, uses: tuple[str, ...] = ()
 ) -> Instr:
     """The instruction of a helper all of whose operands are floats."""
-    given = ", ".join(
+    parameters = ", ".join(
         f"float {o.name}" if o.role == "value" else ref(o.name, o.words, "f32", const=o.role == "in")
         for o in operands
     )
     typed = tuple(replace(o, element="f32") for o in operands)
-    return Instr(name, typed, f"void {name}({given}) {{\n{lines}}}", effect, uses=uses)
+    return Instr(name, typed, f"void {name}({parameters}) {{\n{lines}}}", effect, uses=uses)
 
 
 def _exp(values: Array, most: Array) -> Array:

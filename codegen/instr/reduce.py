@@ -161,8 +161,8 @@ def within(n: int) -> Instr:
         else:
             lines = f"    const u32 stays = inside({n}, base, low, high);\n"
             lines += each(n, ["v[i] = stays >> i & 1 ? v[i] : other;"])
-        given = f"{_typed(ref('v', n), kind)}, u32 base, u32 low, u32 high, {kind} other"
-        return f"void within_{n}({given}) {{\n{lines}}}"
+        parameters = f"{_typed(ref('v', n), kind)}, u32 base, u32 low, u32 high, {kind} other"
+        return f"void within_{n}({parameters}) {{\n{lines}}}"
 
     operands = (updated("v", n, ANY), value("base"), value("low"), value("high"), into("other", 1, ANY))
     uses = (_INSIDE,) if n >= _MANY else ()
@@ -206,7 +206,7 @@ def window(n: int, element_bytes: int) -> Instr:
             f"window of {n} elements of {element_bytes} bytes: 1, 2 or 4 words are accepted"
         )
     per = 4 // element_bytes
-    name, place = f"window_{n}_b{8 * element_bytes}", "start / 2" if per == 2 else "start"
+    name, word = f"window_{n}_b{8 * element_bytes}", "start / 2" if per == 2 else "start"
     held = ", ".join(at(x, i, words) for x in "ab" for i in range(words))
     count = 2 * words + 1
 
@@ -214,7 +214,7 @@ def window(n: int, element_bytes: int) -> Instr:
         return f"__byte_perm(w[{i}], w[{after}], start % 2 ? 0x5432 : 0x3210)" if per == 2 else f"w[{i}]"
 
     def text(kind: str) -> str:
-        lines = f"    {kind} w[{count}] = {{{held}, 0}};\n    const u32 first = {place};\n"
+        lines = f"    {kind} w[{count}] = {{{held}, 0}};\n    const u32 first = {word};\n"
         bit = words
         while bit:  # so that every index is a constant
             lines += (
@@ -224,8 +224,8 @@ def window(n: int, element_bytes: int) -> Instr:
             bit //= 2
         here = moved(0, 1) if words == 1 else moved("i", "i + 1")
         lines += each(words, [f"{at('d', 'i', words)} = {here};"])
-        given = ", ".join((ref("d", words), ref("a", words, const=True), ref("b", words, const=True)))
-        return f"void {name}({_typed(given, kind)}, u32 start) {{\n{lines}}}"
+        parameters = ", ".join((ref("d", words), ref("a", words, const=True), ref("b", words, const=True)))
+        return f"void {name}({_typed(parameters, kind)}, u32 start) {{\n{lines}}}"
 
     def effect(machine: Any, group: Any, a: Array, b: Array, start: Array) -> Array:
         carrier = numpy.uint16 if per == 2 else numpy.uint32
@@ -265,8 +265,8 @@ def fold(op: str, n: int, accumulators: int) -> Instr:
 
     name = f"fold_{op}_{n}_to_{accumulators}"
     operands = (updated("d", accumulators, "f32"), into("v", n, "f32"))
-    given = f"{ref('d', accumulators, 'f32')}, {ref('v', n, 'f32', const=True)}"
-    body = f"void {name}({given}) {{\n{lines}}}"
+    parameters = f"{ref('d', accumulators, 'f32')}, {ref('v', n, 'f32', const=True)}"
+    body = f"void {name}({parameters}) {{\n{lines}}}"
     return Instr(name, operands, body, effect, uses=_USES[op])
 
 

@@ -80,8 +80,8 @@ def decode(words: Array, element: str) -> Array:
         case "s4" | "u4":
             some = words.view(numpy.uint8)
             nibbles = numpy.stack([some & 15, some >> 4], axis=-1).reshape(*words.shape[:-1], -1)
-            found: Array = nibbles.astype(numpy.int64)
-            return found - (found >> 3 << 4) if element == "s4" else found
+            codes: Array = nibbles.astype(numpy.int64)
+            return codes - (codes >> 3 << 4) if element == "s4" else codes
         case "b1":
             return numpy.unpackbits(words.view(numpy.uint8), axis=-1, bitorder="little").astype(numpy.int64)
         case _ if element in _NUMPY:
@@ -147,8 +147,8 @@ def _e4m3(codes: Array) -> Array:
         numpy.maximum(exponent, 1) - 7.0
     )
     size = numpy.where(codes & 0x7F == 0x7F, numpy.nan, size)
-    found: Array = numpy.where(codes >= 0x80, -size, size)
-    return found
+    numbers: Array = numpy.where(codes >= 0x80, -size, size)
+    return numbers
 
 
 def _to_odd(values: Array) -> Array:

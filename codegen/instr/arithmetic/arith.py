@@ -80,8 +80,8 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     elif element == "f64":
         words, kind, dw = 2, "", 2 * m * n
 
-        def get(x: str, place: str) -> str:
-            return f"__hiloint2double({x}[2 * ({place}) + 1], {x}[2 * ({place})])"
+        def get(x: str, index: str) -> str:
+            return f"__hiloint2double({x}[2 * ({index}) + 1], {x}[2 * ({index})])"
 
         step = [
             f"const int ij = i * {n} + j;",

@@ -82,8 +82,8 @@ def converted(bits: Array, source: str, target: str) -> Array:
             return _to_bf16(values)
         if target in INTEGERS and source not in INTEGERS:
             return _towards_zero(values.astype(numpy.float64), INTEGERS[target]).view(word)
-        found: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
-        return found.view(word)
+        result: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
+        return result.view(word)
 
 
 def _to_bf16(values: Array) -> Array:
@@ -92,15 +92,15 @@ def _to_bf16(values: Array) -> Array:
         values = numpy.where(wide & (high != values), high | 0x400, values)
     flat = values.astype(numpy.float64).ravel()
     words = encode(numpy.pad(flat, (0, flat.size % 2))[None, :], "bf16")
-    found: Array = words[0].view(numpy.uint16)[: flat.size].reshape(values.shape)
-    return found
+    result: Array = words[0].view(numpy.uint16)[: flat.size].reshape(values.shape)
+    return result
 
 
 def _towards_zero(values: Array, kind: Any) -> Array:
     ends = numpy.iinfo(kind)
-    found = numpy.where(numpy.isnan(values), 0.0, values)
-    low, high = found <= ends.min, found >= float(ends.max) + (ends.bits < 64)
-    inside = numpy.where(low | high, 0.0, found).astype(numpy.int64)
+    numbers = numpy.where(numpy.isnan(values), 0.0, values)
+    low, high = numbers <= ends.min, numbers >= float(ends.max) + (ends.bits < 64)
+    inside = numpy.where(low | high, 0.0, numbers).astype(numpy.int64)
     exact: Array = numpy.where(low, ends.min, numpy.where(high, ends.max, inside)).astype(kind)
     return exact
 
@@ -180,8 +180,8 @@ def _integer(source: str, target: str, x: str) -> str:
     if target == "s64":
         return f"static_cast<u64>(static_cast<long long>({x}))"
     bits = 8 * width_of(target)
-    whole = f"static_cast<u32>({x})"
-    return f"({whole} & 0x{(1 << bits) - 1:X}u)" if bits < 32 else whole
+    word = f"static_cast<u32>({x})"
+    return f"({word} & 0x{(1 << bits) - 1:X}u)" if bits < 32 else word
 
 
 def _float(source: str, target: str, x: str) -> str:
@@ -208,7 +208,7 @@ def convert(n: int, source: str, target: str) -> Instr:
     (2, 'convert_4_u8_f64')
     """
     have, wide = width_of(source), width_of(target)
-    words, given = _words(n, target), _words(n, source)
+    words, read = _words(n, target), _words(n, source)
     per = max(1, min(n, WORD_BYTES // wide))
     together = max(1, min(n, WORD_BYTES // have))
     name, lines = f"convert_{n}_{source}_{target}", list[str]()
@@ -217,7 +217,7 @@ def convert(n: int, source: str, target: str) -> Instr:
     rounds, kind = n // group, _COMPUTED.get(source, "float")
     for e in range(group):
         word, part = divmod(e * have, WORD_BYTES)
-        low, high = (at("s", _place(group * have // WORD_BYTES, word + n, rounds), given) for n in (0, 1))
+        low, high = (at("s", _place(group * have // WORD_BYTES, word + n, rounds), read) for n in (0, 1))
         lines.append(f"const {kind} x{e} = {_read(source, low, high, part // have)};")
     for e in range(0, group, per):
         word = e * wide // WORD_BYTES
@@ -227,14 +227,14 @@ def convert(n: int, source: str, target: str) -> Instr:
     uses += [PACK[target]] if target in PACKED else []
     uses += [_odd(kind)] if target in PACKED and source in ("f64", "s32", "s64") else []
     uses += [_truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
-    text = f"void {name}({ref('d', words)}, {ref('s', given, const=True)}) {{\n{each(rounds, lines)}}}"
+    text = f"void {name}({ref('d', words)}, {ref('s', read, const=True)}) {{\n{each(rounds, lines)}}}"
 
     def effect(machine: Any, group: Any, s: Array) -> Array:
         raw = numpy.ascontiguousarray(s).view(numpy.uint8)[:, : n * have]
-        found = converted(numpy.ascontiguousarray(raw).view(f"u{have}"), source, target).view(numpy.uint8)
-        return numpy.pad(found, ((0, 0), (0, -found.shape[1] % WORD_BYTES))).view(numpy.uint32)
+        result = converted(numpy.ascontiguousarray(raw).view(f"u{have}"), source, target).view(numpy.uint8)
+        return numpy.pad(result, ((0, 0), (0, -result.shape[1] % WORD_BYTES))).view(numpy.uint32)
 
-    return Instr(name, (out("d", words), into("s", given)), text, effect, uses=tuple(uses))
+    return Instr(name, (out("d", words), into("s", read)), text, effect, uses=tuple(uses))
 
 
 def _written(source: str, target: str, elements: range, low: str, high: str) -> list[str]:

@@ -123,8 +123,8 @@ def _nearest(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """A function of floats, rounded once; results below the normal floats are 0."""
 
     def rounded(a: Array) -> Array:
-        found = function(a.astype(numpy.float64)).astype(numpy.float32)
-        return numpy.where(numpy.abs(found) < numpy.finfo(numpy.float32).tiny, found * 0, found)
+        result = function(a.astype(numpy.float64)).astype(numpy.float32)
+        return numpy.where(numpy.abs(result) < numpy.finfo(numpy.float32).tiny, result * 0, result)
 
     return rounded
 
@@ -256,19 +256,19 @@ def elementwise(formula: Formula, n: int) -> Instr:
     """
     element = element_of(formula)
     formula = fused(formula)
-    inputs, given = _leaves(formula)
-    writer = _Writer(formula, n, element, inputs, given)
+    inputs, scalars = _leaves(formula)
+    writer = _Writer(formula, n, element, inputs, scalars)
     ops = "_".join(writer.ops) if len(writer.ops) < 3 else f"{len(writer.ops)}_ops"
     name = f"map{n}_{ops or 'move'}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
     operands: list[Operand] = [out("d", words_of_vector(n, element), _kind(element))]
     operands += [into(_letter(i), _words(x, n), _kind(x.element)) for i, x in enumerate(inputs)]
-    operands += [value(f"s{w.index}", _kind(w.element)) for w in given]
+    operands += [value(f"s{w.index}", _kind(w.element)) for w in scalars]
 
     def effect(machine: Any, group: Any, *args: Array) -> Array:
         with numpy.errstate(all="ignore"):
-            found = _evaluated(formula, args[: len(inputs)], args[len(inputs) :], n)
+            result = _evaluated(formula, args[: len(inputs)], args[len(inputs) :], n)
             kind = "f32" if element in NARROW else element
-            values = numpy.broadcast_to(found, (group.lanes, n))
+            values = numpy.broadcast_to(result, (group.lanes, n))
             if element in NARROW and n == 1:
                 values = numpy.pad(values, ((0, 0), (0, 1)))
             return encode(values, element) if kind == "f32" else numpy.ascontiguousarray(values)
@@ -290,14 +290,14 @@ def _kind(element: str) -> str:
 
 def _leaves(formula: Formula) -> tuple[tuple[Input, ...], tuple[Word, ...]]:
     inputs: dict[int, Input] = {}
-    given: dict[int, Word] = {}
+    scalars: dict[int, Word] = {}
 
     def visit(f: Formula) -> None:
         match f:
             case Input(index):
                 inputs[index] = f
             case Word(index):
-                given[index] = f
+                scalars[index] = f
             case Apply(_, args):
                 for a in args:
                     visit(a)
@@ -305,34 +305,34 @@ def _leaves(formula: Formula) -> tuple[tuple[Input, ...], tuple[Word, ...]]:
                 visit(arg)
 
     visit(formula)
-    for found in (inputs, given):
-        if sorted(found) != list(range(len(found))):
-            raise UnsupportedError(f"a formula of the operands {sorted(found)}: they count from 0")
-    return tuple(inputs[i] for i in range(len(inputs))), tuple(given[i] for i in range(len(given)))
+    for leaves in (inputs, scalars):
+        if sorted(leaves) != list(range(len(leaves))):
+            raise UnsupportedError(f"a formula of the operands {sorted(leaves)}: they count from 0")
+    return tuple(inputs[i] for i in range(len(inputs))), tuple(scalars[i] for i in range(len(scalars)))
 
 
 def _words(x: Input, n: int) -> int:
     return words_of_vector(1 if x.single else n, x.element)
 
 
-def _evaluated(f: Formula, inputs: tuple[Array, ...], given: tuple[Array, ...], n: int) -> Array:
+def _evaluated(f: Formula, inputs: tuple[Array, ...], scalars: tuple[Array, ...], n: int) -> Array:
     """float32 or uint32 of shape (lanes, n) or (lanes, 1)."""
     match f:
         case Input(index, element, single):
             return _typed(inputs[index], element)[:, : 1 if single else n]
         case Word(index, element):
-            return _typed(given[index], element)[:, :1]
+            return _typed(scalars[index], element)[:, :1]
         case Number(number, element):
             return numpy.array([[number]], numpy.float32) if element == "f32" else _modular(number)
         case Cast(arg, _):
-            return _evaluated(arg, inputs, given, n)
+            return _evaluated(arg, inputs, scalars, n)
         case Apply(op, args):
-            parts = [_evaluated(a, inputs, given, n) for a in args]
+            parts = [_evaluated(a, inputs, scalars, n) for a in args]
             known = OPERATIONS[op]
             integers = computed(f) == "s32"
             function = known.integer_effect if integers and known.integer_effect else known.effect
-            found: Array = function(*parts)
-            return found
+            result: Array = function(*parts)
+            return result
 
 
 def _typed(words: Array, element: str) -> Array:
@@ -347,9 +347,9 @@ class _Writer:
     """The text of a helper: a function of one element, and a loop over words, each of one or two of them."""
 
     def __init__(
-        self, formula: Formula, n: int, element: str, inputs: tuple[Input, ...], given: tuple[Word, ...]
+        self, formula: Formula, n: int, element: str, inputs: tuple[Input, ...], scalars: tuple[Word, ...]
     ) -> None:
-        self.formula, self.n, self.element, self.inputs, self.given = formula, n, element, inputs, given
+        self.formula, self.n, self.element, self.inputs, self.given = formula, n, element, inputs, scalars
         packed = element in NARROW or any(x.element in NARROW and not x.single for x in inputs)
         self.step = 2 if packed and n > 1 else 1
         self.ops: list[str] = []
@@ -381,40 +381,40 @@ class _Writer:
         result = _value(self.formula, kind, names, lines)
         function = ""
         if applied > 1:
-            given = ", ".join(f"{kind} {x}" for x in names.values())
+            parameters = ", ".join(f"{kind} {x}" for x in names.values())
             body = "".join(f"    {line}\n" for line in lines)
-            function = f"{kind} {name}_of({given}) {{\n{body}    return {result};\n}}\n"
+            function = f"{kind} {name}_of({parameters}) {{\n{body}    return {result};\n}}\n"
             function += "__device__ __forceinline__ "
         values = [self._element(e, name, kind, inline=applied <= 1) for e in range(self.step)]
-        given = ", ".join(
+        parameters = ", ".join(
             f"{C_TYPE[o.element]} {o.name}"
             if o.role == "value"
             else ref(o.name, o.words, o.element, const=o.role == "in")
             for o in operands
         )
-        return f"{function}void {name}({given}) {{\n{each(self.n // self.step, self._put(values))}}}"
+        return f"{function}void {name}({parameters}) {{\n{each(self.n // self.step, self._put(values))}}}"
 
     def _element(self, e: int, name: str, kind: str, *, inline: bool) -> str:
         """The value of element e of a step."""
-        given = {x: self._input(x, e) for x in self.inputs} | {w: f"s{w.index}" for w in self.given}
+        spelled = {x: self._input(x, e) for x in self.inputs} | {w: f"s{w.index}" for w in self.given}
         if inline:
-            return _value(self.formula, kind, given, None)
-        return f"{name}_of({', '.join(given.values())})"
+            return _value(self.formula, kind, spelled, None)
+        return f"{name}_of({', '.join(spelled.values())})"
 
     def _put(self, results: list[str]) -> list[str]:
         if self.element in NARROW:
-            d = self._at("d", words_of_vector(self.n, self.element), 0, whole=False)
+            d = self._at("d", words_of_vector(self.n, self.element), 0, separate=False)
             low, high = (*results, "0.0f")[:2]
             return [f"{d} = pack_{PACKED[self.element]}({low}, {high});"]
         return [f"{self._at('d', self.n, e)} = {result};" for e, result in enumerate(results)]
 
-    def _at(self, name: str, words: int, e: int, *, whole: bool = True) -> str:
-        """The word of element e of a step; `whole`: each element has its own."""
+    def _at(self, name: str, words: int, e: int, *, separate: bool = True) -> str:
+        """The word of element e of a step; `separate`: each element has its own."""
         if words == 1:
             return name
         if self.n == self.step:
             return f"{name}[{e}]"
-        if self.step == 1 or not whole:
+        if self.step == 1 or not separate:
             return f"{name}[i]"
         return f"{name}[{self.step} * i + {e}]" if e else f"{name}[{self.step} * i]"
 
@@ -423,12 +423,12 @@ class _Writer:
         if f.element not in NARROW:
             return self._at(x, words, e)
         which = "high" if e == 1 and not f.single else "low"
-        return f"{which}_{f.element}({self._at(x, words, 0, whole=False)})"
+        return f"{which}_{f.element}({self._at(x, words, 0, separate=False)})"
 
 
-def _value(f: Formula, kind: str, given: Mapping[Any, str], lines: list[str] | None) -> str:
+def _value(f: Formula, kind: str, spelled: Mapping[Any, str], lines: list[str] | None) -> str:
     """A formula in C: each operation on a line of its own, or without `lines` one expression."""
-    known: dict[Any, str] = dict(given)
+    known: dict[Any, str] = dict(spelled)
 
     def visit(f: Formula) -> str:
         match f:

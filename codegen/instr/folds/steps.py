@@ -98,17 +98,17 @@ def _lift_text(fold: str, element: str, way: str) -> str:
 
 def _lifted(fold: str, element: str, way: str, x: Array, index: Array, to: Array) -> Array:
     """Values of the fold from elements, each with its index, that are joined `to` some."""
-    one = numpy.full(x.shape, 0x3F800000, numpy.uint32)
+    ones = numpy.full(x.shape, 0x3F800000, numpy.uint32)
     if fold.endswith("_s64") and fold != "arg_s64":
         return words_of(x.astype(numpy.int64).view(numpy.uint64))
     if fold == "logsumexp":
-        return numpy.stack([float_words(x), one], axis=-1)
+        return numpy.stack([float_words(x), ones], axis=-1)
     if fold == "nll":
-        named = numpy.where(index + numpy.uint32(1) == to[..., 3], float_words(x), 0 * one)
-        return numpy.stack([float_words(x), one, named, 0 * one], axis=-1)
+        named = numpy.where(index + numpy.uint32(1) == to[..., 3], float_words(x), 0 * ones)
+        return numpy.stack([float_words(x), ones, named, 0 * ones], axis=-1)
     if fold == "moments":
         with numpy.errstate(invalid="ignore"):
-            return numpy.stack([one, float_words(x), float_words(x - x), 0 * one], axis=-1)
+            return numpy.stack([ones, float_words(x), float_words(x - x), 0 * ones], axis=-1)
     if fold == "arg_s64":
         order = x.astype(numpy.int64).view(numpy.uint64) ^ numpy.uint64(1 << 63)
         words = words_of(~order if way == "min" else order)
@@ -215,18 +215,18 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
     of_index = of_arg or (name == "nll" and element != PARTIAL)
 
     def effect(machine: Any, group: Any, step: int, d: Array, v: Array, first: Array, there: Array) -> Array:
-        found, on = _values(d, name).copy(), there[:, :1, None] != 0
+        values, on = _values(d, name).copy(), there[:, :1, None] != 0
         if element == PARTIAL:
             every = _values(v, name)
         else:
             index = ((first.astype(numpy.int64) + step * numpy.arange(n)) & 0xFFFFFFFF).astype(numpy.uint32)
-            every = _lifted(name, element, way, _elements_of(v, element, n), index, found)
+            every = _lifted(name, element, way, _elements_of(v, element, n), index, values)
         every = numpy.where(on, every, numpy.array(fold.neutral, numpy.uint32))
         if accumulators == n:
-            return fold.effect(found, every).reshape(d.shape)
+            return fold.effect(values, every).reshape(d.shape)
         for i in range(n):
-            found[:, 0] = fold.effect(found[:, 0], every[:, i])
-        return found.reshape(d.shape)
+            values[:, 0] = fold.effect(values[:, 0], every[:, i])
+        return values.reshape(d.shape)
 
     if element == PARTIAL:
         made = [f"for (int w = 0; w < {per}; ++w) e[w] = v[{per} * i + w];"]
@@ -242,12 +242,12 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
     inside = "\n".join(f"        {line}" for line in body)
     loop = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{inside}\n    }}\n"
     kind = "f32" if element == "f32" else ""
-    called = f"absorb_{name}{f'_{way}' if of_arg else ''}_{element}_{n}_to_{accumulators}"
-    given = f"u32* d, {ref('v', words, kind, const=True)}, u32 first, {ref('there', 1, const=True)}"
-    text = f"void {called}({given}) {{\n{loop}}}"
+    title = f"absorb_{name}{f'_{way}' if of_arg else ''}_{element}_{n}_to_{accumulators}"
+    parameters = f"u32* d, {ref('v', words, kind, const=True)}, u32 first, {ref('there', 1, const=True)}"
+    text = f"void {title}({parameters}) {{\n{loop}}}"
     accumulated, elements = updated("d", per * accumulators), into("v", words, kind)
     operands = (imm("step"), accumulated, elements, value("first"), into("there", 1))
-    return Instr(called, operands, text, effect, uses=(*fold.uses, fold.text))
+    return Instr(title, operands, text, effect, uses=(*fold.uses, fold.text))
 
 
 def _absorb_exponentials(name: str, n: int) -> Instr:
@@ -281,10 +281,10 @@ def _absorb_exponentials(name: str, n: int) -> Instr:
     lines += each(n, [f"s = __fadd_rn(s, {EXPONENTIAL.format('x[i]')});"])
     lines += "    d[0] = __float_as_uint(most);\n    d[1] = __float_as_uint(s);\n"
     lines += each(n, hit) if named else ""
-    called = f"absorb_{name}_f32_{n}_to_1"
-    given = f"u32* d, {ref('v', n, 'f32', const=True)}, u32 first, {ref('there', 1, const=True)}"
+    title = f"absorb_{name}_f32_{n}_to_1"
+    parameters = f"u32* d, {ref('v', n, 'f32', const=True)}, u32 first, {ref('there', 1, const=True)}"
     operands = (imm("step"), updated("d", per), into("v", n, "f32"), value("first"), into("there", 1))
-    return Instr(called, operands, f"void {called}({given}) {{\n{lines}}}", effect, uses=fold.uses)
+    return Instr(title, operands, f"void {title}({parameters}) {{\n{lines}}}", effect, uses=fold.uses)
 
 
 EXPONENTIAL = "exp2_approx(__fmul_rn(__fsub_rn({}, base), 1.44269502f))"
@@ -325,34 +325,34 @@ def finish(name: str, result: str, n: int) -> Instr:
             return every.reshape(len(a), -1)
         return every[..., 0] & numpy.uint32((1 << 8 * low) - 1)
 
-    place = f"a[{per} * i + {{}}]"
+    word = f"a[{per} * i + {{}}]"
     d = at("d", "i", n * size) if size == 1 else "d[2 * i]"
     if name == "moments":
-        lines = [f"{d} = __fmul_rn(__uint_as_float({place.format(2)}), number);"]
+        lines = [f"{d} = __fmul_rn(__uint_as_float({word.format(2)}), number);"]
     elif name == "logsumexp":
-        m, s = (f"__uint_as_float({place.format(w)})" for w in range(2))
+        m, s = (f"__uint_as_float({word.format(w)})" for w in range(2))
         lines = [f"{d} = __fadd_rn(__fadd_rn({m}, logf({s})), number);"]
     elif name == "nll":
-        m, s, named = (f"__uint_as_float({place.format(w)})" for w in range(3))
+        m, s, named = (f"__uint_as_float({word.format(w)})" for w in range(3))
         lines = [
-            f"const u32 label = {place.format(3)};",
+            f"const u32 label = {word.format(3)};",
             f"const float loss = __fadd_rn(__fadd_rn(__fsub_rn({m}, {named}), logf({s})), number);",
             f"{d} = label == {IGNORED}u ? 0.0f : label == {UNKNOWN}u ? __uint_as_float(0x7FC00000u) : loss;",
         ]
     elif name.startswith("arg"):
-        lines = [f"d[2 * i] = ~{place.format(2 if name == 'arg_s64' else 0)};", "d[2 * i + 1] = 0;"]
+        lines = [f"d[2 * i] = ~{word.format(2 if name == 'arg_s64' else 0)};", "d[2 * i + 1] = 0;"]
     elif size == 2:
-        lines = [f"d[2 * i] = {place.format(0)};", f"d[2 * i + 1] = {place.format(1)};"]
+        lines = [f"d[2 * i] = {word.format(0)};", f"d[2 * i + 1] = {word.format(1)};"]
     else:
         mask = f" & {(1 << 8 * low) - 1}u" if low < 4 else ""
-        lines = [f"{d} = {place.format(0)}{mask};"]
+        lines = [f"{d} = {word.format(0)}{mask};"]
     inside = "\n".join(f"        {line}" for line in lines)
     loop = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{inside}\n    }}\n"
     kind = "f32" if of_float else ""
-    called = f"finish_{name}_{result}_{n}"
-    given = f"{ref('d', n * size, kind)}, const u32* a, float number"
+    title = f"finish_{name}_{result}_{n}"
+    parameters = f"{ref('d', n * size, kind)}, const u32* a, float number"
     operands = (output("d", n * size, kind), into("a", n * per), value("number", "f32"))
-    return Instr(called, operands, f"void {called}({given}) {{\n{loop}}}", effect)
+    return Instr(title, operands, f"void {title}({parameters}) {{\n{loop}}}", effect)
 
 
 @functools.cache
@@ -375,9 +375,9 @@ def label(nbytes: int, n: int) -> Instr:
         number = numpy.ascontiguousarray(t).view(kind).astype(numpy.int64)
         ignored = words_to_numbers(low, high)
         inside = (number >= 0) & (number < classes.astype(numpy.int64))
-        found = numpy.where(inside, number * step.astype(numpy.int64) + 1, UNKNOWN)
+        labels = numpy.where(inside, number * step.astype(numpy.int64) + 1, UNKNOWN)
         out = _values(d, "nll").copy()
-        out[..., 3] = numpy.where(number == ignored, IGNORED, found).astype(numpy.uint32)
+        out[..., 3] = numpy.where(number == ignored, IGNORED, labels).astype(numpy.uint32)
         return out.reshape(d.shape)
 
     words = n * nbytes // 4
@@ -390,12 +390,12 @@ def label(nbytes: int, n: int) -> Instr:
     ]
     inside = "\n".join(f"        {line}" for line in lines)
     loop = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{inside}\n    }}\n"
-    called = f"label_s{8 * nbytes}_{n}"
-    given = f"u32* d, {ref('t', words, const=True)}, u32 classes, u32 step, u32 low, u32 high"
+    title = f"label_s{8 * nbytes}_{n}"
+    parameters = f"u32* d, {ref('t', words, const=True)}, u32 classes, u32 step, u32 low, u32 high"
     operands = (
         updated("d", 4 * n), into("t", words), value("classes"), value("step"), value("low"), value("high")
     )  # fmt: skip
-    return Instr(called, operands, f"void {called}({given}) {{\n{loop}}}", effect)
+    return Instr(title, operands, f"void {title}({parameters}) {{\n{loop}}}", effect)
 
 
 def words_to_numbers(low: Array, high: Array) -> Array:
@@ -415,8 +415,8 @@ def labelled(n: int) -> Instr:
         counts = _values(a, "nll")[..., 3] != IGNORED
         return float_words(counts.astype(numpy.float32))
 
-    place = "a[4 * i + 3]" if n > 1 else "a[3]"
-    loop = each(n, [f"{at('d', 'i', n)} = {place} == {IGNORED}u ? 0.0f : 1.0f;"])
-    given = f"{ref('d', n, 'f32')}, const u32* a"
+    word = "a[4 * i + 3]" if n > 1 else "a[3]"
+    loop = each(n, [f"{at('d', 'i', n)} = {word} == {IGNORED}u ? 0.0f : 1.0f;"])
+    parameters = f"{ref('d', n, 'f32')}, const u32* a"
     operands = (output("d", n, "f32"), into("a", 4 * n))
-    return Instr(f"labelled_{n}", operands, f"void labelled_{n}({given}) {{\n{loop}}}", effect)
+    return Instr(f"labelled_{n}", operands, f"void labelled_{n}({parameters}) {{\n{loop}}}", effect)

@@ -42,8 +42,8 @@ _QUAD_PAIRS = 4
 @functools.cache
 def _lanes(atom: MMAAtom) -> Array:
     """The lanes of each quad pair in the atom's order: (quad pair, thread)."""
-    found: Array = numpy.arange(_QUAD_PAIRS)[:, None] * 4 + atom.thr_layout(numpy.arange(atom.threads))
-    return found
+    lanes: Array = numpy.arange(_QUAD_PAIRS)[:, None] * 4 + atom.thr_layout(numpy.arange(atom.threads))
+    return lanes
 
 
 @functools.cache

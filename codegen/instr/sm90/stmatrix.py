@@ -41,9 +41,9 @@ def _columns(count: int, machine: Any, group: Any, v: Array) -> Array:
 
 def _addressed(rows: Array, lanes: int) -> Array:
     """Rows (warp, matrix, row, word) by the lane that gives their address, zeros in the others."""
-    found = numpy.zeros((lanes // WARP, WARP, 4), dtype=numpy.uint32)
-    found[:, : 8 * rows.shape[1]] = rows.reshape(len(rows), -1, 4)
-    return found.reshape(lanes, 4)
+    words = numpy.zeros((lanes // WARP, WARP, 4), dtype=numpy.uint32)
+    words[:, : 8 * rows.shape[1]] = rows.reshape(len(rows), -1, 4)
+    return words.reshape(lanes, 4)
 
 
 def _stmatrix(count: int, *, turned: bool) -> Instr:

@@ -65,8 +65,8 @@ class SharedTile:
             along = chunk % per_row * CHUNK_BYTES + chunk // per_row * far
         plain = start_bytes + line % mode.rows * mode.row_bytes + line // mode.rows * between + along
         phase = PHASE_BYTES * d.base_offset
-        found: Array = mode.swizzle(plain - phase) + phase
-        return found
+        addresses: Array = mode.swizzle(plain - phase) + phase
+        return addresses
 
     def matrix(self, chunks: Array) -> Array:
         """The operand's bytes (rows, k, bytes of an element), of chunks (outer, inner, 16) in that order."""

@@ -67,9 +67,9 @@ def _load(rank: int, hint: str = "", *, multicast: bool = False) -> Instr:
         ptx += ".L2::cache_hint"
         places += f", %{len(inputs)}"
         inputs.append(f'"l"({_POLICY[hint]})')
-    given = ["void* box", "const TensorMap* map", "u64* bar", *(["u32 blocks"] if multicast else [])]
+    parameters = ["void* box", "const TensorMap* map", "u64* bar", *(["u32 blocks"] if multicast else [])]
     text = (
-        f"void {name}({', '.join([*given, *(f'u32 {c}' for c in crd)])}) {{\n"
+        f"void {name}({', '.join([*parameters, *(f'u32 {c}' for c in crd)])}) {{\n"
         f'    asm volatile("{ptx}"\n'
         f'        " {places};"\n'
         f'        :: {", ".join(inputs)} : "memory");\n'
@@ -87,9 +87,9 @@ def _store(rank: int) -> Instr:
     name, crd = f"tma_store_{rank}d", [f"c{i}" for i in range(rank)]
     places = f"[%0, {{{', '.join(f'%{2 + i}' for i in range(rank))}}}], [%1]"
     inputs = ['"l"(map)', '"r"(shared_address(box))', *(f'"r"({c})' for c in crd)]
-    given = ["const TensorMap* map", "const void* box", *(f"u32 {c}" for c in crd)]
+    parameters = ["const TensorMap* map", "const void* box", *(f"u32 {c}" for c in crd)]
     text = (
-        f"void {name}({', '.join(given)}) {{\n"
+        f"void {name}({', '.join(parameters)}) {{\n"
         f'    asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"\n'
         f'        " {places};"\n'
         f'        :: {", ".join(inputs)} : "memory");\n'

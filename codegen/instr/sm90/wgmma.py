@@ -226,8 +226,8 @@ def _wait(machine: Any, group: Any, newest: int) -> None:
 
 def _sync(name: str, ptx: str, effect: Effect, *operands: Operand) -> Instr:
     """An instruction of the warpgroup that has no registers."""
-    hole, given = (" %0", ' "n"(newest) ') if operands else ("", "")
-    text = f'void {name}() {{\n    asm volatile("wgmma.{ptx}.sync.aligned{hole};" ::{given}: "memory");\n}}'
+    hole, inputs = (" %0", ' "n"(newest) ') if operands else ("", "")
+    text = f'void {name}() {{\n    asm volatile("wgmma.{ptx}.sync.aligned{hole};" ::{inputs}: "memory");\n}}'
     return Instr(name, operands, text, effect, _WARPGROUP)
 
 
