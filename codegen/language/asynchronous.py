@@ -231,11 +231,11 @@ class AsynchronousBuilder:
         ShapeError for a tile that is not the box, IRError for a shared layout that is not what is written.
         """
         crd = _coordinates(tensor_map, tile)
-        rank, place = tensor_map.rank, _start(tensor_map, tile, into)
+        rank, start = tensor_map.rank, _start(tensor_map, tile, into)
         if blocks is None:
-            self.do(TMA_LOAD[rank], place, tensor_map, bar, *crd)
+            self.do(TMA_LOAD[rank], start, tensor_map, bar, *crd)
         else:
-            self.do(TMA_LOAD_MULTICAST[rank], place, tensor_map, bar, as_expr(blocks), *crd)
+            self.do(TMA_LOAD_MULTICAST[rank], start, tensor_map, bar, as_expr(blocks), *crd)
 
     def tma_store(self: Any, tensor_map: TensorMapParam, source: Tensor, tile: Tensor) -> None:
         """Start the copy of a tile in shared memory to its place in the map's tensor; errors as of
@@ -268,8 +268,8 @@ class AsynchronousBuilder:
     @property
     def thread(self: Any) -> Var:
         """The thread's index: in its role, and outside of one in its block."""
-        found: Var = self.role.thread if self.role else self.tid
-        return found
+        thread: Var = self.role.thread if self.role else self.tid
+        return thread
 
     def cluster(self: Any, x: int = 1, y: int = 1, z: int = 1) -> None:
         """Blocks come in clusters of so many along each side of the grid, which these have to divide."""
@@ -326,8 +326,8 @@ def _start(tensor_map: TensorMapParam, tile: Tensor, shared: Tensor) -> MemRef:
         raise IRError("TMA", shared, f"TMA copies between global and shared memory; {buffer.name} is global")
     written = written_layout(tensor_map)
     shapes = tuple(tile.shape), tuple(n for n in tile.shape if n > 1)  # modes of 1 may be left out
-    whole = shared.coordinates in map(make_identity_layout, shapes) and size(buffer.layout) == tile.size
-    if whole and (c := find_difference(buffer.layout, written)) is not None:
+    is_whole = shared.coordinates in map(make_identity_layout, shapes) and size(buffer.layout) == tile.size
+    if is_whole and (c := find_difference(buffer.layout, written)) is not None:
         raise IRError(
             "TMA layout", buffer, f"{buffer.name} is {buffer.layout}; {tensor_map} in mode {tensor_map.mode} "
             f"writes {written}, which differs at element {c}",

@@ -338,8 +338,8 @@ class KernelBuilder(AsynchronousBuilder):
                 self.require(apart)
 
     def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:
-        found = self._wholes[buffer.name] = whole(buffer, element, extents)
-        return found
+        tensor = self._wholes[buffer.name] = whole(buffer, element, extents)
+        return tensor
 
     def fragment(
         self, name: str, element: str | DType | None, shape: IntTuple | Layout, *, values: int = 0

@@ -207,8 +207,8 @@ def _stride(buffer: Global | Shared, basis: ScaledBasis, extent: int) -> Expr | 
     if mode >= len(inner):
         return None
     s, d = next((pair for pair in leaves(inner[mode]) if pair[0] > 1), (1, 0))
-    whole = len(flatten_tree(inner[mode].shape)) == 1 or s % (extent * steps) == 0
-    return Const(d * steps) if whole and d >= 0 else None
+    steady = len(flatten_tree(inner[mode].shape)) == 1 or s % (extent * steps) == 0
+    return Const(d * steps) if steady and d >= 0 else None
 
 
 def load(
@@ -225,13 +225,13 @@ def load(
     matrix = _matrix_load(part)
     run = values if matrix else run_of(part)
     held = into or k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=values)
-    given = _held_values(matrix, part) if matrix else values
-    if held.size * values != part.size * given:
-        raise ShapeError(f"load of {part} into {held}: {part.size * given // values} elements are needed")
+    each = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * each:
+        raise ShapeError(f"load of {part} into {held}: {part.size * each // values} elements are needed")
     chosen = matrix or _chosen(instr, part, "load", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
-        target = held.at(simplify(i * given + e * run), values=given if matrix else run)
+        target = held.at(simplify(i * each + e * run), values=each if matrix else run)
         if where is None:
             k.do(chosen, target, part.at(at))
         else:
@@ -252,9 +252,9 @@ def store(
 ) -> None:
     """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
     values, matrix = values_of(part), _matrix_store(part)
-    given = _held_values(matrix, part) if matrix else values
-    if held.size * values != part.size * given:
-        raise ShapeError(f"store of {held} to {part}: {part.size * given // values} elements are needed")
+    each = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * each:
+        raise ShapeError(f"store of {held} to {part}: {part.size * each // values} elements are needed")
     run = values if matrix else run_of(part)
     if run % held.per_word:
         raise UnsupportedError(
@@ -269,7 +269,7 @@ def store(
     chosen = matrix or _chosen(instr, part, "store", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
-        source = held.at(simplify(i * given + e * run), values=given if matrix else run)
+        source = held.at(simplify(i * each + e * run), values=each if matrix else run)
         if where is None:
             k.do(chosen, part.at(at), source)
         else:
@@ -340,10 +340,10 @@ def _bytes(part: Tensor) -> int:
     """Bytes of an element, which are those of the copy's type too."""
     own = part.buffer.element_bytes
     if part.part is not None and isinstance(part.part.tiled, TiledCopy):
-        asked = part.part.tiled.element
-        if asked.nbytes != own:
+        element = part.part.tiled.element
+        if element.nbytes != own:
             raise IRError(
-                "element", part, f"{part.part.tiled} moves {asked}; {part.buffer.name} has {own} bytes"
+                "element", part, f"{part.part.tiled} moves {element}; {part.buffer.name} has {own} bytes"
             )
     return own
 
@@ -367,18 +367,18 @@ def _matrix_store(part: Tensor) -> Instr | None:
     if part.part is None or part.part.side != "dst" or not isinstance(part.part.tiled, TiledCopy):
         return None
     tiled, values = part.part.tiled, values_of(part)
-    found = _MATRIX_MOVES.get(tiled.atom.dst_op)
-    if found and tiled.element.bits != 16:
+    instr = _MATRIX_MOVES.get(tiled.atom.dst_op)
+    if instr and tiled.element.bits != 16:
         raise UnsupportedError(
             f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; "
             'make_tiled_copy_C(atom, mma, "f16") says so'
         )
-    if found and run_of(part) != values:
+    if instr and run_of(part) != values:
         raise AlignmentError(
             f"store to {part}: stmatrix writes rows of {values} elements, of which {run_of(part)} lie next "
             "to each other"
         )
-    return found
+    return instr
 
 
 def _chosen(instr: Instrs, part: Tensor, way: str, run: int) -> Instr:

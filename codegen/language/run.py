@@ -38,11 +38,11 @@ def words(kernel: Program, args: Mapping[str, Any]) -> dict[str, Any]:
     typed = {name: DTYPES[holds] for name, holds in kernel.scalars if holds in DTYPES}
     out = dict(args)
     for name in typed.keys() & args.keys():
-        given = args[name]
-        if isinstance(given, bool) or not isinstance(given, (int, float, numpy.number)):
-            raise ArgumentTypeError(f"{name} of {kernel.name} is {given!r}; a number is needed")
+        number = args[name]
+        if isinstance(number, bool) or not isinstance(number, (int, float, numpy.number)):
+            raise ArgumentTypeError(f"{name} of {kernel.name} is {number!r}; a number is needed")
         with numpy.errstate(over="ignore"):
-            out[name] = int(numpy.array(given).astype(typed[name].numpy_name).view(numpy.uint32))
+            out[name] = int(numpy.array(number).astype(typed[name].numpy_name).view(numpy.uint32))
     return out
 
 

@@ -105,6 +105,6 @@ def _divisors(p: Var, e: Expr) -> Iterator[int]:
 
 def _size(p: Var, span: int, tile: int, kind: int, rng: random.Random) -> int:
     steps = max(2, span // p.multiple)
-    found = min(p.facts.hi, p.facts.lo + p.multiple * rng.randrange(0 if kind == 2 else steps // 2, steps))
-    whole = -(-found // tile) * tile
-    return whole if kind == 1 and whole <= p.facts.hi and whole % p.multiple == 0 else found
+    drawn = min(p.facts.hi, p.facts.lo + p.multiple * rng.randrange(0 if kind == 2 else steps // 2, steps))
+    rounded = -(-drawn // tile) * tile
+    return rounded if kind == 1 and rounded <= p.facts.hi and rounded % p.multiple == 0 else drawn

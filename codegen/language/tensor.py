@@ -113,8 +113,8 @@ class Tensor:
                 f"{self.buffer.name} at {', '.join(map(str, crd))}: registers do not address memory; blocks, "
                 "threads, loops and parameters do"
             )
-        found = coordinate_of(self.coordinates, crd, len(self.origin))
-        return tuple(map(_plus, self.origin, found))
+        steps = coordinate_of(self.coordinates, crd, len(self.origin))
+        return tuple(map(_plus, self.origin, steps))
 
     def at(self, *crd: Any) -> MemRef:
         """The element at a place in the view."""
@@ -214,15 +214,15 @@ def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | Non
         raise ShapeError(f"local_tile of {tensor} by {tile} at {block}: it has {len(parts)} modes")
     inner, rests = [], []
     moved: tuple[Expr, ...] = (Const(0),) * len(tensor.origin)
-    for mode, extent, place in zip(parts, tile, block, strict=False):
-        one, grid = _cut(mode, extent)
-        inner.append(one)
-        if place is None:
+    for mode, extent, position in zip(parts, tile, block, strict=False):
+        inside, grid = _cut(mode, extent)
+        inner.append(inside)
+        if position is None:
             rests.append(grid)
-        elif place != 0:
-            steps = coordinate_of(grid, (place,), len(moved))
+        elif position != 0:
+            steps = coordinate_of(grid, (position,), len(moved))
             moved = tuple(map(_plus, moved, steps))
-    there = _existing(tuple(place for place in block if place is not None))
+    there = _existing(tuple(position for position in block if position is not None))
     return tensor._with(concat(*inner, *parts[len(tile) :], *rests), moved, exists=there)
 
 
@@ -264,8 +264,8 @@ def _cut(mode: Layout, extent: int) -> tuple[Layout, Layout]:
     if isinstance(mode.shape, int):
         step: Any = mode.stride
         return layout_of(extent, step), layout_of(-(-mode.shape // extent), step * extent)
-    one, grid = modes(logical_divide(mode, extent))
-    return one, grid
+    inside, grid = modes(logical_divide(mode, extent))
+    return inside, grid
 
 
 def _existing(crd: Any) -> Expr:
@@ -281,8 +281,8 @@ def _plus(a: Expr, b: Expr) -> Expr:
 @functools.lru_cache(maxsize=1 << 12)
 def coordinate_of(layout: Layout, crd: tuple[Any, ...], rank: int) -> tuple[Expr, ...]:
     """The coordinate that a layout gives, filled up to `rank` modes."""
-    found = layout(*crd) if has_bases(layout) else ()
-    parts = [simplify(as_expr(c)) for c in found]
+    steps = layout(*crd) if has_bases(layout) else ()
+    parts = [simplify(as_expr(c)) for c in steps]
     return (*parts, *(_NOTHING,) * (rank - len(parts)))
 
 

@@ -204,15 +204,15 @@ def mapped(
     k: KernelBuilder, value: Arithmetic, into: Fragment | None = None, name: str = "mapped"
 ) -> Fragment:
     """The registers of a value, computed vector by vector.  See `KernelBuilder.map`."""
-    found = _fragments(value)
-    if not found:
+    fragments = _fragments(value)
+    if not fragments:
         raise ArgumentTypeError(f"map of {value}: there are no registers in it")
-    largest = max(found, key=lambda f: f.size)
-    for f in found:
+    largest = max(fragments, key=lambda f: f.size)
+    for f in fragments:
         if f.size not in (1, largest.size):
             raise ShapeError(f"map of {value}: {f} has {f.size} elements, and {largest} has {largest.size}")
     leaves = _Leaves(largest.size)
-    kinds = [x.element.name for x in found]
+    kinds = [x.element.name for x in fragments]
     formula = leaves.formula(value, "s32" if set(kinds) == {"s32"} else "f32")
     several = [f for f in leaves.registers if f.size == largest.size]
     n = gcd(*(f.run for f in several))
@@ -253,10 +253,10 @@ def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) ->
         )
     if lanes < 1 or lanes & (lanes - 1) or lanes > WARP:
         raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {WARP} is needed")
-    found = k.fragment(name, "f32", (1,))
-    k.do(fill(1), found, Const(NEUTRAL[op]))
+    result = k.fragment(name, "f32", (1,))
+    k.do(fill(1), result, Const(NEUTRAL[op]))
     with k.Unroll(k.fresh("i"), held.size // held.vector) as i:
-        k.do(fold(op, held.vector, 1), found, held.at(simplify(i * held.vector), values=held.vector))
+        k.do(fold(op, held.vector, 1), result, held.at(simplify(i * held.vector), values=held.vector))
     for bit in range(lanes.bit_length() - 1):
-        k.do(butterfly(op, 1), 1 << bit, found)
-    return found
+        k.do(butterfly(op, 1), 1 << bit, result)
+    return result

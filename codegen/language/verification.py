@@ -95,19 +95,19 @@ def verify(
     for option, names in (("values", values), ("contiguous", contiguous)):
         if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
             raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
-    found = []
+    tried = []
     for n in range(cases):
         drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
         for name in contiguous:
             _check_contiguous(kernel, tensors[name], drawn)
         buffers = {name: _drawn(t, drawn, numbers, values.get(name)) for name, t in tensors.items()}
-        given = {v.name: n for v, n in drawn.items()} | {
+        scalar_args = {v.name: n for v, n in drawn.items()} | {
             name: _number(kind, numbers, values.get(name)) for name, kind in scalars.items()
         }
-        case = _Case(kernel, tensors, drawn, given, buffers, tolerance)
+        case = _Case(kernel, tensors, drawn, scalar_args, buffers, tolerance)
         case.check(ran, reference, target, rng.randrange(1024))
-        found.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
-    return tuple(found)
+        tried.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
+    return tuple(tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class _Case:
         """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
         got, before = self.views(arrays), self.views(self.buffers)
         for name, expected in wanted.items():
-            found = _numbers(self.tensors[name], got[name])
-            _compare(f"{name} of {self}", found, numpy.asarray(expected), self.tolerance)
+            result = _numbers(self.tensors[name], got[name])
+            _compare(f"{name} of {self}", result, numpy.asarray(expected), self.tolerance)
             got[name][...] = before[name]
         for name, array in arrays.items():
             changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
@@ -184,31 +184,31 @@ def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -
     """Check that the accesses of the printed program are those counted of the one that was written."""
     ran = {op: Cost(*trace.total(op)) for op in sorted({site.op for site in trace.sites})}
     for op in sorted({*ran, *counted}):
-        mine, theirs = (found.get(op, Cost(0, 0, 0)) for found in (ran, counted))
+        mine, theirs = (costs.get(op, Cost(0, 0, 0)) for costs in (ran, counted))
         if mine != theirs:
             raise MismatchError(f"{what}: {op} is {mine} where it is run, and {theirs} as it was written")
 
 
 def _tensors(kernel: Program) -> dict[str, Tensor]:
     """The tensor of every pointer.  Raises ArgumentTypeError for a pointer without extents and type."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for s in walk(kernel.body):
         for arg in s.args if isinstance(s, Do) else ():
             match arg:
                 case MemRef(Global(name=name), _, Tensor() as tensor):
-                    found[name] = tensor
+                    tensors[name] = tensor
     for m in kernel.maps:
         extents = tuple(m.dims[m.order.index(mode)] for mode in range(m.rank))
-        found.setdefault(m.source.name, whole(m.source, m.element, extents))
+        tensors.setdefault(m.source.name, whole(m.source, m.element, extents))
     for p in kernel.params:
         if isinstance(p, Global):
-            mine = found.get(p.name)
+            mine = tensors.get(p.name)
             if mine is None or mine.element is None or None in mine.extents:
                 raise ArgumentTypeError(
                     f"no statement of {kernel.name} reads or writes {p.name} as a tensor with extents and "
                     "a type"
                 )
-    return found
+    return tensors
 
 
 def _known(e: Expr | None, drawn: Mapping[Var, int]) -> int:
@@ -231,13 +231,13 @@ def _drawn(
     if t.element is None or t.element.name in ("e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
         raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
     per = 4 if kind.kind == "f" or t.element.name == "bf16" else 1
-    given = wanted(numbers, extents) if callable(wanted) else None
+    own = wanted(numbers, extents) if callable(wanted) else None
     usual = (0 if kind.kind == "u" and per == 1 else -32 / per, 32 / per)
     low, high = usual if wanted is None or callable(wanted) else wanted
-    found = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
-    buffer = _stored(t, found / per if per > 1 else found)
-    if given is not None:
-        _view(t, drawn, buffer)[...] = _stored(t, given)
+    draws = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
+    buffer = _stored(t, draws / per if per > 1 else draws)
+    if own is not None:
+        _view(t, drawn, buffer)[...] = _stored(t, own)
     return buffer
 
 
@@ -264,8 +264,8 @@ def _number(kind: str, numbers: numpy.random.Generator, wanted: Values | None) -
     if callable(wanted):
         return wanted(numbers, ())  # type: ignore[no-any-return]
     least, most = wanted or (-8 / per, 8 / per)
-    found = int(numbers.integers(math.ceil(least * per), math.floor(most * per) + 1))
-    return found / per if per > 1 else found
+    drawn = int(numbers.integers(math.ceil(least * per), math.floor(most * per) + 1))
+    return drawn / per if per > 1 else drawn
 
 
 def _view(t: Tensor, drawn: Mapping[Var, int], buffer: Any) -> Any:

@@ -61,8 +61,8 @@ def start_products(
     """Start acc += a b, every instruction of it; see `KernelBuilder.mma`."""
     instr = find_wgmma(tiled.atom)
     if not isinstance(b, Tensor) or isinstance(a, Tensor) != (tiled.atom.a_in == "shared"):
-        place = "a tensor in shared memory" if tiled.atom.a_in == "shared" else "a fragment"
-        raise UnsupportedError(f"{tiled.atom} takes A as {place}, and B as a tensor in shared memory")
+        kind = "a tensor in shared memory" if tiled.atom.a_in == "shared" else "a fragment"
+        raise UnsupportedError(f"{tiled.atom} takes A as {kind}, and B as a tensor in shared memory")
     a_modes, b_modes = (modes(x.coordinates if isinstance(x, Tensor) else x.layout)[1:] for x in (a, b))
     if len(a_modes) != len(b_modes) or len(a_modes) not in (1, 2):
         raise ShapeError(
@@ -70,9 +70,9 @@ def start_products(
         )
     read = ([_form(a, "A")] if isinstance(a, Tensor) else []) + [_form(b, "B")]
     forms = [form for form, _ in read]
-    given = {o.name for o in instr.operands}
-    scales = [1] * len(given & {"a_scale", "b_scale"})
-    turned = [int(major == "MN") for _, major in read] if "b_mn" in given else []
+    names = {o.name for o in instr.operands}
+    scales = [1] * len(names & {"a_scale", "b_scale"})
+    turned = [int(major == "MN") for _, major in read] if "b_mn" in names else []
     steps = layout_size(a_modes[1]) if len(a_modes) == 2 else None
     for step in range(steps or 1):
         at = () if steps is None else (step,)
@@ -102,14 +102,14 @@ def _form(part: Tensor, side: Side) -> tuple[int, Major]:
         raise UnsupportedError(f"operand {side} of wgmma in {buffer.name}: shared memory is needed")
     if part.element is None or part.part is None or not isinstance(part.part.tiled, TiledMMA):
         raise UnsupportedError(f"operand {side} {part} of wgmma: the partition of a tiled MMA is needed")
-    found = [(extent, d) for extent, d in leaves(modes(part.coordinates)[0]) if extent > 1]
-    steps: list[Any] = [d for _, d in found]
+    pairs = [(extent, d) for extent, d in leaves(modes(part.coordinates)[0]) if extent > 1]
+    steps: list[Any] = [d for _, d in pairs]
     axes = tuple(d.modes[0] for d in steps if d.value == 1 and len(d.modes) == 1)
-    if len(found) != 2 or sorted(axes) != [0, 1]:
+    if len(pairs) != 2 or sorted(axes) != [0, 1]:
         raise UnsupportedError(
             f"operand {side} {part} of wgmma: a tile of two modes, each of step 1, is needed"
         )
-    rows, _ = (extent for extent, _ in found)
+    rows, _ = (extent for extent, _ in pairs)
     return _form_of(buffer, part.element, side, axes == (1, 0), rows)
 
 
@@ -118,26 +118,26 @@ def _form_of(buffer: Shared, element: DType, side: Side, turned: bool, rows: int
     layout = _turned(buffer.layout) if turned else buffer.layout
     n = rows if side == "B" else None
     operand = check_wgmma(layout, element, side, n=n, base_bytes=buffer.offset_bytes).require()
-    one, stage_bytes = operand.canonical, buffer.size_bytes // buffer.stages
-    period = one.mode.period_bytes
+    top, stage_bytes = operand.canonical, buffer.size_bytes // buffer.stages
+    period = top.mode.period_bytes
     for what, nbytes in (("starts at byte", buffer.offset_bytes), ("has stages of", stage_bytes)):
         if nbytes % period:
             raise AlignmentError(
-                f"{buffer.name} of mode {one.mode} {what} {nbytes}, no multiple of the {period} bytes after "
+                f"{buffer.name} of mode {top.mode} {what} {nbytes}, no multiple of the {period} bytes after "
                 f"which its pattern repeats; align_bytes={period}, and whole patterns per stage, are needed",
                 offset=nbytes,
                 required_bytes=period,
             )
     for i, line in enumerate(operand.blocks):
         for j, block in enumerate(line):
-            same = (block.lbo_bytes, block.sbo_bytes, block.mode) == (one.lbo_bytes, one.sbo_bytes, one.mode)
+            same = (block.lbo_bytes, block.sbo_bytes, block.mode) == (top.lbo_bytes, top.sbo_bytes, top.mode)
             if not same or block.start_elems != layout(i * operand.rows, j * operand.k):
                 raise UnsupportedError(
                     f"{buffer.name}: instruction ({i},{j}) of {layout} has the descriptor of {block}, the "
-                    f"first that of {one}; one for all is needed"
+                    f"first that of {top}; one for all is needed"
                 )
-    form = SmemDescriptor(start_bytes=0, lbo_bytes=one.lbo_bytes, sbo_bytes=one.sbo_bytes, mode=one.mode)
-    return encode_descriptor(form), one.major
+    form = SmemDescriptor(start_bytes=0, lbo_bytes=top.lbo_bytes, sbo_bytes=top.sbo_bytes, mode=top.mode)
+    return encode_descriptor(form), top.major
 
 
 def _turned(layout: AnyLayout) -> AnyLayout:
