@@ -106,8 +106,8 @@ def cpp_launcher(record: LaunchRecord, source: str) -> str:
     """
     name = record.steps[0].kernel if record.steps else "nothing"
     function = list(_function(record))
-    called = [text for x, text in _CHECKS.items() if any(f"{x}(" in line for line in function)]
-    checks = [_CHECKS["refuse"], *(text for text in called if text != _CHECKS["refuse"])] if called else []
+    used = [text for x, text in _CHECKS.items() if any(f"{x}(" in line for line in function)]
+    checks = [_CHECKS["refuse"], *(text for text in used if text != _CHECKS["refuse"])] if used else []
     space, own = f"namespace layoutalg::{name}", "\n".join(checks).replace("KERNEL", name).splitlines()
     lines = [
         "", f"{space} {{", "", "using size = unsigned long long;", "", "namespace {", "", *own, "",
@@ -126,8 +126,8 @@ def _function(record: LaunchRecord) -> Iterator[str]:
     for p in record.parameters:
         if p.kind == "int":
             yield f'    check_integer("{p.name}", {p.name}, {p.least}ull, {p.most}ull, {p.multiple}ull);'
-    for condition, said in _conditions(record):
-        yield f'    if (!({condition})) refuse("{said} is needed");'
+    for condition, words in _conditions(record):
+        yield f'    if (!({condition})) refuse("{words} is needed");'
     for b in record.given:
         yield f"    const size {b.name}_needed = {size_of(b.bytes)};"
         yield f'    check_buffer("{b.name}", {b.name}, {b.name}_bytes, {b.name}_needed, {b.align_bytes});'
@@ -203,14 +203,14 @@ def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
         yield f"{pad}early.val.programmaticStreamSerializationAllowed = 1;"
         yield f"{pad}config.attrs = &early;"
         yield f"{pad}config.numAttrs = 1;"
-    given = []
+    arguments = []
     for p in step.arguments:
         if p.kind == "pointer":
-            given.append(f"static_cast<{step.types[p.name]}>({step.buffers[p.name]})")
+            arguments.append(f"static_cast<{step.types[p.name]}>({step.buffers[p.name]})")
         else:
-            given.append(f"static_cast<{step.types[p.name]}>({p.name})")
-    given += [m.name for m in terms.maps]
-    call = ", ".join(("&config", step.kernel, *given))
+            arguments.append(f"static_cast<{step.types[p.name]}>({p.name})")
+    arguments += [m.name for m in terms.maps]
+    call = ", ".join(("&config", step.kernel, *arguments))
     yield f"{pad}if (status == cudaSuccess) status = cudaLaunchKernelEx({call});"
     yield "    }"
 
@@ -231,5 +231,5 @@ def _encoded(m: TensorMapParam, buffer: str) -> Iterator[str]:
     strides = f"{m.name}_strides" if m.strides_bytes else "nullptr"
     arrays = f"{m.name}_dims", strides, f"{m.name}_box", f"{m.name}_steps"
     kinds = names["swizzle"], names["l2Promotion"], names["oobFill"]
-    given = (f'"{m.name}"', names["tensorDataType"], str(m.rank), buffer, *arrays, *kinds)
-    yield f"const TensorMap {m.name} = tensor_map({', '.join(given)});"
+    arguments = (f'"{m.name}"', names["tensorDataType"], str(m.rank), buffer, *arrays, *kinds)
+    yield f"const TensorMap {m.name} = tensor_map({', '.join(arguments)});"

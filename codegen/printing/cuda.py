@@ -112,8 +112,8 @@ def print_kernels(kernels: Sequence[Kernel], head: Iterable[str] = ()) -> str:
         bodies.append([*(["", *_head(kernel), ""] if len(kernels) > 1 else [""]), *_narrow(text)])
     code = [*_narrow(helpers.text()), *(line for body in bodies for line in body)]
     above = [comment(line) for line in head]
-    one = [] if len(kernels) > 1 else list(_head(kernels[0]))
-    first = [*above, *(["//"] if above and one else []), *one]
+    single = [] if len(kernels) > 1 else list(_head(kernels[0]))
+    first = [*above, *(["//"] if above and single else []), *single]
     opening = [*first, "", f"namespace {space} {{", "", *_aliases(code)]
     return "\n".join([*opening, *code, "", f"}}  // namespace {space}", ""])
 
@@ -282,8 +282,8 @@ class _Printer:
             first, end = part.first_warp, part.first_warp + part.warps
             bounds = [f"warp >= {first}"] if first != passed else []
             bounds += [f"warp < {end}"] if WARP * end < self.kernel.threads else []
-            asked = f"warp == {first}" if part.warps == 1 and len(bounds) == 2 else " && ".join(bounds)
-            yield f"{pad}{opening}{f'if ({asked}) ' if asked else ''}{{  // {part}"
+            test = f"warp == {first}" if part.warps == 1 and len(bounds) == 2 else " && ".join(bounds)
+            yield f"{pad}{opening}{f'if ({test}) ' if test else ''}{{  // {part}"
             if self.names.is_used(part.thread.name):
                 thread = f"tid - {part.first_thread}" if first else "threadIdx.x"
                 yield f"{pad}    const u32 {part.thread.name} = {thread};"
@@ -302,8 +302,8 @@ class _Printer:
         more = self._text(Lt(var, s.count))
         yield f"{pad}for ({kind} {var.name} = 0; {more}; ++{var.name}{steps}) {{"
         if s.carry and s.unroll == 1:  # kept apart: to save a register, nvcc would derive one from another
-            kept = ", ".join(f'"+l"({c.var.name})' for c in s.carry)
-            yield f'{pad}    asm("" : {kept});'
+            carried = ", ".join(f'"+l"({c.var.name})' for c in s.carry)
+            yield f'{pad}    asm("" : {carried});'
             for c in s.carry:  # what came out of the asm could point anywhere: LD instead of LDG
                 yield f"{pad}    __builtin_assume(__isGlobal({c.var.name}));"
         yield from self.body(s.body, level + 1)
@@ -375,10 +375,10 @@ class _Printer:
         match arg:
             case RegRef(reg, index):
                 rest = "[0]" * (len(reg.shape) - len(index))
-                place = reg.name + "".join(f"[{self._text(i)}]" for i in index)
+                element = reg.name + "".join(f"[{self._text(i)}]" for i in index)
                 if arg.words == 1:
-                    return place + rest
-                return place if rest == "[0]" else f"&{place}{rest}"
+                    return element + rest
+                return element if rest == "[0]" else f"&{element}{rest}"
             case MemRef(Global() as buffer, index):
                 return self._pointer(buffer, index)
             case MemRef(Shared() as buffer, index):

@@ -136,8 +136,8 @@ class Names:
             if b.name in self._used:
                 many = f"{b.stages} mbarriers" if b.stages > 1 else "an mbarrier"
                 yield f"    // {b.name}: {many}, {b.count} arrival{'s' if b.count > 1 else ''} per phase"
-                place = f"smem + {b.offset_bytes}" if b.offset_bytes else "smem"
-                yield f"    u64* const {b.name} = reinterpret_cast<u64*>({place});"
+                start = f"smem + {b.offset_bytes}" if b.offset_bytes else "smem"
+                yield f"    u64* const {b.name} = reinterpret_cast<u64*>({start});"
 
     def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, tuple[Shared, ...]]]:
         """A new name for every base, after the buffer it is first used for, and all of its buffers."""
@@ -155,15 +155,15 @@ class Names:
                             way = {"write": "st", "place": "at"}.get(operand.role, "ld")
                             roles.setdefault(v.name, f"{arg.buffer.name}_{way}")
                             buffers.setdefault(v.name, {})[arg.buffer] = None
-        found: dict[str, tuple[str, tuple[Shared, ...]]] = {}
+        names: dict[str, tuple[str, tuple[Shared, ...]]] = {}
         counts = Counter(roles.values())
         for old in sorted(roles, key=lambda name: int(name[4:])):
             prefix, n = roles[old], 0
             while (name := prefix if counts[prefix] == 1 and not n else f"{prefix}{n}") in self._taken:
                 n += 1
             self._taken.add(name)
-            found[old] = name, tuple(buffers[old])
-        return found
+            names[old] = name, tuple(buffers[old])
+        return names
 
     def base_layout(self, var: Var) -> Iterator[str]:
         """The layout that a base counts in, once for each of the buffers."""

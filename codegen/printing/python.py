@@ -355,20 +355,20 @@ def _number(e: Expr) -> str:
 
 def _launch(step: Step) -> Iterator[str]:
     terms = step.terms
-    given = []
+    arguments = []
     for p in step.arguments:
         if p.kind == "pointer":
-            given.append(f"ctypes.c_void_p({step.buffers[p.name]}_start)")
+            arguments.append(f"ctypes.c_void_p({step.buffers[p.name]}_start)")
         else:
-            given.append(f"ctypes.{_C_TYPES[step.types[p.name]]}({p.name})")
+            arguments.append(f"ctypes.{_C_TYPES[step.types[p.name]]}({p.name})")
     for m in terms.maps:
         yield from _encoded(m, step.buffers[m.source.name])
-        given.append(m.name)
+        arguments.append(m.name)
     yield "    _launch("
     yield f'        "{step.kernel}", device, stream,'
     yield f"        ({', '.join(map(_number, terms.grid))}), {tuple(terms.block)},"
     yield f"        {terms.dynamic_shared_bytes}, {2 if terms.cooperative else 6 if terms.early else 0},"
-    yield f"        [{', '.join(given)}],"
+    yield f"        [{', '.join(arguments)}],"
     if LARGE_CLUSTER in terms.attributes:
         yield "        large=True,"
     yield "    )"

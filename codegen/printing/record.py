@@ -110,12 +110,12 @@ class LaunchRecord:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The integers and scalars that a caller gives, each once, held to what all kernels ask of it."""
-        found: dict[str, Parameter] = {}
+        merged: dict[str, Parameter] = {}
         for step in self.steps:
             for p in step.arguments:
                 if p.kind != "pointer":
-                    found[p.name] = _both(found[p.name], p) if p.name in found else p
-        return tuple(found.values())
+                    merged[p.name] = _both(merged[p.name], p) if p.name in merged else p
+        return tuple(merged.values())
 
     @property
     def given(self) -> tuple[LaunchBuffer, ...]:
@@ -174,13 +174,13 @@ def _with_fixed(terms: Contract, fixed: Mapping[str, int]) -> Contract:
     return replace(terms, parameters=parameters)
 
 
-def _both(one: Parameter, other: Parameter) -> Parameter:
+def _both(first: Parameter, second: Parameter) -> Parameter:
     """The parameter that meets what two kernels ask of it."""
-    if one.least is None or other.least is None or one.most is None or other.most is None:
-        return one
-    by = math.lcm(one.multiple or 1, other.multiple or 1)
-    least, most = max(one.least, other.least), min(one.most, other.most)
-    return replace(one, least=-(-least // by) * by, most=most // by * by, multiple=by)
+    if first.least is None or second.least is None or first.most is None or second.most is None:
+        return first
+    by = math.lcm(first.multiple or 1, second.multiple or 1)
+    least, most = max(first.least, second.least), min(first.most, second.most)
+    return replace(first, least=-(-least // by) * by, most=most // by * by, multiple=by)
 
 
 Number: TypeAlias = Count | str
@@ -343,8 +343,8 @@ def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:
         m.element, ones, ones[1:], m.box, m.element_strides or ones, mode=m.mode,
         l2_promotion_bytes=m.l2_promotion_bytes, nan_fill=m.nan_fill,
     )  # fmt: skip
-    given = tensor_map_arguments(least).items()
-    return {name: value for name, value in given if isinstance(value, Enumerator)}
+    arguments = tensor_map_arguments(least).items()
+    return {name: value for name, value in arguments if isinstance(value, Enumerator)}
 
 
 def buffer_lines(record: LaunchRecord) -> Iterator[str]:
@@ -363,6 +363,6 @@ def buffer_lines(record: LaunchRecord) -> Iterator[str]:
         size = text(b.bytes)
         least = "" if b.bytes.facts.is_constant else f", {b.least_bytes} at least"
         use = ", written" if b.written else ""
-        whole = b.bytes.facts.is_constant and b.least_bytes % UNIT_BYTES == 0
-        rest = f"; loads may take the rest of the last aligned {UNIT_BYTES}" if b.units and not whole else ""
+        full = b.bytes.facts.is_constant and b.least_bytes % UNIT_BYTES == 0
+        rest = f"; loads may take the rest of the last aligned {UNIT_BYTES}" if b.units and not full else ""
         yield f"  {b.name:<{width}}  {size} bytes{least}{use}{rest}"

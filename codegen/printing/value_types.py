@@ -137,7 +137,7 @@ def _map_elements(kernel: Kernel) -> dict[str, str]:
 def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, str]:
     """The elements of every buffer: those of all registers that they move to or from."""
     same = _Classes()
-    found: dict[Node, set[str]] = {}
+    elements: dict[Node, set[str]] = {}
     for call in calls:
         memory = [
             ("buffer", arg.buffer.name)
@@ -147,11 +147,11 @@ def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, st
         same.join(memory)
         for node in memory:
             kinds = {registers.get(a.reg.name, "") for _, a in pairs(call) if isinstance(a, RegRef)}
-            found.setdefault(node, set()).update(kinds)
+            elements.setdefault(node, set()).update(kinds)
     joined: dict[Node, set[str]] = {}
-    for node, kinds in found.items():
+    for node, kinds in elements.items():
         joined.setdefault(same.root(node), set()).update(kinds)
-    classes = {node: joined[same.root(node)] for node in found}
+    classes = {node: joined[same.root(node)] for node in elements}
     return {name: next(iter(kinds)) for (_, name), kinds in classes.items() if len(kinds) == 1}
 
 

@@ -46,14 +46,14 @@ def _place(line: str, least: int) -> int | None:
     """The position at which a line is broken."""
     best: tuple[int, int, int] | None = None
     depth = 0
-    for found in _BREAK.finditer(line):
-        if found["open"]:
+    for match in _BREAK.finditer(line):
+        if match["open"]:
             depth += 1
-        elif found["close"]:
+        elif match["close"]:
             depth -= 1
-        elif found["comma"] or found["sign"]:
-            at = found.end() if found["comma"] else found.start()
-            rank = 0 if found["comma"] else _RANK.get(line[at : at + 3].strip(), 2)
+        elif match["comma"] or match["sign"]:
+            at = match.end() if match["comma"] else match.start()
+            rank = 0 if match["comma"] else _RANK.get(line[at : at + 3].strip(), 2)
             level = _LAST if line[at : at + 3] == " = " else depth
             if least < at <= WIDTH and (best is None or (level, rank, -at) <= best):
                 best = level, rank, -at
@@ -68,11 +68,11 @@ def comment(text: str, indent: int = 0) -> str:
     """
     line = f"// {text}".rstrip().replace("\\", "/")
     out = []
-    further = "//     " if not text.startswith(" ") else "//" + " " * (len(text) - len(text.lstrip()) + 5)
+    indented = "//     " if not text.startswith(" ") else "//" + " " * (len(text) - len(text.lstrip()) + 5)
     while len(line) > WIDTH - indent:
-        at = line.rfind(" ", len(further) + 1, WIDTH - indent + 1)
+        at = line.rfind(" ", len(indented) + 1, WIDTH - indent + 1)
         if at < 0:
             break
         out.append(line[:at].rstrip())
-        line = further + line[at:].lstrip()
+        line = indented + line[at:].lstrip()
     return "\n".join([*out, line])
