@@ -67,10 +67,10 @@ def check_asynchronous(kernel: Kernel, chip: Arch) -> None:
             f"{kernel.name} has tensor maps, mbarriers or clusters; {chip.name} has cp.async and block "
             "barriers"
         )
-    for one in kernel.maps:
-        if one.source not in kernel.params:
-            raise IRError("tensor map", one, f"{one}: {one.source.name} is not a pointer of {kernel.name}")
-        written(one)
+    for tmap in kernel.maps:
+        if tmap.source not in kernel.params:
+            raise IRError("tensor map", tmap, f"{tmap}: {tmap.source.name} is not a pointer of {kernel.name}")
+        written(tmap)
     _cluster(kernel)
     _barriers(kernel)
     roles = [s for s in walk(kernel.body) if isinstance(s, Roles)]
@@ -111,12 +111,12 @@ def written(one: TensorMapParam) -> TmaCopy:
         strides.append(step)
         step *= n
     order = one.order or tuple(reversed(range(one.rank)))
-    place = [order.index(i) for i in range(one.rank)]
+    position = [order.index(i) for i in range(one.rank)]
     steps = one.element_strides or (1,) * one.rank
     judged = check_tma(
-        Layout(tuple(dims[i] for i in place), tuple(strides[i] for i in place)),
-        tuple(one.box[i] for i in place), one.element, mode=one.mode,
-        element_strides=tuple(steps[i] for i in place), nan_fill=one.nan_fill,
+        Layout(tuple(dims[i] for i in position), tuple(strides[i] for i in position)),
+        tuple(one.box[i] for i in position), one.element, mode=one.mode,
+        element_strides=tuple(steps[i] for i in position), nan_fill=one.nan_fill,
         global_alignment_bytes=one.source.align_bytes,
     )  # fmt: skip
     return judged.require()
@@ -133,10 +133,10 @@ def written_layout(one: TensorMapParam) -> AnyLayout:
     >>> print(written_layout(m))
     (8,64):(64,1)
     """
-    found = written(one).layout
-    if found is None:
+    layout = written(one).layout
+    if layout is None:
         raise UnsupportedError(f"{one}: the order of an interleaved box is not modelled")
-    return found
+    return layout
 
 
 def _cluster(kernel: Kernel) -> None:
@@ -263,30 +263,30 @@ def _copy(s: Do, kernel: Kernel) -> None:
     places = [a for a in s.args if isinstance(a, MemRef)]
     if not maps or not places:
         return
-    (one,), (place,) = maps, places
+    (tmap,), (place,) = maps, places
     coordinates = sum(o.role == "value" and o.name.startswith("c") for o in s.instr.operands)
-    if coordinates != one.rank:
-        raise IRError("TMA", s, f"'{s}' has {coordinates} coordinates; {one} has {one.rank} dimensions")
-    if s.instr.engine == "bulk" and not one.source.writable:
-        raise IRError("read only", s, f"{one.source.name} is read only and '{s}' writes it")
+    if coordinates != tmap.rank:
+        raise IRError("TMA", s, f"'{s}' has {coordinates} coordinates; {tmap} has {tmap.rank} dimensions")
+    if s.instr.engine == "bulk" and not tmap.source.writable:
+        raise IRError("read only", s, f"{tmap.source.name} is read only and '{s}' writes it")
     if not isinstance(place.buffer, Shared):
         raise IRError("TMA", s, f"'{s}': {place.buffer.name} is in global memory")
-    found, buffer = written(one), place.buffer
-    period = one.mode.period_bytes if one.mode.swizzle.bits else 128
+    copy, buffer = written(tmap), place.buffer
+    period = tmap.mode.period_bytes if tmap.mode.swizzle.bits else 128
     base = (place.index + buffer.offset_bytes).facts
     if not base.divisible_by(max(128, period)) or buffer.align_bytes % max(128, period):
         raise AlignmentError(
             f"'{s}' starts at byte {base.offset}{f' mod {base.stride}' if base.stride else ''} of shared "
-            f"memory; mode {one.mode} of "
-            f"{one} needs a "
+            f"memory; mode {tmap.mode} of "
+            f"{tmap} needs a "
             f"multiple of {max(128, period)}: declare {buffer.name} with align_bytes={max(128, period)}",
             offset=base.offset, required_bytes=max(128, period),
         )  # fmt: skip
-    if found.shared_bytes > buffer.size_bytes:
+    if copy.shared_bytes > buffer.size_bytes:
         raise IRError(
             "bounds",
             s,
-            f"a box of {one} takes {found.shared_bytes} bytes, {buffer.name} has {buffer.size_bytes}",
+            f"a box of {tmap} takes {copy.shared_bytes} bytes, {buffer.name} has {buffer.size_bytes}",
         )
 
 
@@ -306,13 +306,13 @@ def _registers(kernel: Kernel, roles: list[Roles]) -> None:
                 s,
                 f"'{s}': a thread starts with {share} registers, 65536 over {kernel.threads} threads",
             )
-    for one in roles:
-        given = sum(_own(part, share) * WARP * part.warps for part in one.parts)
-        rest = kernel.threads - sum(WARP * part.warps for part in one.parts)
-        if given + rest * share > share * kernel.threads:
+    for split in roles:
+        taken = sum(_own(part, share) * WARP * part.warps for part in split.parts)
+        rest = kernel.threads - sum(WARP * part.warps for part in split.parts)
+        if taken + rest * share > share * kernel.threads:
             least = (share * kernel.threads - rest * share) // 8 * 8
             raise ResourceError(
-                f"registers of the roles of {kernel.name}", given, least,
+                f"registers of the roles of {kernel.name}", taken, least,
                 hint=f"a block starts with {share} per thread, and one role takes what another gives",
             )  # fmt: skip
 

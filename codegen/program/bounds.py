@@ -122,17 +122,17 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
     return tuple(_reaches(kernel, given))
 
 
-def _reaches(kernel: Kernel, given: Mapping[Var, int] | None, *, cases: bool = True) -> Iterator[Reach]:
+def _reaches(kernel: Kernel, launch: Mapping[Var, int] | None, *, cases: bool = True) -> Iterator[Reach]:
     """`shared_reach`; without `cases` the `most` may be larger."""
     import numpy
 
     tid = numpy.arange(kernel.threads)
     known: dict[Expr, Interval] = {kernel.tid: (tid, tid)}
     where = ""
-    if given:
-        known.update((var, (n, n)) for var, n in given.items())
-        block = ", ".join(str(given.get(var, 0)) for var in kernel.block_vars) or "0"
-        values = "".join(f", {v.name} = {n}" for v, n in given.items() if v.kind == "param")
+    if launch:
+        known.update((var, (n, n)) for var, n in launch.items())
+        block = ", ".join(str(launch.get(var, 0)) for var in kernel.block_vars) or "0"
+        values = "".join(f", {v.name} = {n}" for v, n in launch.items() if v.kind == "param")
         where = f" of block ({block}){values}"
     place = _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where, cases)
     return _body(_shared_slice(kernel.body, set()), place)
@@ -148,7 +148,7 @@ def find_outside(kernel: Kernel) -> Reach | None:
     """
     if all(reach.is_inside for reach in _reaches(kernel, None)):
         return None
-    runs = (_reaches(kernel, given, cases=False) for given in _launches(kernel))
+    runs = (_reaches(kernel, values, cases=False) for values in _launches(kernel))
     return next((reach for run in runs for reach in run if reach.outside), None)
 
 
@@ -238,10 +238,10 @@ def _shared_slice(body: tuple[Stmt, ...], needed: set[Var]) -> tuple[Stmt, ...]:
                 read = (s.count,) if isinstance(s, For) else ()
                 s = replace(s, body=inner)
             case Roles(roles):
-                kept = tuple(replace(part, body=_shared_slice(part.body, needed)) for part in roles)
-                if not any(part.body for part in kept):
+                sliced = tuple(replace(part, body=_shared_slice(part.body, needed)) for part in roles)
+                if not any(part.body for part in sliced):
                     continue
-                s = Roles(kept)
+                s = Roles(sliced)
             case If(condition):
                 parts = [_shared_slice(part, needed) for part in (s.body, s.orelse)]
                 if not any(parts):
@@ -317,11 +317,11 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
     _is_open(index, known.copy(), parts, {})
     values: dict[Expr, range] = {}
     count = 1
-    for part, found in sorted(parts.items(), key=lambda x: len(x[1])):
-        count *= max(1, len(found))
+    for part, numbers in sorted(parts.items(), key=lambda x: len(x[1])):
+        count *= max(1, len(numbers))
         if count > CASES:
             break
-        values[part] = found
+        values[part] = numbers
     for combination in itertools.product(*values.values()):
         fixed = known.copy()
         fixed.update((part, (n, n)) for part, n in zip(values, combination, strict=True))
@@ -329,33 +329,33 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
 
 
 def _is_open(
-    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], opens: dict[Expr, bool]
 ) -> bool:
     """Whether a node stays an interval when all of `parts` are numbers; adds its parts of few values.
 
     These are variables, and where a variable has many the least part around it that has few: b % 8 of any b.
     """
-    if node not in asked:
-        asked[node] = _opens(node, known, parts, asked)
-    return asked[node]
+    if node not in opens:
+        opens[node] = _opens(node, known, parts, opens)
+    return opens[node]
 
 
 def _opens(
-    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], asked: dict[Expr, bool]
+    node: Expr, known: dict[Expr, Interval], parts: dict[Expr, range], opens: dict[Expr, bool]
 ) -> bool:
     low, high = interval(node, known)
     if low is high:
         return False
-    inside = [_is_open(part, known, parts, asked) for part in children(node)]
+    inside = [_is_open(part, known, parts, opens) for part in children(node)]
     if inside and not any(inside):
         return False
     if _differs(low, high):
         return True
     step = node.facts.stride or 1
-    found = range(int(low) + (node.facts.offset - int(low)) % step, int(high) + 1, step)
-    if len(found) > CASES:
+    numbers = range(int(low) + (node.facts.offset - int(low)) % step, int(high) + 1, step)
+    if len(numbers) > CASES:
         return True
-    parts[node] = found
+    parts[node] = numbers
     return False
 
 

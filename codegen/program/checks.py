@@ -90,10 +90,10 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
             kernel.shared_bytes,
             chip.max_shared_bytes_per_block,
         )
-    for one, other in itertools.combinations(kernel.shared, 2):
-        low, high = sorted((one, other), key=lambda b: b.offset_bytes)
-        if low.offset_bytes + low.size_bytes > high.offset_bytes and not other.overlay:
-            raise IRError("overlap", other, f"{one.name} and {other.name} overlap in shared memory")
+    for earlier, later in itertools.combinations(kernel.shared, 2):
+        low, high = sorted((earlier, later), key=lambda b: b.offset_bytes)
+        if low.offset_bytes + low.size_bytes > high.offset_bytes and not later.overlay:
+            raise IRError("overlap", later, f"{earlier.name} and {later.name} overlap in shared memory")
     helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
     for name in (kernel.name, *_names(kernel)):
         if name in helpers:
@@ -176,8 +176,8 @@ def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[V
 
 def _of_role(part: Role) -> Together:
     """The threads of a role that arrive together: whole warpgroups, or warps."""
-    whole = part.first_warp % WARPGROUP == 0 and part.warps % WARPGROUP == 0
-    return Together.WARPGROUP if whole else Together.WARP
+    warpgroups = part.first_warp % WARPGROUP == 0 and part.warps % WARPGROUP == 0
+    return Together.WARPGROUP if warpgroups else Together.WARP
 
 
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
@@ -251,9 +251,9 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
     buffer = ref.buffer
     match buffer:
         case Global():
-            declared, space, scale, place = buffer in kernel.params, "global", buffer.element_bytes, 0
+            declared, space, scale, start = buffer in kernel.params, "global", buffer.element_bytes, 0
         case Shared():
-            declared, space, scale, place = buffer in kernel.shared, "shared", 1, buffer.offset_bytes
+            declared, space, scale, start = buffer in kernel.shared, "shared", 1, buffer.offset_bytes
     if not declared:
         raise IRError("buffer", s, f"{buffer.name} is not a buffer of {kernel.name}")
     if space != operand.space:
@@ -267,7 +267,7 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
             offset=buffer.align_bytes,
             required_bytes=operand.bytes,
         )
-    facts = (ref.index * scale + place).facts
+    facts = (ref.index * scale + start).facts
     if not facts.divisible_by(operand.bytes):
         raise AlignmentError(
             f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "

@@ -99,9 +99,9 @@ class Conditions:
 
     def condition(self, predicate: Expr) -> Expr:
         """A predicate, in its normal form, without what is known of it."""
-        found = self.decided(predicate)
-        if found is not None:
-            return Const(int(found))
+        decided = self.decided(predicate)
+        if decided is not None:
+            return Const(int(decided))
         match predicate:
             case And(a, b):
                 parts = [part for part in (self.condition(a), self.condition(b)) if part != Const(1)]
@@ -121,10 +121,10 @@ class Conditions:
     def plain(self, e: Expr) -> Expr:
         """The expression without names."""
         if e not in self._plain:
-            found = e
-            while named := {v: self.lets[v] for v in variables(found) if v in self.lets}:
-                found = substitute(found, named)
-            self._plain[e] = simplify(found)
+            plain = e
+            while named := {v: self.lets[v] for v in variables(plain) if v in self.lets}:
+                plain = substitute(plain, named)
+            self._plain[e] = simplify(plain)
         return self._plain[e]
 
     def bounded(self, e: Expr) -> Expr:
@@ -135,12 +135,12 @@ class Conditions:
         >>> known.orders(y, Const(28)), known.orders(known.bounded(y), Const(28))
         (False, True)
         """
-        found = e
+        plain = e
         while named := {
-            v: self.lets[v] for v in variables(found) if v in self.lets and v not in self.intervals
+            v: self.lets[v] for v in variables(plain) if v in self.lets and v not in self.intervals
         }:
-            found = substitute(found, named)
-        return simplify(found)
+            plain = substitute(plain, named)
+        return simplify(plain)
 
     def is_below(self, coordinate: Expr, extent: Expr) -> bool:
         """Whether coordinate < extent was proved; False says nothing.
@@ -152,29 +152,29 @@ class Conditions:
         """
         if (coordinate, extent) in self._proved or self.decided(simplify(coordinate < extent)):
             return True
-        place, end = self.plain(coordinate), self.plain(extent)
+        at, end = self.plain(coordinate), self.plain(extent)
         if (
-            self._is_below(place, end)
+            self._is_below(at, end)
             or self.orders(coordinate + 1, extent)
             or self.orders(self.bounded(coordinate) + 1, extent)
-            or simplify(place < end) == Const(1)
+            or simplify(at < end) == Const(1)
         ):
             self._proved.add((coordinate, extent))  # a tile that is copied is loaded, then stored
             return True
         return False
 
-    def _is_below(self, place: Expr, end: Expr) -> bool:
-        for x, w in weights(place).items():
+    def _is_below(self, at: Expr, end: Expr) -> bool:
+        for x, w in weights(at).items():
             if isinstance(x, Select):
-                rest = _without(place, x)
+                rest = _without(at, x)
                 taken = self.under(simplify(x.condition), True)
                 return taken._is_below(simplify(rest + x.a * w), end) and self._is_below(
                     simplify(rest + x.b * w), end
                 )
-        for low, high in (*self._orders(), *_ranges(place)):
+        for low, high in (*self._orders(), *_ranges(at)):
             low, high = self.plain(low), self.plain(high)
-            for times in _scales(low, high, place):
-                if _is_ahead(low, place, times) and _is_at_most(simplify(high * times), end):
+            for times in _scales(low, high, at):
+                if _is_ahead(low, at, times) and _is_at_most(simplify(high * times), end):
                     return True
         return False
 
@@ -226,9 +226,9 @@ def _to_congruence(x: Expr, low: int, high: int) -> tuple[int, int]:
     return low + (offset - low) % stride, high - (high - offset) % stride
 
 
-def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
+def _ranges(at: Expr) -> Iterator[tuple[Expr, Expr]]:
     """(low, high) with low <= high, from how far the parts of a place can count."""
-    for x in weights(place):
+    for x in weights(at):
         match x:
             case Var(extent=count) | Mod(_, count) if isinstance(count, Expr):
                 yield x + 1, count
@@ -238,28 +238,28 @@ def _ranges(place: Expr) -> Iterator[tuple[Expr, Expr]]:
                 yield x + b, a
 
 
-def _without(place: Expr, x: Expr) -> Expr:
+def _without(at: Expr, x: Expr) -> Expr:
     """A sum without the multiple of x."""
     out: Expr = Const(0)
-    for y, w in weights(place).items():
+    for y, w in weights(at).items():
         if y != x:
             out = out + y * w
     return out
 
 
-def _scales(low: Expr, high: Expr, place: Expr) -> set[int]:
+def _scales(low: Expr, high: Expr, at: Expr) -> set[int]:
     """By what low <= high may be multiplied so that `low` has summands of a place, or `high` no division."""
-    found = weights(place)
-    out = {1} | {found[x] // w for x, w in weights(low).items() if w and x in found and found[x] >= w}
+    terms = weights(at)
+    out = {1} | {terms[x] // w for x, w in weights(low).items() if w and x in terms and terms[x] >= w}
     match high:
         case FloorDiv(_, Const(by)):
             out.add(by)
     return out
 
 
-def _is_ahead(low: Expr, place: Expr, times: int) -> bool:
+def _is_ahead(low: Expr, at: Expr, times: int) -> bool:
     """place + 1 <= low * times, summand by summand."""
-    most, least = weights(place), weights(low)
+    most, least = weights(at), weights(low)
     ahead = 1
     for x in {*most, *least}:
         w = most.get(x, 0) - least.get(x, 0) * times

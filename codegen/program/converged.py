@@ -55,9 +55,9 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
     full = e
     while named := {v: lets[v] for v in variables(full) if v in lets}:
         full = substitute(full, named)
-    found = variables(full)
-    threads = [v for v in found if v.kind == "thread"]
-    if any(v.kind not in _UNIFORM and v.kind != "thread" for v in found):
+    used = variables(full)
+    threads = [v for v in used if v.kind == "thread"]
+    if any(v.kind not in _UNIFORM and v.kind != "thread" for v in used):
         return Together.THREAD
     if not threads:
         return Together.BLOCK
@@ -77,10 +77,10 @@ def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
     """Whether the lane, of a warp or of four, makes no difference: by the absence of it, or by the table of
     all values.
     """
-    found = variables(e)
-    if lane not in found:
+    used = variables(e)
+    if lane not in used:
         return True
-    if not found <= {warp, lane}:
+    if not used <= {warp, lane}:
         return all(_same_in_lanes(part, warp, lane) for part in children(e))
     import numpy
 

@@ -71,8 +71,8 @@ def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, kno
     for r, (c, extent) in enumerate(zip(ref.coordinate, tensor.extents, strict=True)):
         if extent is None:
             continue
-        whole = c.facts.divisible_by(values) and extent.facts.divisible_by(values)
-        last = c if whole or r != along else simplify(c + (values - 1))
+        fits = c.facts.divisible_by(values) and extent.facts.divisible_by(values)
+        last = c if fits or r != along else simplify(c + (values - 1))
         if not known.is_below(last, extent):
             raise IRError(
                 "extent", s,

@@ -105,18 +105,18 @@ class Contract:
     @property
     def function_attributes(self) -> dict[str, int]:
         """The attributes to set for the kernel before it is launched, by the names of CUDA's runtime."""
-        found = {}
+        attributes = {}
         if self.dynamic_shared_bytes:
-            found[MOST_SHARED] = self.dynamic_shared_bytes
+            attributes[MOST_SHARED] = self.dynamic_shared_bytes
         if math.prod(self.cluster) > PORTABLE_CLUSTER:
-            found[LARGE_CLUSTER] = 1
-        return found
+            attributes[LARGE_CLUSTER] = 1
+        return attributes
 
     @property
     def attributes(self) -> dict[str, int]:
         """The attributes of a launch beside grid, block and arguments, by the names of CUDA's runtime."""
-        told = {EARLY: self.early, COOPERATIVE: self.cooperative}
-        return self.function_attributes | {name: 1 for name, is_set in told.items() if is_set}
+        options = {EARLY: self.early, COOPERATIVE: self.cooperative}
+        return self.function_attributes | {name: 1 for name, is_set in options.items() if is_set}
 
 
 def contract(kernel: Kernel) -> Contract:
@@ -131,21 +131,21 @@ def contract(kernel: Kernel) -> Contract:
     ['8 to 96, a multiple of 8']
     """
     holds = dict(kernel.scalars)
-    given = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
+    parameters = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
     fixed = tuple(Parameter(name, "int", n, n, 1, built_in=True) for name, n in kernel.constants)
     grid = tuple(zip(kernel.grid, GRID_LIMITS, strict=True))
     for n, most in grid:
         if n.facts.lo > most:
             raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
     limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
-    whole = tuple(whole_clusters(kernel))
-    if Const(0) in whole:
+    clusters = tuple(whole_clusters(kernel))
+    if Const(0) in clusters:
         grid_text, sides = (", ".join(map(str, part)) for part in (kernel.grid, kernel.cluster))
         raise ShapeError(f"the grid ({grid_text}) of {kernel.name} is not whole clusters of ({sides})")
     of_maps = tuple(map_conditions(kernel.maps))
-    conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole + of_maps))
+    conditions = tuple(dict.fromkeys(kernel.conditions + limits + clusters + of_maps))
     return Contract(
-        given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), dynamic_bytes(kernel),
+        parameters + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), dynamic_bytes(kernel),
         bool(_updated(kernel)),
         kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
         tuple(_in_chunks(kernel)), kernel.cooperative,
@@ -171,9 +171,9 @@ def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
     []
     """
     for n, side in zip(kernel.grid, kernel.cluster, strict=True):
-        whole = simplify((n % side).eq(0))
-        if whole != Const(1):
-            yield whole
+        condition = simplify((n % side).eq(0))
+        if condition != Const(1):
+            yield condition
 
 
 def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
@@ -207,15 +207,15 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 
 def _updated(kernel: Kernel) -> set[str]:
     """The names of pointers that are read and written, by threads or by TMA."""
-    found: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
+    by_role: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
                 if isinstance(arg, TensorMapParam):
-                    found["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
+                    by_role["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
                 elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
-                    found[operand.role].add(arg.buffer.name)
-    return found["read"] & found["write"]
+                    by_role[operand.role].add(arg.buffer.name)
+    return by_role["read"] & by_role["write"]
 
 
 def _parameter(p: Var | Global, holds: str) -> Parameter:
@@ -277,12 +277,12 @@ def check_integers(kernel: Kernel, values: Mapping[str, object]) -> None:
     ...
     layoutalg.errors.ShapeError: empty was built for n <= ld, not for n = 8, ld = 7
     """
-    given = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
-    for p, value in given.items():
+    integers = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
+    for p, value in integers.items():
         check_argument(p, value)
     for condition in kernel.conditions:
-        if not evaluate(condition, given):
-            shown = ", ".join(f"{v.name} = {n}" for v, n in given.items() if v in variables(condition))
+        if not evaluate(condition, integers):
+            shown = ", ".join(f"{v.name} = {n}" for v, n in integers.items() if v in variables(condition))
             raise ShapeError(f"{kernel.name} was built for {text(condition)}, not for {shown}")
 
 

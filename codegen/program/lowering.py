@@ -208,8 +208,8 @@ def _marked_condition(condition: Expr, known: Conditions, opens: dict[Expr, bool
 def _has_open(node: Expr, opens: dict[Expr, bool]) -> bool:
     """Whether an expression has a difference that is not known to be exact."""
     if node not in opens:
-        found = isinstance(node, Minus) and not node.exact
-        opens[node] = found or any(_has_open(c, opens) for c in children(node))
+        is_open = isinstance(node, Minus) and not node.exact
+        opens[node] = is_open or any(_has_open(c, opens) for c in children(node))
     return opens[node]
 
 
@@ -456,10 +456,10 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     if tid not in variables(rest):
         values = evaluate(own, {tid: numpy.arange(threads)})
         return numpy.broadcast_to(values, threads).copy(), own, Const(0), rest
-    found = split_by_columns(index, tid) or split_by_table(index, tid)
-    if found is None:
+    split = split_by_columns(index, tid) or split_by_table(index, tid)
+    if split is None:
         return None
-    values, constant = found
+    values, constant = split
     mask = int(numpy.bitwise_or.reduce(values))
     base = simplify(Xor(substitute(index, dict.fromkeys(unrolled, Const(0))), Const(constant)))
     of_unroll = simplify(substitute(index, {tid: Const(0)}))
@@ -480,14 +480,14 @@ def split_by_columns(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], in
     """
     import numpy
 
-    found = affine(index)
-    if found is None:
+    linear = affine(index)
+    if linear is None:
         return None
     threads = numpy.arange(tid.facts.hi + 1)
     values = numpy.zeros_like(threads)
-    for bit, column in enumerate(found.columns.get(tid, ())):
+    for bit, column in enumerate(linear.columns.get(tid, ())):
         values ^= (threads >> bit & 1) * column
-    return values, found.constant
+    return values, linear.constant
 
 
 def split_by_table(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int] | None:

@@ -83,8 +83,8 @@ def launch_sequence(
         tuple(of.get(p.name, p.name) for p in kernel.params if isinstance(p, Global))
         for kernel, of in zip(several, each, strict=True)
     )
-    found = LaunchSequence(several, names, tuple((scalars or {}).items()), scratch_bytes)
-    return found if arch is None else overlapped(found, arch)
+    sequence = LaunchSequence(several, names, tuple((scalars or {}).items()), scratch_bytes)
+    return sequence if arch is None else overlapped(sequence, arch)
 
 
 def overlapped(sequence: LaunchSequence, arch: str | Arch) -> LaunchSequence:

@@ -92,8 +92,8 @@ class Shared:
         """Byte offset of a coordinate; the stage is added outside of the swizzle."""
         if self.stages == 1:
             return as_expr(self.layout(*crd)) * self.element_bytes
-        *place, stage = crd
-        return as_expr(self.layout(*place)) * self.element_bytes + as_expr(stage) * (
+        *inner, stage = crd
+        return as_expr(self.layout(*inner)) * self.element_bytes + as_expr(stage) * (
             self.size_bytes // self.stages
         )
 
