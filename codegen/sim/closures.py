@@ -77,8 +77,8 @@ class Scope:
         else:
             unrolled = frozenset() if var.kind in {"thread", "param"} else None
         if var in self._bindings:
-            for found in (self._depends, self._made, self._kept):
-                found.clear()  # of the other variable of that name
+            for memory in (self._depends, self._made, self._kept):
+                memory.clear()  # of the other variable of that name
         self._bindings[var] = (slot, unrolled)
         return slot
 
@@ -117,17 +117,17 @@ class Scope:
 
     def _dependence(self, node: Expr) -> Unrolled:
         """The indices that an expression depends on; they are then known for each of its subexpressions."""
-        found = self._depends
-        for n in _operands_first(node, found):
-            if n in found:
+        depends = self._depends
+        for n in _operands_first(node, depends):
+            if n in depends:
                 continue
             if isinstance(n, Var):
-                found[n] = self._binding(n)[1]
+                depends[n] = self._binding(n)[1]
             else:
-                parts = [found[c] for c in children(n)]
+                parts = [depends[c] for c in children(n)]
                 known = [p for p in parts if p is not None]
-                found[n] = frozenset().union(*known) if len(known) == len(parts) else None
-        return found[node]
+                depends[n] = frozenset().union(*known) if len(known) == len(parts) else None
+        return depends[node]
 
     def _binding(self, var: Var) -> tuple[int, Unrolled]:
         if var not in self._bindings:
@@ -152,22 +152,22 @@ class Scope:
         key_of: Closure = operator.itemgetter(*unrolled) if unrolled else _no_key
 
         def run(frame: Frame) -> Any:
-            key, kept = key_of(frame), frame[memo]
-            found = kept.get(key)
-            if found is None:
-                found = kept[key] = compute(frame)
-            return found
+            key, values = key_of(frame), frame[memo]
+            value = values.get(key)
+            if value is None:
+                value = values[key] = compute(frame)
+            return value
 
         return run
 
-    def _straight(self, node: Expr, kept: dict[Expr, Closure]) -> Closure:
-        """Straight-line code of a node: leaves and `kept` values first, then one step per subexpression."""
-        order = list(_operands_first(node, kept))
-        inner = [n for n in order if n not in kept and children(n)]
-        outer = [n for n in order if n in kept or not children(n)]
-        place = {n: i for i, n in enumerate(outer + inner)}
-        leaves = [kept[n] if n in kept else self._leaf(n) for n in outer]
-        steps = [(_step(n), [place[c] for c in children(n)]) for n in inner]
+    def _straight(self, node: Expr, ready: dict[Expr, Closure]) -> Closure:
+        """Straight-line code of a node: leaves and `ready` values first, then one step per subexpression."""
+        order = list(_operands_first(node, ready))
+        inner = [n for n in order if n not in ready and children(n)]
+        outer = [n for n in order if n in ready or not children(n)]
+        position = {n: i for i, n in enumerate(outer + inner)}
+        leaves = [ready[n] if n in ready else self._leaf(n) for n in outer]
+        steps = [(_step(n), [position[c] for c in children(n)]) for n in inner]
         if len(steps) == 1 and len(leaves) == 2 and len(steps[0][1]) == 2:
             return _of_two(steps[0][0], leaves[steps[0][1][0]], leaves[steps[0][1][1]])
         if all(len(operands) == 2 for _, operands in steps):

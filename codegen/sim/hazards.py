@@ -249,16 +249,16 @@ class Shadow:
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
         columns = warps + self.clocks.first_read
-        place = granules * self.warps + columns
+        index = granules * self.warps + columns
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
-        before, several = epochs[place], None
+        before, several = epochs[index], None
         if _most(before) > self.clocks.floor:
-            several = (before > self.clocks.seen[warps, columns]) & (readers[place] != threads)
-        epochs[place], readers[place] = self.clocks.now[warps], threads
-        clash = readers[place] != threads
+            several = (before > self.clocks.seen[warps, columns]) & (readers[index] != threads)
+        epochs[index], readers[index] = self.clocks.now[warps], threads
+        clash = readers[index] != threads
         several = clash if several is None else several | clash
         if _some(several):
-            readers[place[several]] = _SEVERAL
+            readers[index[several]] = _SEVERAL
 
     def _against_reads(self, granules: Array, threads: Array) -> Race | None:
         epoch = self.read_epoch[granules]

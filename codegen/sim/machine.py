@@ -70,8 +70,8 @@ class Memory:
     def rows(self, width: int) -> Array:
         """All whole values of `width` bytes: (count, words) of u8, u16 or u32."""
         if width not in self._rows:
-            whole = self.raw[: len(self.raw) // width * width].view(_CARRIER.get(width, numpy.uint32))
-            self._rows[width] = whole.reshape(-1, max(1, width // 4))
+            values = self.raw[: len(self.raw) // width * width].view(_CARRIER.get(width, numpy.uint32))
+            self._rows[width] = values.reshape(-1, max(1, width // 4))
         return self._rows[width]
 
 
@@ -462,10 +462,10 @@ class Machine:
         if fixed < 0:
             return self._where(group, buffer, offsets, width, does)
         key = fixed, group.active, id(offsets) if isinstance(offsets, numpy.ndarray) else offsets
-        found = group.found.get(key)
-        if found is None:
-            found = group.found[key] = self._where(group, buffer, offsets, width, does)
-        return found
+        access = group.found.get(key)
+        if access is None:
+            access = group.found[key] = self._where(group, buffer, offsets, width, does)
+        return access
 
     def _where(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
         at = self.checked(group, buffer, offsets, width, does)

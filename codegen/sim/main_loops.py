@@ -275,8 +275,8 @@ class _Places:
         return self._row(0, buffer.name, evaluate(at.index, env) // (size // stages))
 
     def _target(self, s: Do, roles: Sequence[str], env: Mapping[Var, Any]) -> str:
-        found = (a for role, a in zip(roles, s.args, strict=True) if role == "out" and isinstance(a, RegRef))
-        return next((self._register(a, env) for a in found), "")
+        outs = (a for role, a in zip(roles, s.args, strict=True) if role == "out" and isinstance(a, RegRef))
+        return next((self._register(a, env) for a in outs), "")
 
     def _register(self, at: RegRef, env: Mapping[Var, Any]) -> str:
         """The row of registers: an array whose first mode are sets of fragments, and the set."""

@@ -125,11 +125,11 @@ class MemTrace:
     def total(self, op: str, arch: str | Arch = "sm_90") -> tuple[int, int, int]:
         """(instructions, cost, ideal) of every site of an operation together."""
         machine = find_arch(arch)
-        found = [self._total(n, machine) for n, site in enumerate(self.sites) if site.op == op]
+        totals = [self._total(n, machine) for n, site in enumerate(self.sites) if site.op == op]
         return (
-            sum(t.instructions for t in found),
-            sum(t.total for t in found),
-            sum(t.ideal_total for t in found),
+            sum(t.instructions for t in totals),
+            sum(t.total for t in totals),
+            sum(t.ideal_total for t in totals),
         )
 
     def _total(self, number: int, machine: Arch) -> AccessTotal:

@@ -71,15 +71,15 @@ class Operands:
             case "imm", int():
                 return partial(_immediate, arg), None
             case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
-                place = scope.compile(self._word(arg, s))
+                start = scope.compile(self._word(arg, s))
                 if operand.deferred:
-                    return partial(_place_of_registers, str(arg), arg.words, place), None
+                    return partial(_place_of_registers, str(arg), arg.words, start), None
                 source = (
-                    partial(_read_register, self.machine, arg, arg.words, place)
+                    partial(_read_register, self.machine, arg, arg.words, start)
                     if operand.role != "out"
                     else None
                 )
-                target = partial(_write_register, self.machine, arg, place) if operand.role != "in" else None
+                target = partial(_write_register, self.machine, arg, start) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
@@ -110,13 +110,13 @@ class Operands:
         """Number of the first register word of `ref`."""
         if ref.reg.name not in self._registers:
             raise IRError("register", s, f"{ref.reg.name} of '{s}' is not a register of the kernel")
-        place: Expr = Const(self._registers[ref.reg.name])
+        word: Expr = Const(self._registers[ref.reg.name])
         for mode, e in enumerate(ref.index):
             extent = ref.reg.shape[mode]
             if e.facts.hi >= extent:
                 raise IRError("register index", s, f"{ref}: {e} reaches {e.facts.hi}, the mode has {extent}")
-            place = place + e * math.prod(ref.reg.shape[mode + 1 :])
-        return place
+            word = word + e * math.prod(ref.reg.shape[mode + 1 :])
+        return word
 
     def _access(
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
@@ -187,9 +187,9 @@ def _from_first(source: Source, lanes: int, group: Group) -> tuple[Any, Array | 
     if inner is None:
         return numpy.zeros((group.lanes, 4), dtype=numpy.uint32), None
     group.active = inner
-    found = source(group)
+    result = source(group)
     group.active = outer
-    return found
+    return result
 
 
 def _immediate(value: Any, group: Group) -> tuple[Any, None]:
@@ -208,15 +208,15 @@ def _value(compute: Closure, group: Group) -> tuple[Array, None]:
     return _per_lane(numpy.asarray(compute(group.frame), dtype=numpy.uint32), group)[:, None], None
 
 
-def _per_lane(found: Array, group: Group) -> Array:
+def _per_lane(value: Array, group: Group) -> Array:
     """A value of all lanes, or one for each, as one for each."""
-    return found if found.ndim else numpy.full(group.lanes, found)
+    return value if value.ndim else numpy.full(group.lanes, value)
 
 
 def _read_register(
-    machine: Machine, ref: RegRef, words: int, place: Closure, group: Group
+    machine: Machine, ref: RegRef, words: int, first: Closure, group: Group
 ) -> tuple[Array, Array | None]:
-    start, registers = place(group.frame), group.registers
+    start, registers = first(group.frame), group.registers
     if registers.locks is not None:
         _check_free(machine, ref, start, words, group, "reads")
     i = registers.unwritten(start, words, group.active)
@@ -226,9 +226,9 @@ def _read_register(
 
 
 def _write_register(
-    machine: Machine, ref: RegRef, place: Closure, group: Group, value: Array, poison: Array | None
+    machine: Machine, ref: RegRef, first: Closure, group: Group, value: Array, poison: Array | None
 ) -> None:
-    start = place(group.frame)
+    start = first(group.frame)
     if group.registers.locks is not None:
         _check_free(machine, ref, start, value.shape[1], group, "writes")
     group.registers.write(start, group.active, value, poison)
@@ -242,5 +242,5 @@ def _check_free(machine: Machine, ref: RegRef, start: int, words: int, group: Gr
         raise group.fail(f"{does} register {ref}, {machine.matrix.owner(group, lane, start, words)}", i)
 
 
-def _place_of_registers(name: str, words: int, place: Closure, group: Group) -> tuple[RegisterPlace, None]:
-    return RegisterPlace(place(group.frame), words, name), None
+def _place_of_registers(name: str, words: int, first: Closure, group: Group) -> tuple[RegisterPlace, None]:
+    return RegisterPlace(first(group.frame), words, name), None

@@ -134,10 +134,10 @@ def simulate(
     grid = _grid(kernel, values)
     nbytes = sum(array.nbytes for array in arrays.values())
     Most.ARRAYS.guard(nbytes, f"bytes of arrays of {kernel.name} in the simulator")
-    given = None if blocks is None else _given_blocks(blocks, grid)
+    chosen = None if blocks is None else _given_blocks(blocks, grid)
 
     def run() -> Iterable[Block]:
-        return _blocks(grid) if given is None else given
+        return _blocks(grid) if chosen is None else chosen
 
     again = group == "block" and _waits_in_branches(kernel)
     written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
@@ -149,7 +149,7 @@ def simulate(
                 chip,
                 values,
                 arrays,
-                _blocks(grid) if given is None else given,
+                _blocks(grid) if chosen is None else chosen,
                 grid,
                 group,
                 seed,

@@ -73,8 +73,8 @@ class Program:
         self.machine = machine
         self.operands = Operands(kernel, machine, maps)
         self.scope = Scope()
-        given = (kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var)))
-        self.slots = {var: self.scope.declare(var) for var in given}
+        bound = (kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var)))
+        self.slots = {var: self.scope.declare(var) for var in bound}
         self.statements: list[Do] = []
         self._body = self._compile(kernel.body, self.scope, ())
         self.trace = self.operands.trace = MemTrace(self.operands.sites) if trace is True else trace
@@ -182,8 +182,8 @@ class Program:
             taken = [source(group) for source in sources]
             if acts and any(poison is not None for _, poison in taken):
                 raise group.fail("passes on bytes that nobody has written")
-            given = _apply(s, machine, group, taken, shapes)
-            for target, (value, poison) in zip(targets, given, strict=True):
+            results = _apply(s, machine, group, taken, shapes)
+            for target, (value, poison) in zip(targets, results, strict=True):
                 target(group, value, poison)
 
         if (ready := instr.ready) is None:
@@ -210,9 +210,9 @@ def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tupl
     if inner is None:
         return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
     group.active = inner
-    found: tuple[Array, Array | None] = source(group)
+    result: tuple[Array, Array | None] = source(group)
     group.active = outer
-    return found
+    return result
 
 
 def _at_once(turns: Turns, group: Group) -> None:
@@ -243,9 +243,9 @@ def _for(
     slot: int, count: Closure, body: Steps, places: list[tuple[int, Closure, Closure]], group: Group
 ) -> Iterator[Steps]:
     trips, frame = count(group.frame), group.frame
-    for place, first, _ in places:
-        frame[place] = first(frame)
-    body = (*body, partial(_advance, [(place, step) for place, _, step in places])) if places else body
+    for carried, first, _ in places:
+        frame[carried] = first(frame)
+    body = (*body, partial(_advance, [(carried, step) for carried, _, step in places])) if places else body
     if not isinstance(trips, numpy.ndarray):
         yield from _unroll(slot, trips, body, group)
         return
@@ -259,8 +259,8 @@ def _for(
 
 
 def _advance(places: list[tuple[int, Closure]], group: Group) -> None:
-    for place, step in places:
-        group.frame[place] = group.frame[place] + step(group.frame)
+    for carried, step in places:
+        group.frame[carried] = group.frame[carried] + step(group.frame)
 
 
 def _unroll(slot: int, count: int, body: Steps, group: Group) -> Iterator[Steps]:

@@ -178,13 +178,13 @@ def _event(s: Do, lanes: list[_Env]) -> Iterator[Event]:
     """The event of an instruction; none for those that concern neither barriers, copies nor products."""
     name = s.instr.name
     bar = next((a for a in s.args if isinstance(a, BarrierRef)), None)
-    place = None if bar is None else (bar.barrier.name, _value(bar.stage, lanes[0]))
+    stage = None if bar is None else (bar.barrier.name, _value(bar.stage, lanes[0]))
     if name.startswith("mbarrier_wait"):
-        yield Event("wait", place, _value(s.args[1], lanes[0]))
+        yield Event("wait", stage, _value(s.args[1], lanes[0]))
     elif name.startswith("mbarrier_arrive"):
-        yield Event("arrive", place, lanes=len(lanes), copies=-1 if "expect" in name else 0)
+        yield Event("arrive", stage, lanes=len(lanes), copies=-1 if "expect" in name else 0)
     elif name.startswith("tma_load"):
-        yield Event("copy", place)
+        yield Event("copy", stage)
     elif name.startswith("wgmma_m"):
         yield Event("mma")
     elif name == "wgmma_commit":
@@ -200,17 +200,17 @@ def _value(what: Any, env: _Env) -> int:
 
 def _announced(events: list[Event]) -> list[Event]:
     """The events with products in a row as one, and with the copies that each announcement is about."""
-    found: list[Event] = []
+    joined: list[Event] = []
     for n, event in enumerate(events):
-        if event.what == "mma" and found and found[-1].what == "mma":
+        if event.what == "mma" and joined and joined[-1].what == "mma":
             continue
         if event.copies:
             later = events[n + 1 :]
             until = next((i for i, e in enumerate(later) if e.copies and e.place == event.place), len(later))
             copies = sum(e.what == "copy" and e.place == event.place for e in later[:until])
             event = Event(event.what, event.place, lanes=event.lanes, copies=copies)
-        found.append(event)
-    return found
+        joined.append(event)
+    return joined
 
 
 @dataclass(slots=True)
@@ -242,13 +242,13 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
     while True:
         turn += 1
         Most.FOLLOWED.guard(turn, "turns of a timeline")
-        for at, place in [one for one in landings if one[0] == turn]:
-            landings.remove((at, place))
-            phases[place].due -= 1
-        for place, phase in phases.items():
-            if phase.arrived >= counts[place[0]] and phase.due <= 0:
+        for at, bar in [landing for landing in landings if landing[0] == turn]:
+            landings.remove((at, bar))
+            phases[bar].due -= 1
+        for bar, phase in phases.items():
+            if phase.arrived >= counts[bar[0]] and phase.due <= 0:
                 phase.completed += 1
-                phase.arrived -= counts[place[0]]
+                phase.arrived -= counts[bar[0]]
         working = [warp for warp in warps if warp.next < len(warp.events)]
         if not working:
             return [tuple(warp.turns) for warp in warps]
@@ -303,7 +303,7 @@ def _step(warp: _Warp, turn: int, phases: Mapping[Place, _Phase]) -> Event | Non
 def _merged(kernel: str, names: list[str], rows: list[tuple[Turn, ...]]) -> RoleTimeline:
     """Neighbouring warps that do the same in each turn as one row, with what each row has waited for."""
     merged = []
-    for turns, same in groupby(zip(names, rows, strict=True), lambda one: one[1]):
+    for turns, same in groupby(zip(names, rows, strict=True), lambda pair: pair[1]):
         warps = [name for name, _ in same]
         last = f"-{warps[-1].rpartition(' ')[2]}" if len(warps) > 1 else ""
         merged.append((warps[0] + last, turns))

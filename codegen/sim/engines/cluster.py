@@ -57,8 +57,8 @@ class ClusterBarrier:
         everyone = self.clocks.per_block * self.clocks.blocks
         if self.arrived and len(self.arrived.keys() | self.ended) == everyone:
             known = Knowledge.nothing(self.clocks.agents)
-            for one in self.arrived.values():
-                known.join(one)
+            for knowledge in self.arrived.values():
+                known.join(knowledge)
             self.done.append(known)
             self.arrived.clear()
             self.generation += 1
@@ -72,7 +72,7 @@ class ClusterBarrier:
         """The wait of a warp that has arrived."""
         generation = self.waiting[warp]
 
-        def asked() -> bool:
+        def happened() -> bool:
             return self.generation > generation
 
         def passed() -> None:
@@ -86,7 +86,7 @@ class ClusterBarrier:
             shown = ", ".join(self.clocks.warp_name(w) for w in late[:4])
             return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
 
-        return Wait(asked, passed, missing)
+        return Wait(happened, passed, missing)
 
 
 class Cluster:

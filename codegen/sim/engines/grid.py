@@ -45,37 +45,37 @@ class Grid:
     def meet(self, group: Group, count: Place, arrivals: Array) -> None:
         """The group's warps arrive and wait.  Raises SimulationError for another counter."""
         at = self.machine.checked(group, count.buffer, count.offsets, 4, "counts in")[:1]
-        one = self.counters.setdefault(int(at[0]), Counter())
-        here = one.warps.setdefault(self.machine.rank, [])
+        own = self.counters.setdefault(int(at[0]), Counter())
+        here = own.warps.setdefault(self.machine.rank, [])
         agents = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
         here += [self.clocks.release(warp, ALL_LANES) for warp in agents]
         for warp in agents:
-            group.waits.append(self._wait(warp, one, int(arrivals[group.active.index][0, 0])))
+            group.waits.append(self._wait(warp, own, int(arrivals[group.active.index][0, 0])))
         if len(here) < self.clocks.per_block:
             return
-        found = int(count.buffer.memory.gather(at, 4)[0, 0])
-        if found != len(one.arrived):
+        value = int(count.buffer.memory.gather(at, 4)[0, 0])
+        if value != len(own.arrived):
             raise group.fail(
-                f"finds {found} in the counter of its barrier, where {len(one.arrived)} blocks have arrived: "
+                f"finds {value} in the counter of its barrier, where {len(own.arrived)} blocks have arrived: "
                 "it is 0 before the launch"
             )
-        count.buffer.memory.scatter(at, numpy.uint32(found + 1), 4)
-        one.arrived.append(_joined(here, self.clocks.agents))
-        one.warps[self.machine.rank] = []
+        count.buffer.memory.scatter(at, numpy.uint32(value + 1), 4)
+        own.arrived.append(_joined(here, self.clocks.agents))
+        own.warps[self.machine.rank] = []
 
-    def _wait(self, warp: int, one: Counter, arrivals: int) -> Wait:
-        def asked() -> bool:
-            return len(one.arrived) >= arrivals
+    def _wait(self, warp: int, counter: Counter, arrivals: int) -> Wait:
+        def happened() -> bool:
+            return len(counter.arrived) >= arrivals
 
         def passed() -> None:
-            known = _joined(one.arrived[:arrivals], self.clocks.agents)
+            known = _joined(counter.arrived[:arrivals], self.clocks.agents)
             self.clocks.acquire(warp, ALL_LANES, known)
             self.clocks.sync_warps(numpy.array([warp]))
 
         def missing() -> str:
-            return f"{arrivals} blocks at a barrier where {len(one.arrived)} have arrived"
+            return f"{arrivals} blocks at a barrier where {len(counter.arrived)} have arrived"
 
-        return Wait(asked, passed, missing)
+        return Wait(happened, passed, missing)
 
     def passed(self, group: Group) -> bool:
         """Whether all that the group waits for have arrived."""
@@ -84,6 +84,6 @@ class Grid:
 
 def _joined(several: list[Knowledge], agents: int) -> Knowledge:
     known = Knowledge.nothing(agents)
-    for one in several:
-        known.join(one)
+    for knowledge in several:
+        known.join(knowledge)
     return known

@@ -243,8 +243,8 @@ class MatrixEngine:
         product, registers = flight.product, group.registers
         tiles = []
         for addresses in flight.addresses:
-            found = self.machine.shared.gather(addresses.reshape(-1), CHUNK_BYTES).view(numpy.uint8)
-            tiles.append(found.reshape(*addresses.shape, CHUNK_BYTES))
+            data = self.machine.shared.gather(addresses.reshape(-1), CHUNK_BYTES).view(numpy.uint8)
+            tiles.append(data.reshape(*addresses.shape, CHUNK_BYTES))
         d = registers.values[lanes, product.d.part] if flight.accumulates else None
         a = None if product.a is None else registers.values[lanes, product.a.part]
         registers.values[lanes, product.d.part] = product.multiply(d, a, tiles)

@@ -221,11 +221,11 @@ class Mbarriers:
         for bar, warp, lanes, i in self._meant(group, place):
             self.usable(group, bar, i)
             first = (warp - group.first_agent) * WARP
-            asked = {int(parity[first + lane, 0]) for lane in range(WARP) if lanes >> lane & 1}
-            if asked - {0, 1}:
-                raise group.fail(f"waits for parity {max(asked)} of {bar.name}: 0 and 1 are there", i)
-            for one in sorted(asked):
-                group.waits.append(self._wait(group, bar, one, warp, lanes, i, cluster=cluster))
+            parities = {int(parity[first + lane, 0]) for lane in range(WARP) if lanes >> lane & 1}
+            if parities - {0, 1}:
+                raise group.fail(f"waits for parity {max(parities)} of {bar.name}: 0 and 1 are there", i)
+            for bit in sorted(parities):
+                group.waits.append(self._wait(group, bar, bit, warp, lanes, i, cluster=cluster))
 
     def passed(self, group: Group) -> bool:
         """Whether all that a group waits for has happened; from then on it knows of it."""
@@ -321,15 +321,15 @@ class Mbarriers:
         self, group: Group, bar: Phases, parity: int, warp: int, lanes: int, i: int, *, cluster: bool
     ) -> Wait:
         meant = bar.phase - (bar.phase & 1 != parity)
-        one = f"phase {meant}" if meant >= 0 else "the phase before the first"
+        phase = f"phase {meant}" if meant >= 0 else "the phase before the first"
         late = group.fail(
-            f"may come too late for {one} of {bar.name}: nothing keeps phase {meant + 1} from being "
+            f"may come too late for {phase} of {bar.name}: nothing keeps phase {meant + 1} from being "
             f"complete before, and then it waits for phase {meant + 2}", i,
         )  # fmt: skip
         wait = Waited(meant, warp, lanes, late)
         bar.waits.append(wait)
 
-        def asked() -> bool:
+        def happened() -> bool:
             if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
                 self._complete(bar)
             return bar.phase & 1 != parity
@@ -350,7 +350,7 @@ class Mbarriers:
         def missing() -> str:
             return f"parity {parity} of {bar.name}: {bar.needs()}"
 
-        return Wait(asked, passed, missing)
+        return Wait(happened, passed, missing)
 
     def _meant(self, group: Group, place: BarrierPlace) -> Iterator[tuple[Phases, int, int, int]]:
         """(barrier, warp's agent, lanes as bits, first active lane) for every barrier and warp."""
@@ -372,7 +372,7 @@ class Mbarriers:
         """The active warps arrive at a named barrier and wait for the others."""
         warps, barrier, generation = self._arrive_named(group, number, threads)
 
-        def asked() -> bool:
+        def happened() -> bool:
             return barrier.generation > generation
 
         def passed() -> None:
@@ -383,7 +383,7 @@ class Mbarriers:
         def missing() -> str:
             return f"named barrier {number}: {barrier.arrived} of {threads} threads have arrived"
 
-        group.waits.append(Wait(asked, passed, missing))
+        group.waits.append(Wait(happened, passed, missing))
 
     def arrive_named(self, group: Group, number: int, threads: int) -> None:
         """The active warps arrive at a named barrier and go on."""

@@ -82,8 +82,8 @@ class BoundMap:
         at = rows + numpy.arange(0, self.row_bytes, CHUNK_BYTES)[None, :]
         swizzle = self.map.mode.swizzle
         mask = ((1 << swizzle.bits) - 1) << (swizzle.base + swizzle.shift)
-        found: Array = at ^ ((at & mask) >> swizzle.shift)
-        return found
+        addresses: Array = at ^ ((at & mask) >> swizzle.shift)
+        return addresses
 
     def elements(self, crd: Sequence[int], *, stored: bool = False) -> tuple[Array, Array]:
         """Byte offsets in the source of a box's elements, (rows, elements per row), and which exist; or, of a
@@ -94,9 +94,9 @@ class BoundMap:
         exists = ((inner >= 0) & (inner < (end if stored else dims[0])))[None, :]
         at = inner[None, :] * strides[0]
         for start, rows, n, stride in zip(crd[1:], self._rows, dims[1:], strides[1:], strict=True):
-            place = start + rows
-            exists = exists & ((place >= 0) & (place < n))[:, None]
-            at = at + (place * stride)[:, None]
+            index = start + rows
+            exists = exists & ((index >= 0) & (index < n))[:, None]
+            at = at + (index * stride)[:, None]
         return at, numpy.broadcast_to(exists, at.shape)
 
     def sector_bytes(self, crd: Sequence[int], *, stored: bool = False, shared: bool = False) -> int:
@@ -130,10 +130,10 @@ class BoundMap:
             raise UnsupportedError(
                 f"{self.name} fills elements out of bounds with NaN; the simulator does not"
             )
-        kept = numpy.where(exists, at, 0)
-        found = self.source.memory.raw[kept[..., None] + numpy.arange(self.element_bytes)]
-        found[~exists] = 0
-        rows: Array = found.reshape(len(at), -1)
+        inside = numpy.where(exists, at, 0)
+        data = self.source.memory.raw[inside[..., None] + numpy.arange(self.element_bytes)]
+        data[~exists] = 0
+        rows: Array = data.reshape(len(at), -1)
         return rows
 
     def write(self, crd: Sequence[int], rows: Array) -> None:
@@ -145,13 +145,13 @@ class BoundMap:
     def check(self, group: Group, crd: Sequence[int], i: int, does: str) -> Array:
         """Byte offsets of the elements that are loaded or stored; raises where they leave the array."""
         at, exists = self.elements(crd, stored=does == "stores")
-        found: Array = at[exists]
-        if len(found) and int(found.max()) + self.element_bytes > self.source.size_bytes:
+        offsets: Array = at[exists]
+        if len(offsets) and int(offsets.max()) + self.element_bytes > self.source.size_bytes:
             raise group.fail(
-                f"{does} byte {int(found.max())} of {self.source.name} through {self.name}, which has "
-                f"{self.source.size_bytes}", i, int(found.max()),
+                f"{does} byte {int(offsets.max())} of {self.source.name} through {self.name}, which has "
+                f"{self.source.size_bytes}", i, int(offsets.max()),
             )  # fmt: skip
-        return found
+        return offsets
 
 
 def _distinct(granules: Array) -> Array:
@@ -348,8 +348,8 @@ class _Box:
 
     def rows(self, memory: Memory) -> Array:
         """The bytes of the chunks in a memory, (chunks, 16)."""
-        found: Array = memory.raw.reshape(-1, CHUNK_BYTES)[self._places]
-        return found
+        chunks: Array = memory.raw.reshape(-1, CHUNK_BYTES)[self._places]
+        return chunks
 
     def fill(self, rows: Array) -> None:
         """Write the chunks."""
