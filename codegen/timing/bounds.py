@@ -56,14 +56,14 @@ def loop_bounds(loop: Sequence[LoopStep], warps: int, *, l2_bytes: float = math.
         raise ShapeError(
             f"a loop of {len(loop)} instructions on {warps} warps: at least one of both is needed"
         )
-    found = {"issue": float(warps * len(loop))}
-    for pipe in sorted({one.pipe for one in loop if one.interval}):
-        found[pipe] = warps * sum(one.interval for one in loop if one.pipe == pipe)
-    moved = sum(one.bytes for one in loop if one.far)
+    cycles = {"issue": float(warps * len(loop))}
+    for pipe in sorted({step.pipe for step in loop if step.interval}):
+        cycles[pipe] = warps * sum(step.interval for step in loop if step.pipe == pipe)
+    moved = sum(step.bytes for step in loop if step.far)
     if moved and l2_bytes < math.inf:
-        found["l2"] = SCHEDULERS * warps * moved / l2_bytes
-    found["path"] = critical_path(loop)
-    return LoopBounds(MappingProxyType(found))
+        cycles["l2"] = SCHEDULERS * warps * moved / l2_bytes
+    cycles["path"] = critical_path(loop)
+    return LoopBounds(MappingProxyType(cycles))
 
 
 def critical_path(loop: Sequence[LoopStep]) -> float:
@@ -79,15 +79,15 @@ def critical_path(loop: Sequence[LoopStep]) -> float:
     for first, last, weight in edges:
         into[last % n].append((last - first, weight))
     starts = {(0, 1)} | {(first % n, -(-(last - first) // n)) for first, last, _ in edges}
-    return max(_chain(loop, into, place, turns) / turns for place, turns in starts)
+    return max(_chain(loop, into, start, turns) / turns for start, turns in starts)
 
 
-def _chain(loop: Sequence[LoopStep], into: list[list[tuple[int, float]]], place: int, turns: int) -> float:
+def _chain(loop: Sequence[LoopStep], into: list[list[tuple[int, float]]], start: int, turns: int) -> float:
     """The longest chain from a place to itself so many turns later."""
     n = len(loop)
     reach = [0.0] + [-math.inf] * (turns * n)
     for i in range(1, turns * n + 1):
-        at = (place + i) % n
+        at = (start + i) % n
         before = loop[(at - 1) % n]
         longest = reach[i - 1] + _passes(before)
         for back, weight in into[at]:
@@ -104,18 +104,18 @@ def _passes(step: LoopStep) -> float:
 
 def _edges(loop: Sequence[LoopStep]) -> list[tuple[int, int, float]]:
     """(place that releases, place that waits, cycles between), waits counted on into later turns."""
-    n, found = len(loop), []
+    n, edges = len(loop), []
     for last, step in enumerate(loop):
         for board in step.waits:
             for back in range(1, n + 1):
-                one = loop[(last - back) % n]
-                if board in (one.write, one.read):
-                    weight = one.latency + one.busy if board == one.write else one.interval
-                    found.append(((last - back) % n, (last - back) % n + back, weight))
+                writer = loop[(last - back) % n]
+                if board in (writer.write, writer.read):
+                    weight = writer.latency + writer.busy if board == writer.write else writer.interval
+                    edges.append(((last - back) % n, (last - back) % n + back, weight))
                     break
         if step.kind == "groups":
-            found += _groups(loop, last, step.groups)
-    return found
+            edges += _groups(loop, last, step.groups)
+    return edges
 
 
 def _groups(loop: Sequence[LoopStep], last: int, most: int) -> list[tuple[int, int, float]]:
@@ -126,11 +126,11 @@ def _groups(loop: Sequence[LoopStep], last: int, most: int) -> list[tuple[int, i
     while commits <= most:
         back += 1
         commits += loop[(last - back) % n].kind == "commit"
-    found = []
+    edges = []
     for more in range(back + 1, back + n):
-        one = loop[(last - more) % n]
-        if one.kind == "commit":
+        copy = loop[(last - more) % n]
+        if copy.kind == "commit":
             break
-        if one.kind == "copy":
-            found.append(((last - more) % n, (last - more) % n + more, one.latency + one.busy))
-    return found
+        if copy.kind == "copy":
+            edges.append(((last - more) % n, (last - more) % n + more, copy.latency + copy.busy))
+    return edges

@@ -63,10 +63,10 @@ class Facts:
 
     def value(self, what: str) -> float:
         """A number that every architecture has.  Raises UnknownNameError."""
-        found = self.fact(what)
-        if found is None:
+        fact = self.fact(what)
+        if fact is None:
             raise UnknownNameError(f"number of {self.arch}", what, self.rows)
-        return found.value
+        return fact.value
 
 
 def read_facts(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Facts]:
@@ -78,7 +78,7 @@ def read_facts(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Facts]:
     >>> read_facts([row])["toy"].value("wavefront")
     2.0
     """
-    found: dict[str, dict[str, Fact]] = {}
+    tables: dict[str, dict[str, Fact]] = {}
     for row in rows:
         names = set(Fact.__dataclass_fields__)
         if set(row) != names or row["provenance"] not in get_args(Known):
@@ -86,9 +86,9 @@ def read_facts(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Facts]:
         value = row["value"]
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise ParseError(f"{row['what']} of {row['arch']} is {value!r}: a positive number is needed")
-        one = Fact(row["arch"], row["what"], float(value), row["provenance"], row["source"])
-        found.setdefault(one.arch, {})[one.what] = one
-    return MappingProxyType({arch: Facts(arch, MappingProxyType(table)) for arch, table in found.items()})
+        fact = Fact(row["arch"], row["what"], float(value), row["provenance"], row["source"])
+        tables.setdefault(fact.arch, {})[fact.what] = fact
+    return MappingProxyType({arch: Facts(arch, MappingProxyType(table)) for arch, table in tables.items()})
 
 
 @cache

@@ -52,7 +52,7 @@ def time_main_loop(
     """
     facts = find_facts(arch)
     code = parse_sass(disassemble(cubin.image, encodings=True))
-    loop = next((main_loop(one) for one in code if one.name == kernel.name), ())
+    loop = next((main_loop(function) for function in code if function.name == kernel.name), ())
     if not loop:
         raise UnsupportedError(f"{kernel.name} has no loop that multiplies, so that none is timed")
     steps = loop_steps(loop, facts, level=level, wavefronts=wavefronts_of(kernel, arch))

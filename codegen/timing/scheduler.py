@@ -161,19 +161,19 @@ class _Scheduler:
         step = self.loop[warp.place]
         if warp.arrived:
             return None
-        found: list[tuple[str, float]] = [("wait", warp.ready), ("barrier", warp.open)]
+        reasons: list[tuple[str, float]] = [("wait", warp.ready), ("barrier", warp.open)]
         for board in step.waits:
             until, far = warp.boards.get(board, (0.0, False))
-            found.append(("long scoreboard" if far else "short scoreboard", until))
+            reasons.append(("long scoreboard" if far else "short scoreboard", until))
         if step.kind == "groups" and len(warp.groups) > step.groups:
-            found.append(("long scoreboard", warp.groups[len(warp.groups) - 1 - step.groups]))
+            reasons.append(("long scoreboard", warp.groups[len(warp.groups) - 1 - step.groups]))
         if step.pipe == "lsu":
             if len(self.waiting) >= self.queue:
                 until, _ = self.waiting[-self.queue]
-                found.append(("lg throttle" if step.far else "mio throttle", until))
+                reasons.append(("lg throttle" if step.far else "mio throttle", until))
         elif step.interval:
-            found.append(("math pipe throttle", math.floor(self.free.get(step.pipe, 0.0))))
-        return found
+            reasons.append(("math pipe throttle", math.floor(self.free.get(step.pipe, 0.0))))
+        return reasons
 
     def _issue(self, warp: _Warp, at: int, reasons: list[tuple[str, float]]) -> None:
         step = self.loop[warp.place]

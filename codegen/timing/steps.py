@@ -119,13 +119,13 @@ def loop_steps(
     """
     if level not in LEVELS:
         raise UnknownNameError("level of memory", level, LEVELS)
-    return tuple(_step(one, facts, level, wavefronts or {}) for one in loop)
+    return tuple(_step(instruction, facts, level, wavefronts or {}) for instruction in loop)
 
 
-def _step(one: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[str, float]) -> LoopStep:
-    control = one.control
+def _step(sass: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[str, float]) -> LoopStep:
+    control = sass.control
     if control is None:
-        raise UnsupportedError(f"{one.text} has no control word: disassemble with encodings=True")
+        raise UnsupportedError(f"{sass.text} has no control word: disassemble with encodings=True")
     notes: list[str] = []
 
     def known(what: str, other: str) -> float:
@@ -136,14 +136,14 @@ def _step(one: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[
             notes.append(f"{fact.what} {fact.value:g}")
         return fact.value
 
-    opcode, kind = one.opcode, one.kind
-    pipe = pipe_of(one)
+    opcode, kind = sass.opcode, sass.kind
+    pipe = pipe_of(sass)
     interval = latency = busy = 0.0
     special: Literal["", "barrier", "copy", "commit", "groups"] = ""
     groups = moved = 0
     waits = control.waits
-    if found := _WAIT.match(one.text):
-        special, groups = "groups", int(found["most"], 16)
+    if match := _WAIT.match(sass.text):
+        special, groups = "groups", int(match["most"], 16)
     elif opcode.startswith("BAR.SYNC"):
         special, latency = "barrier", known("latency BAR", "latency other")
     elif opcode == "LDGDEPBAR":
@@ -160,7 +160,7 @@ def _step(one: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[
         if control.write is not None:
             latency = known(f"latency {opcode}", "latency other")
     return LoopStep(
-        one.text, pipe, interval, max(1, control.stall), latency, busy, waits,
+        sass.text, pipe, interval, max(1, control.stall), latency, busy, waits,
         control.write if special != "commit" else None, control.read, special, groups,
         kind in ("ldg", "ldgsts"), moved, tuple(notes),
     )  # fmt: skip
@@ -186,12 +186,12 @@ def pipe_of(one: SassInstruction) -> Pipe:
 def _access(opcode: str, kind: str) -> tuple[str, int, int]:
     """The analysis's name of an access, its least wavefronts, and the global bytes of a warp."""
     if kind == "ldsm":
-        found = _MATRICES.search(opcode)
-        count = int(found[1]) if found else 1
+        match = _MATRICES.search(opcode)
+        count = int(match[1]) if match else 1
         return f"ldmatrix.x{count}{'.trans' if 'MT88' in opcode else ''}", count, 0
     if opcode.startswith("STSM"):
-        found = _MATRICES.search(opcode)
-        count = int(found[1]) if found else 1
+        match = _MATRICES.search(opcode)
+        count = int(match[1]) if match else 1
         return f"stmatrix.x{count}{'.trans' if 'MT88' in opcode else ''}", count, 0
     size = _SIZE.search(opcode)
     nbytes = _BYTES[size[1] if size else ""]
@@ -205,8 +205,8 @@ def _latency_name(opcode: str, kind: str, level: Level) -> str:
     if kind in ("ldg", "ldgsts"):
         return f"LDG.{level}"
     if kind == "ldsm":
-        found = _MATRICES.search(opcode)
-        return f"LDSM.{found[1] if found else 1}"
+        match = _MATRICES.search(opcode)
+        return f"LDSM.{match[1] if match else 1}"
     if kind == "lds":
         size = _SIZE.search(opcode)
         return f"LDS.{size[1] if size and size[1] in ('64', '128') else '32'}"
@@ -219,4 +219,4 @@ def assumptions(steps: Sequence[LoopStep]) -> tuple[str, ...]:
     >>> assumptions([LoopStep("x", "alu", 1.0, 1, notes=("latency BAR 20",))] * 2)
     ('latency BAR 20',)
     """
-    return tuple(dict.fromkeys(note for one in steps for note in one.notes))
+    return tuple(dict.fromkeys(note for step in steps for note in step.notes))
