@@ -108,8 +108,8 @@ def tile_product(
         for part in range(steps):
             if part + sets - 1 < steps:
                 load(part + sets - 1, stage)
-            one, other = (side.held[part % sets] for side in sides)
-            k.mma(mma, acc, one[None, None, 0], other[None, None, 0])
+            left, right = (side.held[part % sets] for side in sides)
+            k.mma(mma, acc, left[None, None, 0], right[None, None, 0])
 
     pipeline(k, k.let(k.fresh("tiles"), depth // tile[2]), stages, produce, consume)
     return acc
@@ -146,10 +146,10 @@ def _side(
         Access("cp.async.16", fill.tidfrg("dst", Layout(tile)), element),
         Access(read.atom.src_op, read.tidfrg("src", Layout(tile)), element),
     )
-    found = synthesize(tile, accesses, element=element, order="row" if along_k else "col")
-    if found.layout is None:
+    synthesis = synthesize(tile, accesses, element=element, order="row" if along_k else "col")
+    if synthesis.layout is None:
         raise UnsupportedError(f"no layout of {tile[0]} x {tile[1]} serves the copies of {buffer.name}")
-    ring = k.shared(f"tile_{buffer.name}", element, found.layout, stages=stages)
+    ring = k.shared(f"tile_{buffer.name}", element, synthesis.layout, stages=stages)
     thread, filling, reading = k.get_slice(mma), k.get_slice(fill), k.get_slice(read)
     fragment = thread.fragment_A if operand == "A" else thread.fragment_B
     held = tuple(fragment(f"f{buffer.name}{n}", (tile[0], mma.tile_shape[2])) for n in range(sets))

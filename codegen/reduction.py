@@ -241,20 +241,20 @@ class _Writer:
         slot = linear(plan.slots[:lane_bits], self.lane) ^ linear(plan.slots[lane_bits:], self.warp)
         base = self.tid // (WARP * self.warps) * size if groups > 1 else Const(0)
 
-        def place(g: int, other: int) -> Expr:
+        def slot_of(g: int, other: int) -> Expr:
             row = self._number(g)
             return simplify(base + (slot ^ other) * plan.places[0] + row * plan.places[1])
 
         writes = (self.tid & plan.silent).eq(0) if plan.silent else Const(1)
         with k.If(writes):
             for g in range(count):
-                k.do(STS[4], parts.at(place(g, 0)), results.at(0, g))
+                k.do(STS[4], parts.at(slot_of(g, 0)), results.at(0, g))
         k.do(BAR if plan.barriers else WARP_SYNC)
         others = k.fragment(f"{self.name}_others", self.held.element, (1, plan.together))
         for g in range(count):
             k.do(MOVE, others.at(0, 0), results.at(0, g))
             for other in range(1, plan.together):
-                k.do(LDS[4], others.at(0, other), parts.at(place(g, other)))
+                k.do(LDS[4], others.at(0, other), parts.at(slot_of(g, other)))
             step = 1
             while step < plan.together:
                 for at in range(0, plan.together, 2 * step):
@@ -274,17 +274,17 @@ class _Writer:
 
     def _number(self, g: int) -> Expr:
         """The number of the row of a group."""
-        found = self.plan.reduction
-        number, registers = numbers_of(found.tile, found.along), found.tile.layout.in_bits["register"]
-        lanes = registers + found.tile.layout.in_bits["lane"]
+        report = self.plan.reduction
+        number, registers = numbers_of(report.tile, report.along), report.tile.layout.in_bits["register"]
+        lanes = registers + report.tile.layout.in_bits["lane"]
         own = apply(number[:registers], self.groups[g][0])
         moved = linear(number[registers:lanes], self.lane) ^ linear(number[lanes:], self.warp)
         return simplify(moved ^ own)
 
     def _first(self) -> Expr:
         """Whether a thread is the first of those that hold parts of the same rows."""
-        found = self.plan.reduction
-        number, registers = numbers_of(found.tile, found.along), found.tile.layout.in_bits["register"]
+        report = self.plan.reduction
+        number, registers = numbers_of(report.tile, report.along), report.tile.layout.in_bits["register"]
         silent = _repeats(number, registers)
         return simplify((self.tid & silent).eq(0)) if silent else Const(1)
 

@@ -119,18 +119,18 @@ class _Writer:
     def write(self, src: Reg | RegRef) -> Reg:
         """All steps, from the words of the source to the array of the result."""
         plan, out = self.plan, self._words(len(self.plan.after))
-        given, held = self._given(src), words(range(len(plan.before)), self.bits)
+        sources, held = self._given(src), words(range(len(plan.before)), self.bits)
         if plan.kind == "rename":
             wanted = words(plan.after, self.bits)
         elif plan.kind == "shared":
-            given, held, units = self._exchanged(given, held)
+            sources, held, units = self._exchanged(sources, held)
             wanted = words([units[i] for i in plan.after], self.bits)
         else:
-            given, held, units = self._moved(given, held)
+            sources, held, units = self._moved(sources, held)
             wanted = words([units[i] for i in plan.after], self.bits)
         result = self.k.reg(self.name, out)
         each = max(1, self.bits // REGISTER_BITS)
-        for n, value in enumerate(self._assembled(wanted, held, given)):
+        for n, value in enumerate(self._assembled(wanted, held, sources)):
             for i, word in enumerate(value):
                 self.k.do(MOVE, result[n * each + i], word)
         return result
@@ -157,20 +157,20 @@ class _Writer:
     # --- narrow elements -------------------------------------------------------------------------------
 
     def _assembled(
-        self, wanted: Sequence[tuple[int, ...]], held: Sequence[tuple[int, ...]], given: Sequence[Value]
+        self, wanted: Sequence[tuple[int, ...]], held: Sequence[tuple[int, ...]], sources: Sequence[Value]
     ) -> list[Value]:
-        """The registers `wanted`, by their elements, out of `given`, which hold the elements `held`."""
+        """The registers `wanted`, by their elements, out of `sources`, which hold the elements `held`."""
         places = places_of(wanted, held)
-        made = {word: given[at[0][0]] for word, at in places.items() if serves_as_it_is(at)}
+        made = {word: sources[at[0][0]] for word, at in places.items() if serves_as_it_is(at)}
         missing = [word for word in places if word not in made]
         if missing:
             target = self._fresh(len(missing))
             for n, word in enumerate(missing):
-                self._permute(target[n], places[word], given)
+                self._permute(target[n], places[word], sources)
                 made[word] = (target[n],)
         return [made[word] for word in wanted]
 
-    def _permute(self, target: RegRef, places: Sequence[tuple[int, int]], given: Sequence[Value]) -> None:
+    def _permute(self, target: RegRef, places: Sequence[tuple[int, int]], values: Sequence[Value]) -> None:
         """Make one register out of bytes of others: the first two at once, then one more at a time."""
         sources = list(dict.fromkeys(n for n, _ in places))
         count = len(places) * self.bits // 8
@@ -180,15 +180,15 @@ class _Writer:
             of.append((n, (i * self.bits + byte * 8 % max(8, self.bits)) // 8))
         first, second = sources[0], sources[1] if len(sources) > 1 else sources[0]
         pick = [byte + (4 if n == second != first else 0) for n, byte in of]
-        self.k.do(BYTE_PERMUTE, target, given[first][0], given[second][0], _selector(pick))
+        self.k.do(BYTE_PERMUTE, target, values[first][0], values[second][0], _selector(pick))
         for more in sources[2:]:
             pick = [4 + byte if n == more else i for i, (n, byte) in enumerate(of)]
-            self.k.do(BYTE_PERMUTE, target, target, given[more][0], _selector(pick))
+            self.k.do(BYTE_PERMUTE, target, target, values[more][0], _selector(pick))
 
     # --- inside a warp ---------------------------------------------------------------------------------
 
     def _moved(
-        self, given: list[Value], held: list[tuple[int, ...]]
+        self, inputs: list[Value], held: list[tuple[int, ...]]
     ) -> tuple[list[Value], list[tuple[int, ...]], list[int]]:
         """Selects and shuffles: the units afterwards, the elements they hold, and those that are wanted."""
         plan, steps = self.plan, self.plan.steps
@@ -196,7 +196,7 @@ class _Writer:
         if isinstance(steps[0], Rename):
             order, steps = steps[0].sources, steps[1:]
         taken = [tuple(plan.before[i] for i in _elements([unit], plan.packed)) for unit in order]
-        values = self._assembled(taken, held, given)
+        values = self._assembled(taken, held, inputs)
         units: Sequence[int] = range(len(plan.after) >> plan.packed)
         if isinstance(steps[-1], Rename):
             units, steps = steps[-1].sources, steps[:-1]
@@ -244,7 +244,7 @@ class _Writer:
     # --- through shared memory -------------------------------------------------------------------------
 
     def _exchanged(
-        self, given: list[Value], held: list[tuple[int, ...]]
+        self, inputs: list[Value], held: list[tuple[int, ...]]
     ) -> tuple[list[Value], list[tuple[int, ...]], list[int]]:
         """Store, barrier, load: the registers afterwards, the elements they hold, and those wanted."""
         units: Sequence[int] = ()
@@ -256,16 +256,16 @@ class _Writer:
                     buffer = self.k.shared_buffer(
                         f"{self.name}_tile", unit_bytes, tile, size * groups, 128, overlay=self.overlay
                     )
-                    self._store(buffer, step, given, held)
+                    self._store(buffer, step, inputs, held)
                 case Load(_, transfer):
                     self.k.do(WARP_SYNC if self.warps == 1 else BAR)
-                    given, held = self._load(buffer, size, transfer)
+                    inputs, held = self._load(buffer, size, transfer)
                     units = range(len(transfer.vectors) * len(transfer.vectors[0]))
                 case Rename(sources):
                     units = sources
                 case Select() | Shuffle():
                     raise UnknownNameError("step of an exchange", type(step).__name__, ("Store", "Load"))
-        return given, held, _elements(units, self.plan.packed)
+        return inputs, held, _elements(units, self.plan.packed)
 
     def _vectors(self, transfer: Transfer) -> list[list[tuple[int, ...]]]:
         """The words of each vector, by their elements."""
@@ -276,10 +276,10 @@ class _Writer:
         moved = linear(transfer.lane_columns, self.lane) ^ linear(transfer.warp_columns, self.warp)
         return (moved ^ base) + self.k.tid // (WARP * self.warps) * size
 
-    def _store(self, buffer: Shared, step: Store, given: list[Value], held: list[tuple[int, ...]]) -> None:
+    def _store(self, buffer: Shared, step: Store, sources: list[Value], held: list[tuple[int, ...]]) -> None:
         k, transfer = self.k, step.transfer
         vectors = self._vectors(transfer)
-        flat = self._assembled([word for vector in vectors for word in vector], held, given)
+        flat = self._assembled([word for vector in vectors for word in vector], held, sources)
         each = [word for value in flat for word in value]
         count = len(each) // len(vectors)
         target = self._fresh(len(vectors), count)
