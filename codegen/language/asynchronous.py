@@ -88,7 +88,7 @@ class RolesBuilder:
 
     @contextmanager
     def role(self, name: str, warps: int, *, registers: int = 0) -> Iterator[Role]:
-        """Begin a role of the next `warps` warps; with `registers` per thread, by setmaxnreg, of warpgroups.
+        """Begin a role of the next `warps` warps; with `registers` per thread, by setmaxnreg, for warpgroups.
 
         Raises IRError where the block has fewer warps.
         """

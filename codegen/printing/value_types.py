@@ -98,7 +98,7 @@ def pairs(call: Do) -> list[tuple[Operand, Arg]]:
 
 
 def _votes(calls: list[Do]) -> dict[Node, Counter[str]]:
-    """Count the elements for which instructions take a register array, or those that it is copied to."""
+    """Count the types that instructions give a register array, including arrays that it is copied to."""
     same = _Classes()
     counts: dict[Node, Counter[str]] = {}
     for call in calls:

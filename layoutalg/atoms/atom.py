@@ -67,7 +67,7 @@ class MMAAtom(Shown):
 
     `thr_layout` maps the atom's own thread numbers to threads of the warp or warpgroup; the others map
     (thread, value) to the flat index of an M x K, N x K and M x N matrix.  `arch` is the first architecture
-    that has it, `ptx` its mnemonic and `instructions` their number.  `a_in` and `b_in` say where A and B
+    that has it, `ptx` its mnemonic, issued `instructions` times.  `a_in` and `b_in` say where A and B
     come from.  With `sparsity` 2, A holds two of any four elements along K, and `e_tv` places the metadata
     that says which.
     """

@@ -73,7 +73,7 @@ def _failures(results: Results) -> Iterator[tuple[Outcome, Failure]]:
 
 @dataclass(frozen=True)
 class ExaminedAnswer:
-    """The verdict on a limit, and how much of its subject was examined."""
+    """The verdict on a limit, and how much of its scope was examined."""
 
     limit: str
     verdict: Literal["passed", "failed", "undecided"]

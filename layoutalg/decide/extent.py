@@ -1,4 +1,4 @@
-"""The first and last offsets of a layout, swizzled or not: extremes and cosize.
+"""The least and greatest offsets of a layout, swizzled or not: extremes and cosize.
 
 The idea.  The largest offset of a plain layout is a sum.  Under swizzles it is the largest in a window of one
 swizzle period, found bit by bit: from the set of inner offsets in that window, kept as the bits of one

@@ -320,7 +320,7 @@ def _decided(a: AnyLayout) -> bool:
 
 
 def _same(a: AnyLayout, b: AnyLayout) -> bool:
-    """Two layouts, which seldom are the same, and one in two spellings."""
+    """Sameness of two layouts, which is rare, and of one in two spellings."""
     for x, y in ((a, b), (a, coalesce(a))):
         equal = _table(x) == _table(y)
         at = find_difference(x, y) if size(x) == size(y) else None
