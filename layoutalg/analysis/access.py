@@ -156,8 +156,8 @@ def mode_sizes(shape: IntTuple) -> tuple[int, ...]:
 
 
 Active: TypeAlias = "Guard | Callable[[int, int, int], bool]"
-"""Which lanes are active, asked of the first value of each instruction: bounds, which closed forms
-understand, or any predicate (thread, value, iteration) -> bool, which is enumerated."""
+"""The rule for which lanes are active, applied to the first value of each instruction: bounds, which closed
+forms understand, or any predicate (thread, value, iteration) -> bool, which is enumerated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from layoutalg.errors import ArgumentTypeError, check_choice, listed
 from layoutalg.layout import AnyLayout
 
 Level: TypeAlias = Literal["request", "dram"]
-"""Where costs are counted: at each request of a warp, or at the memory behind the L2 for all of them."""
+"""The place where costs are counted: each request of a warp, or the memory behind the L2 for all of them."""
 
 LEVELS: tuple[Level, ...] = ("request", "dram")
 

@@ -256,7 +256,7 @@ def swizzled_batch(
 
 
 def _merged(rule: Instruction, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
-    """Which instructions have two of their phases served as one."""
+    """Whether each instruction has two of its phases served as one."""
     import numpy as np
 
     merged = np.zeros(len(offsets), dtype=bool)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Traffic(NamedTuple):
-    """What one request moves: distinct sectors, distinct lines, distinct useful bytes."""
+    """The traffic of one request: distinct sectors, distinct lines, distinct useful bytes."""
 
     sectors: int
     lines: int

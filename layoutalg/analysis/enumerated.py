@@ -38,7 +38,7 @@ _BLOCK = 1 << 18
 
 
 class Extent(NamedTuple):
-    """How many instructions an access has: warps x registers x iterations, of `elems` elements per lane."""
+    """The instructions of an access: warps x registers x iterations of them, of `elems` elements per lane."""
 
     threads: int
     warps: int
@@ -48,7 +48,7 @@ class Extent(NamedTuple):
 
     @property
     def instructions(self) -> int:
-        """All of them."""
+        """The number of all instructions."""
         return self.warps * self.registers * self.iterations
 
 

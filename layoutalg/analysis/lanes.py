@@ -1,4 +1,4 @@
-"""One warp's addresses: the rule of the instruction, the lanes that count, and whether they are aligned.
+"""The addresses of a warp: the rule of the instruction, the lanes that count, and whether they are aligned.
 
 The idea.  Every definition in this package starts from 32 byte offsets, one per lane, None where the lane is
 inactive.  Two forms of that input are checked here, with the same refusals: a sequence for one

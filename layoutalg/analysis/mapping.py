@@ -1,4 +1,4 @@
-"""Which lane touches which part of a tile when nobody said: the thread-value layout of a whole tile.
+"""The thread-value layout of a whole tile, where the user does not state which lane touches which part.
 
 The idea.  Cut the tile into what one lane moves at once, V contiguous elements along its stride-1 mode, and
 count through the pieces in some order; thread t takes piece t.  The order is the mapping:
@@ -35,7 +35,7 @@ Leaf: TypeAlias = "tuple[int, int]"
 """(extent, stride in the flat domain)."""
 
 TileMode: TypeAlias = "list[tuple[int, int, int]]"
-"""One top-level mode of a tile: (extent, stride in memory, stride in the flat domain) of its leaves."""
+"""A top-level mode of a tile: (extent, stride in memory, stride in the flat domain) of its leaves."""
 
 
 def tile_tv(rule: Instruction, layout: AnyLayout, element: DType, mapping: str) -> Layout:

@@ -1,4 +1,4 @@
-"""What an analysis answers: SharedReport for wavefronts, GlobalReport for sectors.
+"""The answers of an analysis: SharedReport for wavefronts, GlobalReport for sectors.
 
 The idea.  A tile's access is many warp instructions, most of them alike.  A `CostClass` is those that cost
 the same and how many there are; a report is the sum over classes, however they were found. `method`
@@ -50,7 +50,7 @@ Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
 
 
 class Place(NamedTuple):
-    """One instruction of an access: its warp, which vector of the values it is, and its iteration."""
+    """An instruction of an access: its warp, the number of its vector of values, and its iteration."""
 
     warp: int
     register: int
@@ -181,7 +181,7 @@ class GlobalReport(Shown):
 
 @dataclass(frozen=True, slots=True)
 class DramReport(Shown):
-    """What memory moves for a whole access, or for several together, where the L2 holds nothing of it before.
+    """The traffic of memory for an access, or several together, where the L2 holds nothing of it before.
 
     `sectors`, `halves` and `lines` are those that differ, over all requests; of the sectors, `partial` ones
     are stored to and not filled.  `read_bytes` and `written_bytes` are what memory delivers and takes.
@@ -318,7 +318,7 @@ class ReportTable(NamedTuple):
 
 
 def report_rows(named: Named, title: str = "Shared memory") -> list[ReportTable]:
-    """One table for shared memory, one for global memory, one for DRAM, each only when it has rows.
+    """Return a table for shared memory, one for global memory and one for DRAM, without those that are empty.
 
     >>> report_rows([("x", GlobalReport("ld.global.b32", 32, 4, 8, 32, 1, 128, 32, "gcd", "measured"))])[0][2]
     [('x', '1', '32', '4', '8', '12.5%', '32', 'gcd')]
@@ -359,7 +359,7 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def sentence(name: str, report: Report | DramReport) -> str:
-    """What the report means, in one sentence.
+    """State in one sentence what the report means.
 
     >>> sentence("mine", SharedReport("ld.shared.b32", 0, 0, 1, 0, 0, "gcd", None, "measured"))
     'mine: no lane is active.'
@@ -447,7 +447,7 @@ def _ranges(lanes: Sequence[int]) -> str:
 
 
 UNIT_BITS = 16
-"""What ldmatrix and stmatrix with .trans move as one."""
+"""The bits that ldmatrix and stmatrix with .trans move as a unit."""
 
 
 def access_notes(

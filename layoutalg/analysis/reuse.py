@@ -1,4 +1,4 @@
-"""What several requests ask together: sectors that are asked again are served by the L1, not by memory.
+"""The sectors of several requests together: a sector that is read again is served by the L1, not by memory.
 
 The idea.  An access is counted request by request, and each request alone may look wasteful.  A warp that
 reads an RGB picture in NHWC order, one byte per lane and channel, asks three times for 96 bytes:

@@ -35,7 +35,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
 
 
 class PhaseFacts(NamedTuple):
-    """One phase of one instruction, lane by lane.
+    """A phase of an instruction, lane by lane.
 
     `indices` are the flat indices at which the lanes start and `starts` their byte addresses; `clash` is the
     busiest bank, `ideal` the fewest wavefronts of these lanes.
@@ -175,7 +175,7 @@ def _coordinates(layout: AnyLayout, indices: Sequence[int]) -> tuple[tuple[int, 
 def _starts(
     layout: AnyLayout, access: Access, machine: Arch, phase: PhaseFacts, who: str, rows: Sequence[int]
 ) -> Iterator[str]:
-    """Where the lanes of a phase start, before each swizzle and after all of them."""
+    """State where the lanes of a phase start, before each swizzle and after all of them."""
     bits = access.element.bits
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     if not swizzles or not isinstance(layout, ComposedLayout) or not isinstance(layout.inner, Layout):
@@ -195,7 +195,7 @@ def _starts(
 
 
 def _of_swizzle(swizzle: Swizzle, offsets: Sequence[int], bits: int, who: str, rows: Sequence[int]) -> str:
-    """What a swizzle adds to the offsets that reach it."""
+    """State what a swizzle adds to the offsets that reach it."""
     low = swizzle.base - min(0, swizzle.shift)
     from_ = swizzle.base + max(0, swizzle.shift)
     added = [(swizzle(x) ^ x) >> low for x in offsets]
@@ -217,7 +217,7 @@ def _bits(low: int, count: int) -> str:
 
 
 def _placed(machine: Arch, starts: Sequence[int], who: str) -> str:
-    """How far apart addresses are, and in which banks."""
+    """State how far apart addresses are, and in which banks."""
     apart = {b - a for a, b in pairwise(starts)}
     turn = machine.banks * machine.bank_bytes
     if len(apart) != 1 or apart == {0}:
@@ -241,7 +241,7 @@ def _in_banks(machine: Arch, starts: Sequence[int]) -> str:
 
 
 def _of_clash(rule: Instruction, phase: PhaseFacts) -> str:
-    """What the busiest bank of a phase has to serve."""
+    """State what the busiest bank of a phase has to serve."""
     ways, bank, users = phase.clash
     lanes = tuple(dict.fromkeys(users))
     ideal = f"{_many(ways, 'wavefront')} where {phase.ideal} {'is' if phase.ideal == 1 else 'are'} ideal"
@@ -270,7 +270,7 @@ def _sums(report: SharedReport, rule: Instruction, phases: Sequence[PhaseFacts])
 
 
 def _of_sectors(report: GlobalReport) -> Iterator[str]:
-    """What the lanes of all instructions move, from the report."""
+    """State what the lanes of all instructions move, from the report."""
     yield (
         f"{_many(report.instructions, 'instruction')} touch{'es' if report.instructions == 1 else ''} "
         f"{_many(report.sectors, 'sector')} of {report.sector_bytes} bytes; the ideal is {report.ideal}."

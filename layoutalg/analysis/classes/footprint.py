@@ -244,7 +244,7 @@ def _unzip(mode: Layout) -> tuple[list[int], list[int]]:
 
 
 def _registers(rule: Instruction, elems: int, values: LeafPairs) -> LeafPairs:
-    """What is left of the value mode after its vector, which must be its stride-1 head."""
+    """The rest of the value mode after its vector, which must be its stride-1 head."""
     if elems == 1:
         return values
     extent, stride = values[0]

@@ -80,5 +80,5 @@ def _narrowed(digits: Digits, which: int, values: range) -> Digits:
 
 
 def _count(values: range) -> int:
-    """How many values there are; `len` has no more than 63 bits."""
+    """The number of values; `len` has no more than 63 bits."""
     return max(0, values.stop - values.start)

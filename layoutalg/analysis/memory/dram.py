@@ -50,7 +50,7 @@ from layoutalg.errors import ArgumentTypeError, UnsupportedError, listed, shown
 from layoutalg.layout import AnyLayout
 
 FILLS = (32, 64, 128, 256)
-"""What loads may bring at once, in bytes."""
+"""The bytes that loads may bring at once."""
 
 
 def dram_of(
@@ -61,7 +61,7 @@ def dram_of(
     *,
     fill_bytes: int | None = None,
 ) -> DramReport:
-    """What memory moves for one access, or for several of one kind together, where the L2 holds none of it.
+    """The traffic of memory for an access, or several of one kind together, where the L2 holds none of it.
 
     All load, or all store.  `method` is "auto", "digit-classes" (the closed form) or "enumerated".
     `fill_bytes` is what loads bring where a program asks for something else than the device does by itself:

@@ -74,7 +74,7 @@ class Runs(NamedTuple):
 
     @property
     def method(self) -> Method:
-        """In closed form."""
+        """The name of the closed form."""
         return "digit-classes"
 
     @property
@@ -97,20 +97,20 @@ class Touched(Protocol):
 
     @property
     def method(self) -> Method:
-        """How they were found."""
+        """The method that counted the bytes."""
 
     @property
     def useful_bytes(self) -> int:
-        """How many they are."""
+        """The number of distinct bytes."""
 
     def units(self, unit_bytes: int) -> Units:
-        """The units of so many bytes, 32 or a larger power of two, that they touch and fill."""
+        """The units of `unit_bytes` bytes, 32 or a larger power of two, that the bytes touch and fill."""
 
 
 def touched_by(
     layout: AnyLayout, accesses: Iterable[Access], machine: Arch, *, listed: bool = False
 ) -> Touched:
-    """The bytes of all accesses together; `listed`: by the definition in any case.
+    """The bytes of all accesses together; with `listed`, the definition counts them in any case.
 
     Raises UndecidedError where they have to be listed and are more than the budget has, and as
     `instruction_offsets` does.
@@ -298,7 +298,7 @@ class _Part(NamedTuple):
 
 
 class _Joined:
-    """How parts are joined, for one size of units; bytes of a unit are bits of a number."""
+    """The rule that joins parts, for one size of units; bytes of a unit are bits of a number."""
 
     def __init__(self, unit_bytes: int) -> None:
         self.unit = unit_bytes
