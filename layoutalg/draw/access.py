@@ -1,7 +1,7 @@
-"""One access as a picture: which lane touches which bank, and in which wavefront it is served.
+"""The picture of an access: which lane touches which bank, and in which wavefront it is served.
 
 The idea.  A warp instruction is served group by group, and within a group each bank delivers one 4-byte word
-a wavefront.  `schedule` writes that out: the k-th distinct word that lanes want from a bank is served in
+per wavefront.  `schedule` writes that out: the k-th distinct word that lanes want from a bank is served in
 wavefront k.  A table with a row per wavefront and a column per bank then shows the cost as its height:
 
     4 bytes per lane, 4 bytes apart           4 bytes per lane, 128 bytes apart
@@ -48,7 +48,7 @@ class Service:
 def schedule(
     instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90"
 ) -> tuple[Service, ...]:
-    """Which lane gets which word from which bank, and when: one entry per lane and word, in lane order.
+    """Return the lane, bank and wavefront of each word: one entry per lane and word, in lane order.
 
     `offsets` are byte addresses in shared memory, one per lane, None where a lane is inactive.  Wavefronts
     count from 0 in each phase group.  Raises as `layoutalg.analysis.banks.wavefronts` does.

@@ -33,7 +33,7 @@ from layoutalg.limits import Most
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _TOP, _RIGHT, _BOTTOM = 72, 44, 24, 52
 _DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
-"""Of lines one after the other, so that they are told apart without their colours."""
+"""The dashes of successive lines, which tell them apart without their colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Where a number lies between 0 and 1, and which are marked."""
+    """An axis: it places a number between 0 and 1, and marks the numbers `ticks`."""
 
     low: float
     high: float

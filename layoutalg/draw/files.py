@@ -1,4 +1,4 @@
-"""What a file holds of a drawing: SVG, PNG or PDF of a picture, a diagram or a chart.
+"""The bytes of a drawing's file: SVG, PNG or PDF of a picture, a diagram or a chart.
 
 >>> from layoutalg.draw.picture import layout_picture
 >>> from layoutalg.layout import Layout

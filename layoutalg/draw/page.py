@@ -47,7 +47,7 @@ def as_html(value: object) -> str:
 
 
 def _tables(reports: Sequence[Report | DramReport]) -> Iterator[str]:
-    """What print shows: the tables, a sentence per report, the notes."""
+    """The content that print shows too: the tables, a sentence per report, the notes."""
     named = [(report.op, report) for report in reports]
     for table in report_rows(named):
         head, rows = _row(table.columns, "th"), [_row(row, "td") for row in table.rows]

@@ -53,7 +53,7 @@ HUES = 32
 """Number of hues: one for each bank."""
 
 Legend: TypeAlias = tuple[tuple[int | None, str], ...]
-"""What hues stand for, in the order in which they are shown."""
+"""The meaning of hues, in the order in which they are shown."""
 
 BANK_LEGEND: Legend = tuple((hue, f"banks {hue}-{hue + 3}") for hue in range(0, HUES, 4))
 """The colours of the eight runs of four banks."""
@@ -64,7 +64,7 @@ EIGHTS_LEGEND: Legend = tuple((hue, str(hue // 4)) for hue in range(0, HUES, 4))
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its text, its hue in 0..31 or None for no colour, and whether a frame marks it in an SVG."""
+    """A cell: its text, its hue in 0..31 or None for no colour, and whether a frame marks it in an SVG."""
 
     text: str = ""
     hue: int | None = None
@@ -76,7 +76,7 @@ EMPTY = Cell()
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One grid: a title, a label for each row and column, and `cells[row][column]`."""
+    """A grid: a title, a label for each row and column, and `cells[row][column]`."""
 
     title: str
     rows: tuple[str, ...]
@@ -85,7 +85,7 @@ class Panel:
 
 
 EMPTY_PANEL = Panel("", (), (), ())
-"""A place that stays free."""
+"""A panel that stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class Picture(Shown):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which part of a grid is drawn, and what its cells say: their `offset`, flat `index` or `bank`.
+    """The part of a grid that is drawn, and what its cells say: their `offset`, flat `index` or `bank`.
 
-    `rows` and `columns` are ranges of step 1, cut to what there is; None stands for all.  With one given,
+    `rows` and `columns` are ranges of step 1, cut to the grid; None stands for all.  With either of them,
     modes past the second are columns, in place of panels.
     """
 
@@ -181,7 +181,7 @@ def swizzle_picture(
 
 
 def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
-    """Which thread and value hold each cell of a tile: `T3 V1` at the cell tv(3, 1).
+    """Draw the thread and the value that hold each cell of a tile: `T3 V1` at the cell tv(3, 1).
 
     `tv` maps (thread, value) to the flat, column-major index of a tile of shape `tile` (M, N), and
     `thr_layout` a thread to the number it is shown with.  Cells held
@@ -363,7 +363,7 @@ def _cut(asked: range | None, extent: int, what: str) -> range:
 
 
 def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[str, ...]:
-    """What a view leaves out, and what the cells say where it is not the offset."""
+    """Notes on what a view leaves out, and on what the cells say where it is not the offset."""
     notes = []
     rows, columns = extents(layout.shape)
     down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
@@ -402,7 +402,7 @@ def _holder(held: list[tuple[int, int]]) -> Cell:
 
 
 def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
-    """How the grid is to be read."""
+    """Notes on how to read the grid."""
     if _has_bases(layout):
         return (f"{_axes(layout.shape)}; cells are coordinates",)
     if any(has_symbols(part) for part in _parts(layout)):
@@ -420,14 +420,14 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
 
 
 def _legend(layout: AnyLayout, element: DType | None) -> Legend:
-    """What the colours of its offsets stand for."""
+    """The meaning of the colours of a layout's offsets."""
     if _has_bases(layout) or any(has_symbols(part) for part in _parts(layout)):
         return ()
     return EIGHTS_LEGEND if element is None else BANK_LEGEND
 
 
 def _axes(shape: IntTuple) -> str:
-    """Which modes rows and columns are."""
+    """State which modes the rows and columns are."""
     if not isinstance(shape, tuple) or len(shape) < 2:
         return "the row is the whole layout"
     panels = 1 < product(shape[2:]) <= MAX_PANELS
@@ -462,7 +462,7 @@ def _has_bases(layout: AnyLayout) -> bool:
 
 
 def _unit(layout: AnyLayout) -> int:
-    """How many elements its swizzles keep together; 1 where it has none."""
+    """The number of elements that a layout's swizzles keep together; 1 without swizzles."""
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     return 1 << min((swizzle.base for swizzle in swizzles if swizzle.bits), default=0)
 

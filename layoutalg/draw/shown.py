@@ -1,4 +1,4 @@
-"""What a notebook shows of a value: its picture, where there is one of a size to be read.
+"""The picture that a notebook shows of a value, where the value has one of a size that can be read.
 
 The idea.  A layout is drawn by its offsets, a swizzle before and after, a linear map by its bits, an atom by
 its lanes, a report as its table.  A large layout is drawn in the units that its swizzle keeps whole, or in
@@ -109,7 +109,7 @@ def _of_layout(layout: AnyLayout, vectors: Sequence[int] = (8, 4)) -> Picture | 
 
 
 def _of_threads(value: TiledMMA | TiledCopy, layout_tv: Layout, tile: Sequence[int]) -> Picture | None:
-    """Which thread holds which element of a tile, where its text can be read in a cell."""
+    """The picture of the thread that holds each element of a tile, where a cell has room for its text."""
     if product(tuple(tile)) > MAX_FINE:
         return None
     return replace(tv_picture(layout_tv, tuple(tile)), title=str(value))
@@ -140,7 +140,7 @@ def _of_synthesis(found: Synthesis) -> Picture:
 
 
 def _of_reports(title: str, reports: Sequence[Report | DramReport]) -> Picture:
-    """What print shows of reports, as panels."""
+    """The tables and sentences that print shows of reports, as panels and notes."""
     named = [(report.op, report) for report in reports]
     said = [sentence(name, report) for name, report in named]
     panels = []

@@ -1,4 +1,4 @@
-r"""Which bits of a coordinate make which bits of an offset: fields of an index, and wires of a swizzle.
+r"""The bits of a coordinate that make each bit of an offset: fields of an index, and wires of a swizzle.
 
 The idea.  A layout of power-of-two extents and strides moves bits: each bit of the offset is one bit of the
 coordinate.  A swizzle adds wires: a bit of the offset is then the XOR of two or more.  Bits that come by

@@ -40,10 +40,10 @@ from layoutalg.limits import Most
 from layoutalg.tools import run_tool
 
 FORMATS = ("svg", "png", "pdf")
-"""What `render` can make."""
+"""The formats of `render`."""
 
 TIMEOUT_S = 60.0
-"""Longest that dot may take."""
+"""The longest time that dot may take."""
 
 _LINE, _ARROW = 16, 40
 
@@ -158,7 +158,7 @@ def render(dot: str, file_format: str) -> bytes:
 
 
 def _pipeline(operation: str, layout: AnyLayout) -> tuple[list[str], list[tuple[int, int]]]:
-    """What each node says, and which node leads to which."""
+    """The text of each node, and the edges (from, to) between nodes."""
     check_type(operation, layout, (Layout, ComposedLayout), "a layout")
     inner, stages = _stages(layout)
     extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)

@@ -65,7 +65,7 @@ def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None 
 
 
 def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
-    """Which thread takes which vector of a tile, and in which of its instructions: T35.1 in its second.
+    """Draw which thread takes which vector of a tile, and in which of its instructions: T35.1 in its second.
 
     Vectors lie along a row or a column, whichever way a thread takes them; elements that no thread takes stay
     empty, and a + marks those that several take.  Raises ResourceError past Most.MOVES or Most.CELLS

@@ -26,8 +26,8 @@ MAX_TILE = 4096
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """One step of a walk: its coordinate, `a` and `b` with their sum before the swizzle, and the `offset`
-    after it; `by_xor` is S(a) ^ S(b), and `carries` tells that a and b share a bit."""
+    """A step of a walk: its coordinate, `a` and `b` with their sum before the swizzle, and the `offset`
+    after it; `by_xor` is S(a) ^ S(b), and `carries` is whether a and b share a bit."""
 
     coordinate: tuple[int, int]
     a: int

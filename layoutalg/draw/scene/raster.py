@@ -23,16 +23,16 @@ from layoutalg.errors import ResourceError, UnsupportedError, check_choice
 from layoutalg.optional import import_trouble
 
 IMAGE_FORMATS = ("png", "pdf")
-"""What `scene_image` can make."""
+"""The formats of `scene_image`."""
 
 MAX_SIDE = 14_400
-"""Longest side in units: the largest page of a PDF (ISO 32000-1, annex C.2)."""
+"""The longest side in units: the largest page of a PDF (ISO 32000-1, annex C.2)."""
 
 _SHARP = 4_000
-"""Up to this side a unit is two pixels."""
+"""The longest side, in units, at which a unit is two pixels."""
 
 _FONT, _ADVANCE = "DejaVu Sans Mono", 0.602
-"""What matplotlib brings, and the width of its letters at the size 1."""
+"""The font that matplotlib brings, and the width of its letters at the size 1."""
 
 
 def scene_image(scene: Scene, file_format: str) -> bytes:

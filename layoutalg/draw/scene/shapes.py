@@ -37,7 +37,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One line of text whose base line is at y; `turned` runs upwards."""
+    """A line of text whose base line is at y; with `turned` it runs upwards."""
 
     x: float
     y: float
@@ -72,12 +72,12 @@ class Dot:
 
 
 Shape: TypeAlias = Box | Words | Line | Dot
-"""What a scene is made of; later ones lie over earlier ones."""
+"""A part of a scene; later ones lie over earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A page with its title, which readers of the screen are told, and its shapes."""
+    """A page with its title, which screen readers read out, and its shapes."""
 
     title: str
     width: int
@@ -86,7 +86,7 @@ class Scene:
 
 
 def text_width(text: str, letter: float = LETTER) -> int:
-    """Width of a text in units; every letter of a monospaced font is as wide as the next."""
+    """The width of a text in units; all letters of a monospaced font are equally wide."""
     return round(len(text) * letter)
 
 
