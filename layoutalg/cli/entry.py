@@ -1,9 +1,9 @@
-"""What the console script calls: the command, and the one place where what nobody foresaw gets an exit code.
+"""The entry point of the console script, and the one place where an unforeseen failure gets an exit code.
 
-The idea.  Exit code 1 says that a checked property fails, so nothing else may end with it.  What the input
-is at fault for is an error of layoutalg.errors, which `app` turns into 2; everything else arrives here:
-memory that ran out, a disk that is full, a library that does not import, and defects.  It ends with 3 and
-one sentence.
+The idea.  Exit code 1 says that a checked property fails, so nothing else may end with it.  A fault of the
+input is an error of layoutalg.errors, which `app` turns into 2; everything else arrives here: memory that
+ran out, a disk that is full, a library that does not import, and defects.  It ends with 3 and one
+sentence.
 
 Nothing heavy is imported before `main` runs: an interrupt while the rest is imported is as quiet as later.
 """

@@ -1,4 +1,4 @@
-"""What a command is given, read and checked: offsets and sources from files, shapes, conditions."""
+"""The inputs of commands, read and checked: offsets and sources from files, shapes, conditions."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from layoutalg.kernels.family import Family
 
 MOST_DIGITS = 18
-"""Of an extent."""
+"""The most digits of an extent."""
 
 EXAMPLES = {"shape": "64,128", "axes": "1,0"}
 
@@ -48,8 +48,8 @@ def find_kernel(
     *,
     linked: bool = False,
 ) -> Part:
-    """One kernel of the launches that a family chooses for a problem, in a tile and by a schedule where these
-    are asked for, or of a step on the way to its kernel.
+    """Return a kernel of the launches that a family chooses for a problem, in a tile and by a schedule where
+    these are named, or of a step on the way to its kernel.
 
     Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 

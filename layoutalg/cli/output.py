@@ -1,4 +1,4 @@
-"""What a command says: tables for people, one JSON object for programs, files written whole or not at all."""
+"""The output of commands: tables for people, an object of JSON for programs, files whole or not at all."""
 
 from __future__ import annotations
 
@@ -127,10 +127,10 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
 
 
 Told = Callable[[str, "tuple[str, ...]", str], None]
-"""Of a live table: the name of a row, its cells, and the same as a line."""
+"""A function that changes a row of a live table: its name, its cells, and the same as a line."""
 
 LIVE_ROWS = 12
-"""Rows of a live table: those that changed last."""
+"""The number of rows of a live table, which are those that changed last."""
 
 
 @contextlib.contextmanager

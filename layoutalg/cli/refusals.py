@@ -1,6 +1,6 @@
-"""How the command says that it does not answer: one sentence on stderr, or one JSON object on stdout.
+"""The refusals of commands that do not answer: one sentence on stderr, or one JSON object on stdout.
 
-No library is needed to say it, so that it can be said of a library that does not import.
+They need no library, so that they can also report a library that does not import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `layoutalg tune` does with stores of timings: show, merge, export, lock, fit and replay."""
+"""The actions of `layoutalg tune` on stores of timings: show, merge, export, lock, fit and replay."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def shown_time(record: Record) -> str:
 
 
 def by_place(record: Record) -> tuple[object, ...]:
-    """What records are sorted by."""
+    """The key by which records are sorted."""
     return record.key.place, record.key.family, record.problem, record.rank, record.key.config
 
 

@@ -1,4 +1,4 @@
-"""What `layoutalg verify --random` does: random cases of a family or of the algebra's laws, by many
+"""The sweeps of `layoutalg verify --random`: random cases of a family or of the algebra's laws, by many
 processes, into a store; verified, or counted by Nsight Compute."""
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _check(family: str, asked: Sweep) -> None:
 
 
 def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Job]]:
-    """Where the cases run, and the cases."""
+    """The place where the cases run, and the cases."""
     from layoutalg.kernels.tuning import (
         ALGEBRA,
         HOST,

@@ -179,7 +179,7 @@ def _of_memory(
 
 
 def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
-    """What accesses of global memory ask for together; None where that is more than can be listed."""
+    """The sectors that accesses of global memory read together; None where they are too many to list."""
     try:
         return reuse_of(layout, moved, machine) if moved else None
     except UndecidedError:

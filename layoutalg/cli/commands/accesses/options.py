@@ -1,4 +1,4 @@
-"""What accesses are counted, and how: the options that commands about them share."""
+"""The options of commands about accesses: which of them are counted, and how."""
 
 from __future__ import annotations
 

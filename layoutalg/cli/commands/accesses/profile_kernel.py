@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from layoutalg.profiling import Launch
 
 _FIELDS = "line", "op", "array", "instructions", "total", "ideal_total", "why"
-"""Of an access of the source, those that are joined."""
+"""The fields of an access of the source that are joined to the measured instructions."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def profile_command(
 
 
 def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
-    """What the source asks for in a launch: of its kernel, its block and all of its grid."""
+    """The accesses of the source in a launch: of its kernel, its block and all of its grid."""
     from layoutalg.profiling import with_ends
     from layoutalg.source import fixes_of, read_kernel
 

@@ -35,7 +35,7 @@ class _Subject(NamedTuple):
 
 
 def _subjects(incomplete: str) -> list[str]:
-    """What can be asked about: the two engines, and every instruction."""
+    """The names that complete `incomplete`: the two engines, and every instruction."""
     return [*one_of("tma", "wgmma")(incomplete), *instructions(incomplete)]
 
 

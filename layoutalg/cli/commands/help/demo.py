@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 FAILED = 1
 
 TARGETS = ("sm_80", "sm_90a")
-"""What the kernel is compiled for."""
+"""The architectures that the kernel is compiled for."""
 
 LARGEST = (16384, 16384)
 """The largest sizes that the kernel is generated for."""
 
 SIMULATED = (200, 136)
-"""The matrix that is transposed on the CPU: no multiple of the tile on either side."""
+"""The matrix that is transposed on the CPU: neither side is a multiple of the tile."""
 
 ON_GPU = (4100, 3004)
 """The matrix that is transposed on a GPU."""
@@ -254,7 +254,7 @@ def _config() -> Any:
 
 
 def _draw(tell: Tell, found: Synthesis) -> None:
-    """Where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
+    """Draw where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
     from layoutalg.draw import Cell, as_text, swizzle_picture
 
     layout = found.layout
@@ -287,4 +287,4 @@ def _title(tell: Tell, number: int, verb: str, what: str) -> None:
 
 
 def _silent(*parts: object) -> None:
-    """What --json says before its object."""
+    """Print nothing: --json prints its object alone."""

@@ -28,16 +28,16 @@ from layoutalg.optional import import_trouble
 from layoutalg.tools import run_tool
 
 _SECONDS = 20.0
-"""That a program may take to say its version."""
+"""The longest time that a program may take to print its version."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A library, a program or a device: what it is for, and what is said of getting it.
+    """A library, a program or a device: its use, and how to get it.
 
-    `look` gives its version and its place, and raises UnsupportedError with the reason where there is none.
+    `look` gives its version and its place, and raises UnsupportedError with the reason where it is missing.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found of a part: its version and place, or the reason why it does not count."""
+    """The state of a part: its version and place, or the reason why it does not count."""
 
     part: Part
     version: str = ""
@@ -321,14 +321,14 @@ OPTIONAL = (
         functools.partial(_library, "ipywidgets"),
     ),
 )  # fmt: skip
-"""What adds to it."""
+"""Libraries and programs that add to it."""
 
 
 # --- answers and the cache ---------------------------------------------------------------------------------
 
 
 def _wrong_answers() -> Iterator[str]:
-    """What an installation that works does not say."""
+    """The errors of this installation: a missing file, or an analysis whose result is wrong."""
     from layoutalg.analysis import analyze
     from layoutalg.notation import parse
 

@@ -1,4 +1,4 @@
-"""Which kernel is meant: the options that commands about kernels share."""
+"""The options by which commands about kernels name a kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TileOption: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ProblemOptions:
-    """What a kernel computes, but for its element and the extents of its matrices."""
+    """The options of a kernel's problem, except its element type and the extents of its matrices."""
 
     lds: Annotated[
         int | None, typer.Option(help="Leading dimension of the source, in elements. Default: n.")
@@ -122,7 +122,7 @@ class ProblemOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConfigOptions:
-    """How a kernel computes it, where that is not left to the choice."""
+    """The options of a kernel's configuration, where the user does not leave it to the choice."""
 
     step: StepOption = None
     tile: TileOption = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.timing import KernelTime
 
 SCHEDULERS = 4
-"""Of a multiprocessor."""
+"""The number of schedulers of a multiprocessor."""
 
 
 @dataclass(frozen=True)

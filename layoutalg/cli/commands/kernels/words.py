@@ -1,4 +1,4 @@
-"""What is said of kernels, compilations and verified problems, for people and as JSON."""
+"""The sentences, tables and records of kernels, compilations and verified problems."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Compiled:
 
 
 def kernel_sentence(kernel: Kernel) -> str:
-    """What a block of a kernel takes, and how its shared memory is laid out."""
+    """State what a block of a kernel takes, and how its shared memory is laid out."""
     buffers = "".join(f", {s.name} as {s.layout}" for s in kernel.shared)
     shared = f"{size_bytes(kernel.shared_bytes)} of shared memory{buffers}" if buffers else "no shared memory"
     return f"{kernel.threads} threads per block, {shared}"
 
 
 def contract_lines(kernel: Kernel) -> list[str]:
-    """What a launch of a kernel must give it, as the comment above its text says it."""
+    """State what a launch of a kernel must give it, as the comment above its text does."""
     from layoutalg.codegen.program import contract, lines
 
     return list(lines(contract(kernel)))
 
 
 def cubin_sentence(cubin: Cubin) -> str:
-    """What the assembler said of a kernel."""
+    """State what the assembler reports of a kernel."""
     spills = "no spills" if not cubin.spill_bytes else f"{cubin.spill_bytes} bytes of spills"
     return (
         f"{cubin.name} for {cubin.arch}: {cubin.registers} registers per thread, {spills}, "
@@ -55,7 +55,7 @@ def cubin_answer(cubin: Cubin) -> Compiled:
 
 
 def verify_tables(reports: list[VerifyReport]) -> list[Any]:
-    """One table a report: every check, and what was seen."""
+    """A table per report, with every check and what was seen."""
     return [
         table(
             f"{report.family}, {report.problem}, on the {report.target}",

@@ -166,5 +166,5 @@ def _format(given: str | None, output: Path | None) -> str:
 
 
 def wants_color(color: bool | None) -> bool:
-    """What was asked for, or whether stdout is a terminal that has not opted out (no-color.org)."""
+    """Whether to colour: as the option says, else if stdout is a terminal without NO_COLOR (no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") if color is None else color

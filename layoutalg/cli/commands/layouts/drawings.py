@@ -1,8 +1,8 @@
-"""What `layoutalg draw` draws: one of the pictures of a layout, an instruction or an atom, by its options.
+"""The drawings of `layoutalg draw`: a picture of a layout, an instruction or an atom, by its options.
 
-The idea.  An option says what is drawn (--access, --tile, --bits, ...), without one the layout itself; others
-say which part of it, and what its cells say.  Options that have no meaning for what is drawn are refused by
-name, never left out.
+The idea.  An option says what is drawn (--access, --tile, --bits, ...), the layout itself without one; other
+options say which part of it, and what its cells say.  An option that has no meaning for the drawing is
+refused by name, never ignored.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def explain_command(
 
 
 def _operand(text: str) -> Any:
-    """What a word of the command stands for; raises ParseError."""
+    """Return the value that a word of the command stands for; raises ParseError."""
     if text in _WORDS:
         return _WORDS[text]
     if _CHAIN.fullmatch(text):

@@ -240,7 +240,7 @@ def _answer(
     space: str,
     found: _Found,
 ) -> Solution:
-    """One access: the set of values, those that it leaves out, and the cost by class of values."""
+    """The answer for an access: the set of values, the values left out, and the cost by class of values."""
     import sympy
 
     from layoutalg.symbolic import Condition, ResidueSet, symbolic_cost

@@ -198,7 +198,7 @@ class _Asked(NamedTuple):
 
 
 class _View(NamedTuple):
-    """What is shown: accesses are named as asked, or by their pieces where they do not tile."""
+    """The parts of the answer; an access has its name in the request, or its pieces' if it does not tile."""
 
     asked: _Asked
     best: Choice | None
@@ -290,7 +290,7 @@ def _proofs(tile: TileSynthesis) -> tuple[str, bool]:
 
 
 def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
-    """What is certified, and whether it was proved again, from layout and accesses alone.
+    """State what is certified, and whether it was proved again, from layout and accesses alone.
 
     Raises MismatchError when the certificate does not hold.
     """
@@ -354,7 +354,7 @@ def _command(view: _View, offer: Offer) -> str:
 
 
 def _covered(tile: TileSynthesis) -> Iterator[str]:
-    """Which accesses do not tile as asked, what does, and what that costs."""
+    """State which accesses do not tile as requested, which pieces do, and what these cost."""
     for which, (spec, cover) in enumerate(zip(tile.specs, tile.covers, strict=True)):
         if cover.asked:
             continue

@@ -174,7 +174,7 @@ def bench_command(
 def _listed(
     family: str, dtypes: list[str] | None, sizes: list[int] | None, groups: int | None, problems: str | None
 ) -> list[Timed]:
-    """What is timed or predicted.  Raises as `timed_problems`, `read_options` and `read_problems` do."""
+    """The problems to time or predict.  Raises as `timed_problems`, `read_options` and `read_problems` do."""
     from layoutalg.kernels.bench import REDUCE, Timed, timed_problems
     from layoutalg.kernels.registry import find_family
 

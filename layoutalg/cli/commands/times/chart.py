@@ -51,7 +51,7 @@ OF: Mapping[str, tuple[str, Value]] = {
     "power": ("W", _median("power_w")),
     "temperature": ("degrees Celsius", _median("temperature_c")),
 }
-"""What is drawn: the label of its axis, and the number of a row and a contender."""
+"""The quantities to draw: the label of the axis, and the number of a row and a contender."""
 
 
 @dataclass(frozen=True)

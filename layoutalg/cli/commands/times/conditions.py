@@ -1,4 +1,4 @@
-"""What a bench says of the state that the GPU was in: a table, and the fields of its JSON."""
+"""The report of a bench on the state of the GPU: a table, and the fields of its JSON."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MethodAnswer:
 
 
 def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table | str]:
-    """What ours ran under, row by row, and the energy of all where it was measured; or why not."""
+    """State the conditions of our kernels, row by row, and the energy of all contenders, or why not."""
     if not rows:
         return
     if method.rule != "rounds":
@@ -122,7 +122,7 @@ def _moved(rows: Sequence[BenchRow]) -> str:
 
 
 def _held(seen: Conditions) -> str:
-    """What held clocks back, with the share of readings, or nothing; "-" where it cannot be read."""
+    """State what held clocks back, with the share of readings, or "nothing"; "-" where it cannot be read."""
     if seen.reasons is None:
         return "-"
     names = [name for name in seen.names if name != "idle"]

@@ -1,4 +1,4 @@
-"""What `layoutalg bench FAMILY --json` has measured of matrix products, as charts and rooflines read it."""
+"""The timings of matrix products by `layoutalg bench FAMILY --json`, as charts and rooflines read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMAGE_FORMATS = ("png", "pdf")
 
 
 def chart_format(output: Path) -> str:
-    """What the name of a chart's file asks for: PNG or PDF by its ending, else SVG."""
+    """The format of a chart's file by its name: PNG or PDF by its ending, else SVG."""
     suffix = output.suffix.lower().removeprefix(".")
     return suffix if suffix in IMAGE_FORMATS else "svg"
 

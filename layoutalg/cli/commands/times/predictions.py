@@ -253,7 +253,7 @@ def step_answers(steps: Sequence[Step]) -> tuple[StepAnswer, ...]:
 
 
 MOST_COUNTS = 8
-"""Of one table."""
+"""The most columns of counts in a table."""
 
 _SHORT = {
     "instructions": "all", "shared wavefronts": "wavefr.", "global loads": "loads",

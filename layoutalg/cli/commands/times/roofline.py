@@ -228,7 +228,7 @@ def _check_rated(machine: Arch, unit: str, element: str) -> None:
 
 
 def _reuse(size: int, block: tuple[int, int], order: str, sms: int) -> float:
-    """How often the L2 serves a panel, with a block per multiprocessor."""
+    """The number of times that the L2 serves a panel, with a block per multiprocessor."""
     m, n = block
     grid = -(-size // m), -(-size // n)
     Most.BLOCKS.guard(-(-grid[0] * grid[1] // sms), "waves of blocks")

@@ -239,7 +239,7 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
 
 @dataclass
 class _Heard:
-    """What was heard of each problem until now, for the live table."""
+    """The results of each problem so far, for the live table."""
 
     changed: Told
     of: dict[str, tuple[int, int, Record | None]] = field(default_factory=dict)
