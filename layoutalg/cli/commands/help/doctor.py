@@ -321,7 +321,7 @@ OPTIONAL = (
         functools.partial(_library, "ipywidgets"),
     ),
 )  # fmt: skip
-"""Libraries and programs that add to it."""
+"""Libraries, programs and devices that add to it."""
 
 
 # --- answers and the cache ---------------------------------------------------------------------------------
