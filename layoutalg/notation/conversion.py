@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from layoutalg.notation.forms import Options
 
 Notation: TypeAlias = "AnyLayout | Swizzle | LinearLayout"
-"""What a text stands for: a layout, a swizzle alone, or Triton's map of registers, lanes and warps."""
+"""The value of a text: a layout, a swizzle alone, or Triton's map of registers, lanes and warps."""
 
 UNITS = ("elements", "bytes")
 
 _CUTE = re.compile(r"[-0-9_(),:<>@Swo \t\r\n]*\Z")
-"""Texts of CuTe's notation in which nothing but the plainest stands: the cheap case."""
+"""The plainest texts of CuTe's notation, which are cheap to read."""
 
 
 def parse(

@@ -173,7 +173,7 @@ class _Reader:
         return value
 
     def term(self, *, layouts: bool, bases: bool = False) -> ParsedTiler:
-        """One integer or tuple; with `layouts`, also `_` and layouts, at any depth."""
+        """Read an integer or a tuple; with `layouts`, also `_` and layouts, at any depth."""
         stack: list[list[ParsedTiler]] = []
         starts: list[int] = []
         while True:
@@ -348,7 +348,7 @@ _Level: TypeAlias = "tuple[int, Layout | Swizzles, Any]"
 
 
 def _parts(reader: _Reader) -> list[_Part]:
-    """What stands between the `o`s, each with its position: a str is a pointer, a tuple a coordinate."""
+    """The parts between the `o`s, each with its position: a str is a pointer, a tuple a coordinate."""
     parts: list[_Part] = []
     while True:
         start = reader.start

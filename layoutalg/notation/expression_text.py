@@ -28,10 +28,10 @@ from layoutalg.errors import ParseError, check_type
 from layoutalg.limits import Most
 
 MAX_DIGITS = 100
-"""Longest integer that is read where integers have no size, in decimal digits."""
+"""The most decimal digits of an integer where integers have no size."""
 
 MAX_POWER = 1000
-"""Highest power of a name."""
+"""The highest power of a name."""
 
 _STRENGTH: Mapping[str, int] = MappingProxyType(
     {"*": 6, "/": 6, "//": 6, "%": 6, "+": 5, "-": 5, "<<": 4, ">>": 4, "&": 3, "^": 2, "|": 1, "**": 8}
@@ -43,7 +43,7 @@ OPERATORS = tuple(_STRENGTH)
 """The operators of two operands."""
 
 SPELLED: Mapping[str, str] = MappingProxyType({name: symbol for symbol, name in _UNARY.items()})
-"""How the operators of one operand are written."""
+"""The spelling of each operator of one operand."""
 
 EXACT: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -53,7 +53,7 @@ EXACT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "pos": operator.pos, "neg": operator.neg, "inv": operator.inv,
     }
 )  # fmt: skip
-"""What the operators compute, on exact integers."""
+"""The function that each operator computes, on exact integers."""
 
 _TOKEN = re.compile(
     r"(?P<number>(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)(?:[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU]))(?![\w.])"
@@ -73,9 +73,9 @@ class Number(NamedTuple):
 
 
 class PostfixStep(NamedTuple):
-    """One step of the postfix program: push a number or a variable, or apply an operator to `arity` operands.
+    """A step of the postfix program: push a number or a variable, or apply an operator to `arity` operands.
 
-    `action` is a Number, a variable's name, or an operator ("+", "neg"); `position` is where it stands in the
+    `action` is a Number, a variable's name, or an operator ("+", "neg"); `position` is its position in the
     text.
     """
 
@@ -90,7 +90,7 @@ class PostfixStep(NamedTuple):
 
 
 class Grammar(NamedTuple):
-    """What a text is called, its operators of two and of one operand, and what a number as spelled is.
+    """The name of a kind of text, its operators of two and of one operand, and the reader of its numbers.
 
     `number` takes the text, the number's position and its spelling; it raises ParseError.
     """
@@ -156,7 +156,7 @@ def read_expression(text: str, names: Mapping[str, str], grammar: Grammar) -> tu
 
 
 def evaluated(steps: Sequence[PostfixStep], values: Mapping[str, Any]) -> Any:
-    """What a postfix program computes from the variables' values, exactly; the text decided what is allowed.
+    """Compute the value of a postfix program exactly; the grammar of its text decided what is allowed.
 
     >>> evaluated(read_expression("2*n**2-1", {"n": "n"}, POLYNOMIAL), {"n": 5})
     49
@@ -206,7 +206,7 @@ def _decimal(text: str, position: int, spelled: str) -> Number:
 
 
 POLYNOMIAL = Grammar("polynomial", ("*", "+", "-", "**"), "-+", _decimal)
-"""What stands for an extent, a stride, an offset or a base in symbols."""
+"""The grammar of an extent, a stride, an offset or a base in symbols."""
 
 
 def _fits(symbol: str, operand_next: bool, grammar: Grammar) -> bool:

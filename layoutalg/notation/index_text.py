@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIGNED, EITHER, UNSIGNED = range(3)
-"""What a C type is: of numbers, of variables (as the kernel declares them), of numbers with the suffix u."""
+"""The sign of a C type: of numbers, of variables (as the kernel declares them), of numbers with suffix u."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {"lane": "lane", "laneid": "lane", "tid": "tid", "threadIdx.x": "tid", "warp": "warp", "reg": "reg"}
@@ -216,7 +216,7 @@ def _integers(name: str, given: Any) -> NDArray[Any]:
 
 
 def _fits(term: _Term) -> Any:
-    """Where C has the exact value, signed or not."""
+    """Whether C has the exact value, signed or not, at each point."""
     bound = 1 << (62 if term.bits == 64 else 32 if term.sign == UNSIGNED else 31)
     return (term.values >= 0) & (term.values < bound)
 

@@ -45,9 +45,9 @@ _CAST = re.compile(r"\((?:(?:unsigned|signed|long|short|int|std::size_t|size_t|u
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What stands in one pair of brackets: `keys` has None where an argument has none.
+    """The content of a pair of brackets: `keys` has None for an argument without a key.
 
-    `trailing` is True where a comma stands behind the last.
+    `trailing` is True where a comma follows the last argument.
     """
 
     mark: str

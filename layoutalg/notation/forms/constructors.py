@@ -47,10 +47,10 @@ BEFORE = re.compile(
     r"(?:(?:(?:(?:static|constexpr|const|auto|using)\s+)+[A-Za-z_]\w*\s*="
     r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))\s*)?(?:typename\s+)?"
 )
-"""What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
+"""The text that may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
 
 _WORDS = frozenset({"int", "unsigned", "long", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t"})
-"""Types of extents that are known at run time alone."""
+"""Types of extents that are known only at run time."""
 
 _MAJOR = {
     "LayoutLeft": "left", "GenColMajor": "left", "LayoutRight": "right", "GenRowMajor": "right",
@@ -92,7 +92,7 @@ def element_of(name: str) -> DType:
 
 
 def begin(text: str, start: int) -> int:
-    """Where the term begins that stands at `start`, perhaps behind `auto layout =`."""
+    """The position at which the term at `start` begins, perhaps behind `auto layout =`."""
     found = BEFORE.match(text, start)
     return found.end() if found else start
 
@@ -103,7 +103,7 @@ def read_constructor(text: str, family: str, options: Options) -> Value:
 
 
 def read_made(text: str, term: Term, family: str, options: Options) -> Value:
-    """What one term of a text makes, which has to be a layout or a swizzle."""
+    """The value of a term of a text, which has to be a layout or a swizzle."""
     value = _Reader(text, family, options).value(term)
     if isinstance(value, (Layout, ComposedLayout)):
         return joined(value)
@@ -113,7 +113,7 @@ def read_made(text: str, term: Term, family: str, options: Options) -> Value:
 
 
 class _Reader:
-    """Terms of one text to values."""
+    """Turn the terms of a text into values."""
 
     def __init__(self, text: str, family: str, options: Options) -> None:
         self.text, self.family, self.options = text, family, options
@@ -123,7 +123,7 @@ class _Reader:
         refuse(self.text, self.family, why, term.start)
 
     def value(self, term: Term) -> Any:
-        """What a term stands for: an int, a tuple, a layout, a swizzle, a pointer or an order of modes."""
+        """The value of a term: an int, a tuple, a layout, a swizzle, a pointer or an order of modes."""
         if term.quoted:
             self.fail("expected a layout, an integer or a tuple, found a quoted text", term)
         if isinstance(term.head, int):
@@ -180,14 +180,14 @@ class _Reader:
         return self.fail(unknown_function(str(term.head)), term)
 
     def typed(self, term: Term) -> Any:
-        """What a wrapper of types is of: decltype(...), remove_cvref_t<...>."""
+        """The value of the type in a wrapper: decltype(...), remove_cvref_t<...>."""
         given = [part for group in term.groups for part in group.terms]
         if len(given) != 1:
             self.fail(f"{term.head} is of one type, and has {len(given)}", term)
         return self.value(given[0])
 
     def bracketed(self, name: str, term: Term) -> tuple[list[int], Term]:
-        """The numbers in <...> of a function that is called, of types their bits; the term without them."""
+        """The numbers in <...> of a function call, or the bits of the types there; the term without them."""
         numbers: list[int] = []
         for part in (part for group in term.groups if group.mark == "<" for part in group.terms):
             value = self.bits(part) if FUNCTIONS[name].brackets == "types" else self.value(part)
@@ -429,7 +429,7 @@ _TABLE: Mapping[str, Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]] 
         "Tensor": _tensor,
     }
 )  # fmt: skip
-"""What each name, without its namespace, makes of its arguments."""
+"""The function that makes the value of each name, without its namespace, from its arguments."""
 
 CONSTRUCTORS = tuple(dict.fromkeys((*_TABLE, *_TYPES, *FUNCTIONS)))
 """Every name that a source text may call."""

@@ -47,7 +47,7 @@ _SWIZZLE = re.compile(r"S<\s*\d+\s*,\s*\d+\s*,\s*-?\d+\s*>")
 
 
 def read_print(text: str, options: Options) -> Value:
-    """What CuTe prints, in C++ or the DSL.  With the unit bytes, a swizzle alone acts on bytes."""
+    """Read what CuTe prints, in C++ or the DSL.  With the unit bytes, a swizzle alone acts on bytes."""
     value = parse_cute(text, options.symbols)
     if options.unit == "bytes":
         bits = options.need_element("a swizzle of bytes", "is of elements").bits

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from layoutalg.f2 import LinearLayout
 
 Value: TypeAlias = "AnyLayout | Swizzle | LinearLayout"
-"""What a text is read as: a layout, a swizzle alone, or Triton's map of registers, lanes and warps."""
+"""The value of a text: a layout, a swizzle alone, or Triton's map of registers, lanes and warps."""
 
 Unit: TypeAlias = Literal["elements", "bytes"]
 
@@ -24,8 +24,8 @@ OptionName: TypeAlias = Literal["shape", "element", "unit"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a text alone does not say: the tensor's shape, its element type, what a swizzle's offsets count,
-    and the symbols that names stand for."""
+    """The facts that a text alone does not state: the tensor's shape, its element type, the unit of a
+    swizzle's offsets, and the symbols that names stand for."""
 
     shape: tuple[int, ...] | None = None
     element: DType | None = None
@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One notation: its name, what begins a text of it, how it is read and written, what it can express.
+    """A notation: its name, the beginning of its texts, its reader and writer, and what it can express.
 
     `recognises` matches the beginning of a text; None where another form's reader reads it.  `reads` and
     `writes` name the options that the reader and the writer look at.

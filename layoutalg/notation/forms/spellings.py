@@ -21,7 +21,7 @@ INT_END, LONG_END = 1 << 31, 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
-    """How the parts of a layout are written in one language, which errors call by its `name`.
+    """The spelling of the parts of a layout in a language, which errors call by its `name`.
 
     `symbol` is None where a leaf has to be an integer, `basis` where it may not be a stride along a mode.
     `narrow` is True where a swizzle's fields may not overlap.

@@ -42,7 +42,7 @@ SHARED = ("offset", "block")
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How the tensor is split among the blocks of a cluster: `bases` of the block index, in blocks."""
+    """The split of the tensor among the blocks of a cluster: `bases` of the block index, in blocks."""
 
     bases: tuple[Ints, ...] = ()
 

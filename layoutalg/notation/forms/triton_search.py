@@ -187,7 +187,7 @@ def _distributed(found: LinearLayout, what: str) -> dict[str, Any]:
 
 
 def _counts(bases: tuple[tuple[int, ...], ...], rank: int, what: str) -> Iterator[tuple[int, ...]]:
-    """How many coordinates may go along each dimension: each run of bases 0 belongs to one of them."""
+    """The possible numbers of coordinates along each dimension: each run of bases 0 belongs to one."""
     counts, runs, after = [1] * rank, [0], False
     for basis in bases:
         along = [dim for dim, part in enumerate(basis) if part]

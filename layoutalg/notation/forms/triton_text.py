@@ -42,15 +42,15 @@ _CLUSTER = (
     ("CTAOrder", "cta_order"),
     ("CGALayout", "cga_layout"),
 )
-"""How blocks of a cluster split the tensor; fields of most encodings."""
+"""The split of the tensor among the blocks of a cluster; these are fields of most encodings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """One encoding: its names, fields as (IR, Gluon) in Gluon's order, its map, and who finds its fields.
+    """An encoding: its names, its fields as (IR, Gluon) in Gluon's order, its map, and the search for fields.
 
-    `make` takes the fields and the shape; `find` a map, or a tile's layout for shared memory, and gives the
-    fields or raises UnsupportedError with the reason.
+    `make` takes the fields and the shape; `find` takes a map, or a tile's layout for shared memory, and
+    returns the fields or raises UnsupportedError with the reason.
     """
 
     mnemonic: str
@@ -60,7 +60,7 @@ class Encoding:
     find: Callable[[LinearLayout, Options], Fields] | None = None
     shared: bool = False
     own_shape: bool = False
-    """Whether the text says the tensor's shape itself."""
+    """Whether the text itself states the tensor's shape."""
     pads: bool = False
     """Whether offsets have pads between intervals."""
 
@@ -324,7 +324,7 @@ BEGINS = re.compile(
     + "|".join([*_BY_GLUON, *(name for name in _UNREAD if name.endswith("Layout"))])
     + r")\s*\()"
 )
-"""How a text of an encoding begins."""
+"""The beginning of a text of an encoding."""
 
 _DEFINITION = re.compile(r"^[ \t]*(#[A-Za-z_]\w*)[ \t]*=", re.M)
 
