@@ -1,7 +1,7 @@
-"""How a report file is built: enough of it to tell what is not a report, and what is cut off.
+"""The format of a report file: enough of it to recognise a file that is not a report, or that is cut off.
 
-The idea.  ncu-report reads a file that is not a report, or of which the end is missing, as one of fewer
-results or of none, without a word.  The format says how long each part is, so that this can be seen
+The idea.  ncu-report reads a file that is not a report, or whose end is missing, as a report of fewer
+results or of none, without an error.  The format states the length of each part, so that this can be checked
 beforehand:
 
     NVR\\0                          four bytes

@@ -1,4 +1,4 @@
-"""What the counters include that is not a bank conflict, and how much of an excess is one.
+"""The events in the counters that are not bank conflicts, and the part of an excess that is.
 
 The idea.  The counter of an instruction (`memory_l1_wavefronts_shared`) is exact for loads, stores, ldmatrix
 and stmatrix: what it has beyond the ideal are bank conflicts.  It is not for these:
@@ -52,7 +52,7 @@ class Excess(NamedTuple):
 
 
 def excess(row: Row) -> Excess | None:
-    """Of a row's shared wavefronts; None where it has none."""
+    """The excess of a row's shared wavefronts; None where it has none."""
     measured, ideal = row.total("wavefronts"), row.total("ideal_wavefronts")
     if measured is None or ideal is None:
         return None
@@ -62,7 +62,7 @@ def excess(row: Row) -> Excess | None:
 
 
 def _reason(op: str) -> str | None:
-    """What the excess of an instruction is of, where it is not of banks alone."""
+    """The reason for the excess of an instruction, where it is not bank conflicts alone."""
     return _MIXED.get(op) or (None if op in INSTRUCTIONS else f"no rule says what {op} does to banks")
 
 
@@ -76,7 +76,7 @@ class Pipe(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """What no instruction accounts for."""
+        """The part of the launch's counter for which no instruction accounts."""
         return self.launch - self.instructions
 
 
@@ -125,7 +125,7 @@ def _sum(instructions: Iterable[Measured]) -> int:
 
 
 def notes_of(row: Row) -> list[str]:
-    """What a reader of the numbers should know of a row: merged, partial and idle instructions."""
+    """Notes for a reader of the numbers of a row: merged, partial and idle instructions."""
     notes = list(found.why) if (found := excess(row)) else []
     executed, threads = row.total("executed") or 0, row.total("threads") or 0
     if executed and threads < 32 * executed:

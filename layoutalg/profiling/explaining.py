@@ -91,7 +91,7 @@ def _finding(row: Row, joined: Joined | None) -> Finding:
 def _conflict(
     times: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
 ) -> Iterator[str]:
-    """What conflicts, and the layout without: the source's own, else of the pitch that explains it."""
+    """State the conflicts and a layout without them: the source's own, else one from the pitch that fits."""
     if not found or not found.conflicts or times is None:
         return
     # the counters do not say which bank serves how many words, so they do not say of how many ways it is

@@ -1,16 +1,16 @@
-"""What a report of Nsight Compute holds, as one JSON object: the one place that imports `ncu_report`.
+"""The content of a report of Nsight Compute, as one JSON object: the only place that imports `ncu_report`.
 
     python importer.py REPORT MOST [REGEX]
 
-The idea.  ncu-report is a compiled library that reads files which users hand over: it may crash, or read what
-is not a report as one of no results.  So it runs here, as a program of its own, under limits
-(layoutalg.tools); nothing else of layoutalg is imported.  Only what the face needs crosses over: of each
+The idea.  ncu-report is a compiled library that reads files which users hand over: it may crash, or read a
+file that is not a report as one without results.  So it runs here, as a program of its own, under limits
+(layoutalg.tools); nothing else of layoutalg is imported.  Only what the face needs crosses over: for each
 launch the counters of instructions that touch memory, some sums, and the text of the lines that they come
 from.
 
-Output: {"names": every launch's, "launches": [...]} where REGEX finds something in the name, at
+Output: {"names": those of all launches, "launches": [...]} where REGEX matches a part of the name, at
 most MOST of them; {"error": kind, "message"} for a report that is refused.  Kinds: "missing", the library is
-not installed; "damaged", a launch lacks its name; "regex", the expression is none; "many", more than MOST.
+not installed; "damaged", a launch lacks its name; "regex", the expression is invalid; "many", more than MOST.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNTERS = {
     "sectors": "memory_l2_theoretical_sectors_global",
     "ideal_sectors": "memory_l2_theoretical_sectors_global_ideal",
 }
-"""Of instructions: our name -> the metric of the section SourceCounters."""
+"""The counters of instructions: our name -> the metric of the section SourceCounters."""
 
 _PIPE = "l1tex__data_pipe_lsu_wavefronts"
 _CLASHES = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
@@ -46,14 +46,14 @@ SUMS = {
     "nanoseconds": "gpu__time_duration.sum",
     "cycles": "gpc__cycles_elapsed.max",
 }
-"""Of whole launches: counters of the hardware, in the section MemoryWorkloadAnalysis_Tables, and times."""
+"""The sums of launches: counters of the hardware, in MemoryWorkloadAnalysis_Tables, and times."""
 
 _MEMORY = ("wavefronts", "sectors")
 _SIDES = ("x", "y", "z")
 
 
 class Refused(Exception):
-    """What the output says instead of launches."""
+    """A refusal, which the output states instead of launches."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ def instances(action: Any, name: str) -> dict[int, int] | None:
 
 
 def launch(action: Any, index: int) -> dict[str, Any]:
-    """One launch: how it was made, its sums, and its instructions that touch memory, in order."""
+    """A launch: its configuration, its sums, and its instructions that touch memory, in order."""
     by_name = {name: instances(action, metric) for name, metric in COUNTERS.items()}
     touched = {at for name in _MEMORY for at in by_name[name] or ()}
     first = min(by_name["executed"] or touched or (0,))

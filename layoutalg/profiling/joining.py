@@ -1,10 +1,10 @@
-"""Which access of the source an instruction is: measured rows beside what was read, by file and line.
+"""The join of measured instructions with the accesses of the source, by file and line.
 
-The idea.  `-lineinfo` names the line of each instruction, and `layoutalg kernel` says what each line asks
-for.  A row belongs to the accesses of its line of the same op, or of a statement that goes on to it; where a
-compiler made another width of them (four words as one vector), to those of the same direction and space.
-What was read is of one block: beside the launch stand its wavefronts times the blocks, and the ratio to the
-ideal, which does not depend on how many blocks there are.
+The idea.  `-lineinfo` names the line of each instruction, and `layoutalg kernel` states the accesses of each
+line.  A row belongs to the accesses of its line of the same op, or of a statement that continues on it; where
+the compiler changed their width (four words as one vector), to those of the same direction and space.
+The reading is of one block: the launch is compared with its wavefronts times the blocks, and with the ratio
+to the ideal, which does not depend on the number of blocks.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Joined:
 
     @property
     def counter(self) -> str:
-        """What was predicted: wavefronts of shared memory, or sectors."""
+        """The quantity that was predicted: wavefronts of shared memory, or sectors."""
         return "sectors" if "global" in self.ops[0] else "wavefronts"
 
     @property
     def share(self) -> Fraction | None:
-        """What was predicted over its ideal."""
+        """The predicted number over its ideal."""
         return Fraction(self.predicted, self.ideal) if self.predicted is not None and self.ideal else None
 
 
@@ -131,13 +131,13 @@ def _bias(access: Mapping[str, Any]) -> int:
 
 
 def _of_line(op: str, here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of the same op, or where there are none, of its direction and space."""
+    """The accesses of the same op, or without any, those of its direction and space."""
     same = [each for each in here if each["op"] == op]
     return same or [each for each in here if _kind(each["op"]) == _kind(op)]
 
 
 def _only(op: str, accesses: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of an op that one line of the source alone has: a function's, counted at the line of its call."""
+    """The accesses of an op that a single line of the source has: a function's, counted at its call."""
     found = [each for each in accesses if each["op"] == op]
     return found if len({each["line"] for each in found}) == 1 else []
 

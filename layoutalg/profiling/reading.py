@@ -24,14 +24,14 @@ TIMEOUT_S = 120.0
 """Seconds that the library may take."""
 
 RECORD = "ncu --section SourceCounters --section MemoryWorkloadAnalysis_Tables --import-source yes -o report"
-"""What records all that is read here; a program, compiled with -lineinfo, comes after it."""
+"""The command that records all that is read here; a program, compiled with -lineinfo, follows it."""
 
 INSTALL = "pip install 'layoutalg[profile]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report: `launches` are those asked for, `names` the kernels of all launches in order."""
+    """A report: `launches` are those requested, `names` the kernels of all launches in order."""
 
     file: str
     launches: tuple[Launch, ...]
@@ -68,7 +68,7 @@ def read_report(path: str | Path, kernel: str | None = None) -> Report:
 
 
 def _imported(path: Path, kernel: str | None) -> Any:
-    """What the importer printed, its refusals as errors."""
+    """Return what the importer printed; raise its refusals as errors."""
     program = Path(__file__).with_name("importer.py")
     command = [sys.executable, "-P", str(program), str(path.absolute()), str(Most.PARTS.number)]
     try:

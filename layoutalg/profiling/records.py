@@ -21,7 +21,7 @@ Place = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One SASS instruction of a launch, and its counters; None where a counter does not apply to it.
+    """A SASS instruction of a launch, and its counters; None where a counter does not apply to it.
 
     `at` is bytes from the kernel's beginning; `executed` counts warps, `threads` active lanes; `wavefronts`
     and `sectors` are sums over all of them, beside the fewest possible.
@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of a kernel; `sums` are counters of the hardware, None where they were not recorded.
+    """A launch of a kernel; `sums` are counters of the hardware, None where they were not recorded.
 
     `missing` names the counters of instructions that the report lacks; `text` has the source's lines by place
     where the report was recorded with them.
@@ -98,7 +98,7 @@ class Row:
 
 
 def by_line(launch: Launch) -> tuple[Row, ...]:
-    """What the lines of a kernel became, in the order of files and lines; idle instructions are left out."""
+    """The instructions of each line of a kernel, in the order of files and lines, without the idle ones."""
     groups: dict[tuple[str, int, str], list[Measured]] = {}
     for each in launch.instructions:
         if not each.idle:

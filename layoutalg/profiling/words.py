@@ -12,10 +12,10 @@ from layoutalg.profiling.joining import file_name
 from layoutalg.profiling.records import Launch
 
 HEADER = ("line", "op", "array", "SASS", "executed", "wavefronts", "ideal", "sectors", "ideal")
-"""Of `finding_rows`."""
+"""The header of `finding_rows`."""
 
 SASS_HEADER = ("at", "instruction", "line", "executed", "lanes", "wavefronts", "ideal", "sectors", "ideal")
-"""Of `sass_rows`."""
+"""The header of `sass_rows`."""
 
 WITHOUT_LINES = "No instruction says its line: compile with -lineinfo, record with --import-source yes."
 
@@ -57,7 +57,7 @@ def sass_rows(launch: Launch) -> list[tuple[str, ...]]:
 
 
 def finding_notes(launch: Launch, findings: Sequence[Finding]) -> list[str]:
-    """What is to be said of a launch, one text per row, then of its counters as a whole."""
+    """Notes on a launch: a text per row that needs one, then those on its counters as a whole."""
     lines = [f"{_place(each)}, {each.row.op}: {'; '.join(each.notes)}." for each in findings if each.notes]
     joined = [each for each in findings if each.joined is not None]
     if joined:
@@ -85,7 +85,7 @@ def pipe_words(pipe: Pipe) -> str:
 
 
 def clock_words(launch: Launch) -> list[str]:
-    """How long the launch took, and the clock by its cycles; nothing where that was not recorded."""
+    """State how long the launch took, and the clock by its cycles; nothing where that was not recorded."""
     time, cycles = launch.sums.get("nanoseconds"), launch.sums.get("cycles")
     if not time:
         return []
