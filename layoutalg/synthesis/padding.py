@@ -74,9 +74,9 @@ def _step(accesses: Sequence[Access], element: DType, machine: Arch) -> int:
 def promising(
     tiles: Sequence[tuple[Layout, int]], accesses: Sequence[Access], machine: Arch
 ) -> list[tuple[Layout, int]]:
-    """Those of `padded_tiles` on which the first instruction of every access has no conflict.
+    """Return the `padded_tiles` on which the first instruction of every access has no conflict.
 
-    Offsets are affine in the pad, so those of all tiles follow from two, and are counted in one go.
+    Offsets are affine in the pad, so those of all tiles follow from two tiles, and are counted together.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype

@@ -52,11 +52,11 @@ class BitTile:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One access on a tile, over the words in storage order.
+    """An access on a tile, over the words in storage order.
 
-    `footprint` is a basis of the words that a phase reaches, `reach` of those that the whole access does;
-    `vector_bits` is log2 of the words that a lane reads at once; `repeats` tells that lanes of an
-    instruction without broadcast ask one word twice.
+    `footprint` is a basis of the words that a phase reaches, `reach` of those that the whole access reaches;
+    `vector_bits` is log2 of the words that a lane reads at once; `repeats` is whether lanes of an
+    instruction without broadcast read a word twice.
     """
 
     footprint: tuple[int, ...]

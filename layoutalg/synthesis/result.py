@@ -1,4 +1,4 @@
-"""What a synthesis answers: a layout with its reports, and a certificate that can be checked without it.
+"""The answer of a synthesis: a layout with its reports, and a certificate that can be checked without it.
 
 The idea.  Number the words of a tile in storage order, as vectors over F2.  One phase of an access (the
 lanes served together) reaches a coset of a subspace, its footprint F.  A layout sends words to banks by a
@@ -10,8 +10,8 @@ Where K and F are subspaces, K and the footprints certify a layout, and anyone c
 Elsewhere (extents that are not a power of two, swizzles inside words) a certificate counts: the bank bits of
 Sw<B,M,S>(x) depend on x modulo its period 2^k alone, so the instructions fall into classes, which lanes lie
 where relative to the first and where that one is modulo 2^k, and one of each class is enough.  That none
-exists is certified by the classes of layouts that were ruled out and by why, of which there are four kinds
-(see Reason); it says nothing of any other layout.
+exists is certified by the classes of layouts that were ruled out and by a reason of one of four kinds
+(see Reason); the certificate states nothing about any other layout.
 """
 
 from __future__ import annotations

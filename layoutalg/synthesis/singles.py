@@ -196,10 +196,10 @@ def free_singles(visits: Sequence[Visits], elements: int, room: int, machine: Ar
 
 
 def _past(swizzle: Swizzle, elements: int) -> int:
-    """How far the offsets below `elements` reach past it.
+    """The number of elements by which the images of the offsets below `elements` reach past it.
 
-    They fall into blocks that share their high bits and have all low ones; a swizzle is linear in bits, so
-    the largest of a block is found by taking each row of the low bits' images that makes it larger.
+    The offsets fall into blocks that share their high bits and have all low ones; a swizzle is linear in
+    bits, so the largest of a block is found by taking each row of the low bits' images that makes it larger.
     """
     most = 0
     for low in range(elements.bit_length()):
@@ -224,7 +224,7 @@ class _Trials:
         self.machine, self.work = machine, 0
 
     def pass_one(self, swizzles: Sequence[Swizzle], one: Visits, row: int) -> tuple[Swizzle, ...]:
-        """Those of the swizzles on which one instruction is free of conflicts and its vectors whole."""
+        """The swizzles on which one instruction is free of conflicts and its vectors are unbroken."""
         moved = [(swizzle, _moved(swizzle, one.offsets[row], one.elems)) for swizzle in swizzles]
         whole = [(swizzle, lanes) for swizzle, lanes in moved if lanes is not None]
         free = self._free(one, [lanes for _, lanes in whole])
@@ -249,7 +249,7 @@ class _Trials:
         return tuple(out)
 
     def _free(self, one: Visits, rows: Sequence[Lanes]) -> list[bool]:
-        """Which of the instructions take their ideal."""
+        """Whether each instruction takes its ideal."""
         words = max(1, one.rule.width_bytes // self.machine.bank_bytes)
         self.work += len(rows) * self.machine.lanes * words
         if self.work > WORK:

@@ -68,10 +68,10 @@ from layoutalg.synthesis.tma import tma_layouts
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked, checked: `given` are the accesses that have lanes, `copies` those of TMA.
+    """The question, checked: `given` are the accesses that have lanes, `copies` those of TMA.
 
-    `lanes` are those given, with nothing but the lanes that supply addresses; `room_bytes` is what a layout
-    may take in all.
+    `lanes` are the accesses `given` with only the lanes that supply addresses; `room_bytes` is the memory
+    that a layout may take in all.
     """
 
     shape: IntTuple

@@ -138,7 +138,7 @@ class _Tile(NamedTuple):
         return 8 * mode.row_bytes // self.element.bits if mode.swizzle.bits else box[self.along]
 
     def box_bytes(self, mode: SwizzleMode, box: tuple[int, ...]) -> int:
-        """What a box takes, gaps included."""
+        """The bytes that a box takes, gaps included."""
         return self.pitch(mode, box) * prod(box) // box[self.along] * self.element.bits // 8
 
 

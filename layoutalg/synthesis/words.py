@@ -229,7 +229,7 @@ def _exhausted(synthesis: Synthesis, ops: Sequence[str]) -> Iterator[str]:
 
 
 def _lists(synthesis: Synthesis) -> Iterator[str]:
-    """How many layouts were looked at where a class was listed."""
+    """State how many layouts were examined of each class that was listed."""
     classes = synthesis.certificate.classes
     listed = []
     if "single-swizzle" in classes:

@@ -56,7 +56,7 @@ from layoutalg.synthesis.result import Form, Kind, Synthesis, padding_class
 
 
 def check_certificate(synthesis: Synthesis) -> str:
-    """What the certificate proves, as a sentence, after proving it again.
+    """State in a sentence what the certificate proves, after proving it again.
 
     Raises MismatchError naming the first part of the synthesis that is wrong, and UndecidedError when an
     exhaustive search is too long to be repeated.
@@ -291,7 +291,7 @@ def _check_counted(synthesis: Synthesis, layout: AnyLayout) -> str:
 
 
 def _check_classes(synthesis: Synthesis, layout: AnyLayout) -> str:
-    """One swizzle of storage order, on which an instruction of every class is counted."""
+    """Check a single swizzle of storage order, on which an instruction of every class is counted."""
     certificate = synthesis.certificate
     single = synthesis.kind == "swizzle" and certificate.classes == ("single-swizzle",)
     if not single or not isinstance(layout, ComposedLayout) or is_tma(synthesis):

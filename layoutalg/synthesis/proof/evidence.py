@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase of an access: the words its lanes move by, and log2 of the words that a lane reads.
+    """A phase of an access: the words its lanes move by, and log2 of the words that a lane reads.
 
     `reach` is a basis of the words of the whole access, all phases together.
     """
@@ -94,7 +94,7 @@ def word_count_bits(synthesis: Synthesis) -> int:
 
 
 def phase_of(synthesis: Synthesis, access: Access) -> Phase:
-    """One phase of an access, over the words of the tile in storage order.
+    """Return a phase of an access, over the words of the tile in storage order.
 
     >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
@@ -115,7 +115,7 @@ def phase_of(synthesis: Synthesis, access: Access) -> Phase:
 
 
 def linear_phases(synthesis: Synthesis) -> list[Phase] | None:
-    """One phase of every access; None where tile or accesses are not linear over F2.
+    """Return a phase of every access; None where tile or accesses are not linear over F2.
 
     >>> from layoutalg.synthesis import synthesize
     >>> linear_phases(synthesize((64, 96), ["ldmatrix.x4"], element="f16")) is None
@@ -159,7 +159,7 @@ class Instructions(NamedTuple):
         mask: NDArray[Any],
         machine: Arch,
     ) -> NDArray[Any]:
-        """Which instructions find their vectors whole, and no conflict, where `place` puts the elements.
+        """Whether each instruction has unbroken vectors and no conflict where `place` puts the elements.
 
         `place` maps offsets of the storage order to those in memory: a swizzle, or a table of the tile.
         """

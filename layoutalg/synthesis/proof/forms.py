@@ -154,13 +154,13 @@ def rotations(synthesis: Synthesis) -> Iterator[Callable[[Any], Any]]:
 
 
 def _turned(length: int, step: int, together: int, offset: Any) -> Any:
-    """Where an offset goes whose row, of `length`, is turned by `step` for every `together` rows above."""
+    """Map an offset: its row, of `length`, is rotated by `step` for every `together` rows above it."""
     row, place = offset // length, offset % length
     return row * length + (place + row // together * step) % length
 
 
 def _set_apart(stride: IntTuple, run: int, pad: int) -> IntTuple:
-    """Strides with `pad` more for every whole run that they pass."""
+    """Strides with `pad` more for every full run that they pass."""
     if isinstance(stride, tuple):
         return tuple(_set_apart(part, run, pad) for part in stride)
     return stride + pad * (stride // run)
@@ -179,10 +179,10 @@ def ruled_out(synthesis: Synthesis) -> str:
 
 
 def refusal(synthesis: Synthesis, shape: IntTuple | None = None, more: str = "") -> str:
-    """That no layout was found, and among what; that none exists only where that is proved of all placements.
+    """State that no layout was found, and among which; that none exists only if all placements are ruled out.
 
-    `shape` stands in for that of the synthesis, whose accesses may touch a part of it alone; `more` names
-    what else was ruled out.
+    `shape` replaces that of the synthesis, whose accesses may touch only a part of it; `more` names what else
+    was ruled out.
 
     >>> from layoutalg.synthesis import synthesize
     >>> refusal(synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32"))

@@ -52,9 +52,9 @@ ADDRESSES = 1 << 26
 
 
 def check_refutation(synthesis: Synthesis) -> str:
-    """What a certificate of infeasibility proves, as a sentence, after proving it again.
+    """State in a sentence what a certificate of infeasibility proves, after proving it again.
 
-    Raises MismatchError naming what is not so, UndecidedError when a search is too long to be repeated.
+    Raises MismatchError naming what is wrong, UndecidedError when a search is too long to be repeated.
 
     >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
@@ -191,7 +191,7 @@ def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
 
 
 def words_met(phases: Sequence[Phase]) -> int:
-    """How many words, itself included, word 0 is asked for together with in one phase or another.
+    """The number of words that share a phase with word 0, word 0 included.
 
     >>> words_met([Phase((1, 2), (1, 2), 0, True), Phase((2, 4), (2, 4), 0, True)])
     6

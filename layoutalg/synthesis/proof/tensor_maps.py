@@ -1,8 +1,8 @@
-"""What tensor-map copies (TMA) write of a tile, element by element, from the facts of the hardware.
+"""The tiles that tensor-map copies (TMA) write, element by element, from the facts of the hardware.
 
-The idea.  A tile is moved box by box.  Each box is asked of `check_tma`, which says whether the driver takes
-it, where the box has its elements before the XOR, and how many bytes it spans.  Boxes lie one after another,
-column blocks outermost, each at a multiple of 128 bytes, and the XOR of the mode acts on the address:
+The idea.  A tile is moved box by box.  For each box `check_tma` states whether the driver takes it, where
+the box has its elements before the XOR, and how many bytes it spans.  Boxes lie one after another, column
+blocks outermost, each at a multiple of 128 bytes, and the XOR of the mode acts on the address:
 
     place of an element = S(start of its box + place within the box)
 
@@ -65,7 +65,7 @@ class Written(NamedTuple):
 
 
 def places_of(synthesis: Synthesis, layout: AnyLayout) -> NDArray[Any]:
-    """Where a layout of the tile puts each element of the storage order.
+    """The offset at which a layout of the tile puts each element of the storage order.
 
     >>> from layoutalg.synthesis import synthesize
     >>> found = synthesize((8, 64), ["ldmatrix.x1"], element="f16")
@@ -81,7 +81,7 @@ def places_of(synthesis: Synthesis, layout: AnyLayout) -> NDArray[Any]:
 
 
 def tiles_of_question(synthesis: Synthesis) -> list[Written]:
-    """What the tensor-map copies of the question write, or those of any mode, within its memory.
+    """The tiles that the tensor-map copies of the question write, or those of any mode, within its memory.
 
     Raises as `check_tma` does for copies that no tensor map makes.
 
@@ -227,7 +227,7 @@ def _judged(mode: SwizzleMode, height: int, width: int, machine: Arch) -> TmaCop
 
 
 def _before_xor(copy: TmaCopy, every: int) -> NDArray[Any]:
-    """Where a box has each `every`-th element of its own, in order, before the XOR of addresses."""
+    """The offset in a box of each `every`-th of its elements, in order, before the XOR of addresses."""
     import numpy as np
 
     layout = copy.layout

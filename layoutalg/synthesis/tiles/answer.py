@@ -106,7 +106,7 @@ class TileSynthesis:
         return [(cover, cost_of(cover, layout, self.tile.shape, self.synthesis.arch)) for cover in covers]
 
     def refusal(self) -> str:
-        """What was ruled out, in a sentence; raises ArgumentTypeError where a layout was found."""
+        """State in a sentence what was ruled out; raises ArgumentTypeError where a layout was found."""
         if self.found is not None:
             raise ArgumentTypeError(f"{self.found.layout} was found; there is nothing to refuse")
         pitches = ", ".join(str(pitch) for pitch, _ in self.tried[1:])
@@ -186,12 +186,12 @@ class _Search:
 
     @property
     def copies(self) -> int:
-        """How many stages there are."""
+        """The number of stages."""
         return prod(stage.extent for stage in self.tile.stages)
 
     @property
     def one(self) -> WrittenTile:
-        """One stage as a tile of its own."""
+        """A stage as a tile of its own."""
         return read_tile(self.tile.tile)
 
     def ask(self, covers: Iterable[Cover], pitch: int, form: Form, max_extra_bytes: int) -> Synthesis:
@@ -231,14 +231,14 @@ class _Search:
         return self.tile.place(buffer, pitch, -(-8 * extra_bytes // self.element.bits))
 
     def extra_bytes(self, found: Synthesis, pitch: int) -> int:
-        """What an answer takes beyond the layout as it is given."""
+        """The bytes that an answer takes beyond the layout as it is given."""
         if found.layout is None:
             raise MismatchError("there is no layout whose memory could be measured")
         span = self.placed(found.layout, pitch, found.extra_bytes).span
         return (span - self.tile.span) * self.element.bits // 8
 
     def longer(self, covers: Iterable[Cover], extra_bytes: int) -> list[int]:
-        """Longer rows within so much more memory, up to a turn of the banks, that keep vectors aligned."""
+        """Longer rows in `extra_bytes` more memory, up to a turn of the banks, that keep vectors aligned."""
         ops = [access.op for cover in covers for access in cover.wanted]
         widest = max(find_instruction(op, self.machine).width_bytes for op in ops)
         step = max(1, 8 * widest // self.element.bits)
@@ -306,7 +306,7 @@ class _Search:
         return self._choice(covers, buffer, self.tile.pitch, "plain")
 
     def alternatives(self, covers: Iterable[Cover], tried: list[tuple[int, Synthesis]]) -> Iterator[Choice]:
-        """What the questions found beside their answers."""
+        """The alternatives that the questions found beside their answers."""
         for pitch, one in tried:
             if pitch != self.tile.pitch and one.layout is None:
                 continue
@@ -366,7 +366,7 @@ class _Search:
                 return
 
     def _bytes_per_row(self, words: list[str], specs: tuple[str, ...], rows: int) -> int:
-        """What a phase takes of a row at least, of the accesses whose lanes go down `rows` rows."""
+        """The fewest bytes that a phase takes of a row, of the accesses whose lanes go down `rows` rows."""
         changed = [text.partition("@")[0] for text, old in zip(words, specs, strict=True) if text != old]
         rules = [find_instruction(op, self.machine) for op in changed]
         return min(rule.width_bytes * (rule.group_lanes // rows) for rule in rules)
@@ -390,7 +390,7 @@ class _Search:
         return f"{rule.name}@{tv}"
 
     def notes(self, best: Choice | None, tried: list[tuple[int, Synthesis]]) -> Iterator[str]:
-        """What is easily overlooked of a buffer and of stages."""
+        """Notes on what is easily overlooked in a buffer and its stages."""
         found = next(((pitch, one) for pitch, one in tried if one.layout is not None), None)
         if best is None or found is None or found[1].layout is None:
             return

@@ -81,7 +81,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(cover: Cover, layout: AnyLayout, shape: tuple[int, int], machine: Arch) -> Cost:
-    """What a cover of a tile of `shape` costs on a layout of it.
+    """The cost of a cover of a tile of `shape` on a layout of it.
 
     >>> from layoutalg.arch import ARCHS
     >>> (cover, *_) = covers_of("ldmatrix.x4", Layout((64, 72), (72, 1)), "f16")

@@ -33,7 +33,7 @@ from layoutalg.synthesis.result import Synthesis
 from layoutalg.synthesis.tma import tma_layouts
 
 NONE = "no"
-"""What stands where a layout is not what TMA writes, or no operand of wgmma."""
+"""The entry of a layout that TMA does not write, or that is not an operand of wgmma."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Choice:
 
     `stage` is the layout of one stage; `total` and `ideal_total` are wavefronts of all accesses of one stage,
     `extra_bytes` memory beyond that of the layout as given, `index_instructions` integer instructions of the
-    index function (None where nobody counted), `tma` a swizzle mode or "no", `wgmma` operands or "no".
+    index function (None where they were not counted), `tma` a swizzle mode or "no", `wgmma` operands or "no".
     """
 
     layout: AnyLayout
@@ -127,7 +127,7 @@ def tma_mode(stage: AnyLayout, shape: IntTuple, element: DType, order: Order, ma
 
 
 def wgmma_operands(stage: AnyLayout, element: DType, machine: Arch) -> str:
-    """Which operands of wgmma the layout is: "A", "B", "A and B" or "no".
+    """The operands of wgmma that the layout can be: "A", "B", "A and B" or "no".
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype

@@ -66,7 +66,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenTile:
-    """One stage of a layout, `rows` runs of `run` elements `pitch` apart, and its stages.
+    """A stage of a layout, `rows` runs of `run` elements `pitch` apart, and the stages of the layout.
 
     `row_mode` and `run_mode` are modes of `given`; `shape` is that of one stage, in the order of its modes.
     """
@@ -87,7 +87,7 @@ class WrittenTile:
 
     @property
     def tile(self) -> Layout:
-        """One stage as it is given."""
+        """A stage as it is given."""
         return Layout(self.shape, (self.pitch, 1) if self.order == "row" else (1, self.pitch))
 
     @property
@@ -97,7 +97,7 @@ class WrittenTile:
 
     @property
     def span(self) -> int:
-        """Elements that all stages span, whole rows of the buffer."""
+        """The elements that all stages span, in full rows of the buffer."""
         return self.rows * self.pitch + sum((s.extent - 1) * s.stride for s in self.stages)
 
     def buffer(self, pitch: int) -> tuple[int, int]:
