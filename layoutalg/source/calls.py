@@ -170,7 +170,7 @@ class Calls(Expressions):
         return frame
 
     def _copies(self, node: Node, function: Function, this: Place | None) -> dict[int, Value]:
-        """What the variables hold that a lambda copied."""
+        """The values of the variables that a lambda copied."""
         if not function.copies:
             return {}
         lambda_ = self.load(node, this) if this is not None else UNSET
@@ -283,7 +283,7 @@ class Calls(Expressions):
         return self._foreign(node, name, given, found)
 
     def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
-        """A call whose body is not in the file: not read where it is given an address."""
+        """The value of a call whose body is not in the file; a call that takes an address is not read."""
         if not takes_values(name) or "sync" in name or "fence" in name:
             self.fence()
         if name not in SILENT:
@@ -306,7 +306,7 @@ class Calls(Expressions):
         return Unknown(f"it depends on what {name} returns")
 
     def _changed_by(self, node: Node, name: str, given: list[Node], found: list[Value]) -> None:
-        """What a function may change whose body is not in the file: what it is given the address of."""
+        """Lose the variables that a function whose body is not in the file may change through addresses."""
         why = Unknown(f"it depends on what {name} does")
         function = self.kernel.functions.get(node.value["function"])
         kinds = [self.declaration(key).type for key in function.parameters] if function is not None else []
@@ -416,7 +416,7 @@ class Calls(Expressions):
     # --- asm --------------------------------------------------------------------------------------------
 
     def inline_asm(self, node: Node) -> None:
-        """What the instructions of an asm statement touch; its outputs are not known afterwards."""
+        """Read the accesses of an asm statement; its outputs are not known afterwards."""
         self.seen.add((node.line, node.column))
         self.fence()
         if node.value is None:

@@ -67,7 +67,7 @@ class Expressions(Places):
         raise NotImplementedError
 
     def poison(self, node: Node, why: str) -> None:
-        """What a node that is not followed may touch and change; see statements."""
+        """Lose what a node that is not followed may touch and change; see statements."""
         raise NotImplementedError
 
     def run(self, node: Node) -> bool:
@@ -144,7 +144,7 @@ class Expressions(Places):
         return Closure(copies)
 
     _kept: Value = UNSET
-    """What the last assignment stored."""
+    """The value that the last assignment stored."""
 
     def condition(self, node: Node | None) -> Condition:
         """An expression as a condition: 0 or 1 per thread, or why it is not known."""
@@ -429,7 +429,7 @@ class Expressions(Places):
         return place
 
     def _compound(self, op: str, a: Value, b: Value, left: Type | None, right: Type | None) -> Value:
-        """What `a op= b` computes before it is converted to the type of a."""
+        """The value of `a op= b` before it is converted to the type of a."""
         if left is None or right is None or left.kind != "int" or right.kind != "int":
             return self.operated(op, a, b, left, left)
         of = promoted(left)
@@ -440,7 +440,7 @@ class Expressions(Places):
 
 
 def promoted(kind: Type) -> Type:
-    """The type in which an integer is computed with."""
+    """The type in which arithmetic on an integer is done."""
     if kind.bytes >= 4:
         return kind
     return Type("int", "int", 4, 4, True)

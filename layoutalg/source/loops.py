@@ -78,7 +78,7 @@ class _Parts:
 
 @dataclass(slots=True)
 class _Tried:
-    """What a try of the body leaves: stand-ins, values after a turn, the condition."""
+    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
 
     names: dict[str, int]
     after: dict[int, Value]
@@ -260,7 +260,7 @@ class Reader(Statements):
     def _tried(
         self, parts: _Parts, start: dict[int, Value], may_change: list[int], formless: set[int]
     ) -> _Tried:
-        """One turn with every changed variable standing for itself."""
+        """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
         changed = [key for key in may_change if key in start]
         mark, registers = len(self.turns), dict(self.registers)

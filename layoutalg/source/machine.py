@@ -41,12 +41,12 @@ Condition: TypeAlias = "Sum | Unknown"
 
 @dataclass(slots=True, eq=False)
 class Touch:
-    """One access as it was read: an instruction of every lane for which all `conditions` hold, each turn.
+    """An access as it was read: an instruction of every lane for which all `conditions` hold, in each turn.
 
     `offset` is in bytes from the start of `array`; of a shared one, `declared` is its declaration and `inner`
     are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
-    is; `wanted` names what --set would tell.  `epoch` counts what may order accesses in front of it; `align`
-    are the bytes that the array is known to start at multiples of, 0 of what a compiler does not join.
+    is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
+    number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
     """
 
     line: int
@@ -110,12 +110,12 @@ def conjunction(a: Condition, b: Condition) -> Condition:
 
 
 def inverse(a: Condition) -> Condition:
-    """Where a condition is not."""
+    """The opposite of a condition."""
     return a if isinstance(a, Unknown) else negated(a)
 
 
 def disjunction(a: Condition, b: Condition) -> Condition:
-    """One of two conditions, or both."""
+    """At least one of two conditions."""
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         unknown, other = (a, b) if isinstance(a, Unknown) else (b, a)
         return other if isinstance(other, Sum) and other.known and other.constant else unknown
@@ -169,7 +169,7 @@ class State:
     # --- conditions -------------------------------------------------------------------------------------
 
     def conditions(self, above: int = 0) -> Iterator[Condition]:
-        """What must hold for a lane to be here, from place `above` of the stack on."""
+        """The conditions that a lane must meet to be here, from entry `above` of the stack on."""
         for entry in self.stack[above:]:
             if isinstance(entry, Frame):
                 for off in (entry.off, entry.turn_off):
@@ -187,7 +187,7 @@ class State:
 
     @contextmanager
     def under(self, condition: Condition) -> Iterator[None]:
-        """What is read inside stands under a condition."""
+        """Read the body of the `with` statement under a condition."""
         depth = len(self.stack)
         self.stack.append(condition)
         try:
@@ -225,7 +225,7 @@ class State:
             frame.off = disjunction(frame.off, condition)
 
     def frames_kept(self) -> list[tuple[Frame, Any]]:
-        """What the frames around know, to be given back to `frames_back`."""
+        """The state of the frames around, for `frames_back`."""
         return [
             (f, (f.off, f.turn_off, list(f.leaving), list(f.breaks), f.result, f.place))
             for f in self.stack
@@ -302,7 +302,7 @@ class State:
         return out
 
     def load_register(self, address: Address, given: Type | None) -> Value:
-        """What is at an address of a variable."""
+        """The value at an address of a variable."""
         held, kind = self.variables.get(address.array.key, UNSET), address.array.type
         if isinstance(held, Unknown) or kind is None or given is None:
             return held if isinstance(held, Unknown) else PUNNED

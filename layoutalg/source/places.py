@@ -72,7 +72,7 @@ class Places(Unread):
     # --- one of two ways --------------------------------------------------------------------------------
 
     def only_where(self, condition: Condition, read: Callable[[], T]) -> T:
-        """What is read under a condition; what it sets is set where the condition holds."""
+        """Return what `read` reads under a condition; what it sets is set where the condition holds."""
         before = dict(self.variables)
         with self.under(condition):
             result = read()
@@ -82,7 +82,7 @@ class Places(Unread):
         return result
 
     def untaken(self, read: Callable[[], object]) -> None:
-        """What no lane comes to: read, so that its accesses are told; it changes nothing."""
+        """Read a branch that no lane takes, so that its accesses are listed; it changes nothing."""
         if self.trying or self.unrolling:
             return
         kept = dict(self.variables)
@@ -243,7 +243,7 @@ class Places(Unread):
         return Place(node.type if declared.type.kind == "reference" else declared.type, variable=key)
 
     def _cast_place(self, node: Node) -> Place:
-        """What a cast names: the same place, the same bytes as another type, or a copy."""
+        """The place that a cast names: the same place, the same bytes as another type, or a copy."""
         inner = node.part(0)
         to, of = node.type, inner.type
         if to is None or of is None:
@@ -340,7 +340,7 @@ class Places(Unread):
     # --- loads and stores -------------------------------------------------------------------------------
 
     def load(self, node: Node, place: Place) -> Value:
-        """What a place holds; of memory, a load."""
+        """The value of a place; for a place in memory, a load."""
         if place.choice is not None:
             condition, a, b = place.choice
             first = self.only_where(condition, lambda: self.load(node, a))

@@ -41,12 +41,12 @@ _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[x
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """One access of the source.
+    """An access of the source.
 
     `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
     in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
     without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
-    Where `read` is false, `why` says why, and the counts are None.  `note` is what else is to be known of the
+    Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
     counts, or None.
     """
 
@@ -90,13 +90,13 @@ class Unfollowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelReading:
-    """What was read: `accesses` in the order of the text, counted for one block, or for `grid` blocks.
+    """The reading of a kernel: `accesses` in the order of the text, counted for one block, or `grid` blocks.
 
-    `wanted` are the names whose values would tell more, as for --set; `notes` are true of the reading and
-    easily overlooked; `touches` are the accesses with their index sums, for those who ask again, `unread`
-    those that are not read.  `shared` are the shared arrays, each declaration once, `together` those of each
-    kernel; `seen` are the lines and columns of all that was read.  Where there is something `unfollowed`, the
-    accesses may not be all.
+    `wanted` are the names whose values would let more be read, as for --set; `notes` are facts of the reading
+    that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
+    `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
+    of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
+    the accesses may be incomplete.
     """
 
     kernels: tuple[str, ...]
@@ -339,7 +339,7 @@ class _Reading:
         return found
 
     def _parameter(self, name: str, kind: Type, key: int) -> Value:
-        """What a parameter of the kernel holds."""
+        """The value of a parameter of the kernel."""
         if kind.kind == "pointer":
             if self.given.get(name) in ("0", "nullptr"):
                 self.used.add(name)
@@ -366,7 +366,7 @@ class _Reading:
     # --- counting ---------------------------------------------------------------------------------------
 
     def _keep(self, reader: Reader) -> None:
-        """One access for each place, op and array of the source; its touches are added up."""
+        """Keep an access for each place, op and array of the source, with the sum of its touches."""
         joined = dict(joined_rows(reader.touches, reader.fenced, self.launch, self.machine))
         groups: dict[tuple[int, int, str, str], list[Touch]] = {}
         for touch in reader.touches:

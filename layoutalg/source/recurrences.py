@@ -1,4 +1,4 @@
-"""How a variable of a loop goes on from turn to turn, and when its condition ends the loop.
+"""The change of a loop's variables from turn to turn, and the turn at which its condition ends the loop.
 
     Affine       begin + step * turn
     Table        begin + a number for each turn
@@ -139,7 +139,7 @@ def array_of(value: Value) -> object:
 
 
 def stand_in(name: str, kind: tuple[int, bool]) -> Sum:
-    """What stands for a variable of a type while a turn is tried."""
+    """The stand-in for a variable of a type while a turn is tried."""
     bits, signed = kind
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     return variable(name, low, high, fresh=True)
@@ -241,7 +241,7 @@ class Walk:
 
 
 def changed_to(value: Value) -> Unknown:
-    """What a variable is after a loop that sets it to something that is not a number."""
+    """The value of a variable after a loop that sets it to something that is not a number."""
     found = unknown(value)
     return Unknown(found.why, found.name, found.carried)
 

@@ -170,7 +170,7 @@ class Statements(Calls):
     # --- what is not followed ---------------------------------------------------------------------------
 
     def poison(self, node: Node, why: str) -> None:
-        """What a node is not followed of: its accesses are told, all variables that it names are lost."""
+        """Give up following a node: its accesses are listed, all variables that it names are lost."""
         reason = Unknown(why)
         held = node.value.get("object") if isinstance(node.value, dict) else None
         keys = self.roots(node)

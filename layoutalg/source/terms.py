@@ -80,7 +80,7 @@ class Sum:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is equal by."""
+        """The key by which sums are equal."""
         return (self.constant, tuple((atom.order, k) for atom, k in self.parts))
 
     @property

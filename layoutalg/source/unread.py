@@ -101,7 +101,7 @@ class Unread(State):
         raise NotImplementedError
 
     def load(self, node: Node, place: Place) -> Value:
-        """What a place holds; see expressions."""
+        """The value of a place; see expressions."""
         raise NotImplementedError
 
     def handed(self, child: Node, name: str) -> Value:

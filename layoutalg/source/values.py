@@ -1,4 +1,4 @@
-"""What the variables of a kernel hold while it is read: numbers, addresses, records, and what is not known.
+"""The values of a kernel's variables while it is read: numbers, addresses, records, and what is not known.
 
     Number    a sum of an integer type
     Address   bytes behind the start of an array: a pointer, or an address as an integer
@@ -251,7 +251,7 @@ def apart(a: Address, b: Address) -> Sum | None:
 
 
 def blank(given: Type | None) -> Value:
-    """What a variable of a type holds before it is set."""
+    """The value of a variable of a type before it is set."""
     if given is None:
         return UNSET
     if given.kind == "float":
@@ -264,7 +264,7 @@ def blank(given: Type | None) -> Value:
 
 
 def only_real(given: Type) -> bool:
-    """Whether nothing but floating point numbers is in it."""
+    """Whether a type has floating point numbers alone."""
     if given.kind == "array" and given.to is not None:
         return only_real(given.to)
     if given.kind == "record":
@@ -366,7 +366,7 @@ def written(value: Value, kind: Type, offset: int, wanted: Type | None, new: Val
 
 
 def _alike(a: Type, b: Type) -> bool:
-    """One type, or scalars that hold a value alike."""
+    """Whether two types are the same, or scalars that hold a value alike."""
     return same_kind(a, b) or a.name.removeprefix("const ") == b.name.removeprefix("const ")
 
 

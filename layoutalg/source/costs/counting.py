@@ -1,14 +1,14 @@
-"""What an access costs: warps, turns and blocks sorted by what decides the cost, one of each sort counted.
+"""The cost of an access: warps, turns and blocks sorted by what decides the cost, one of each sort counted.
 
-The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread
-(the turn of a loop, the number of a block) only this matters:
+The idea.  An address is a sum; conditions are comparisons of sums.  Of a value that does not depend on the
+thread (the turn of a loop, the number of a block) only this matters:
 
     in the address, as a summand     its remainder modulo a sector (global) or the width of a lane (shared)
     in a comparison, as a summand    where it lies between the least and the greatest value of the rest
     anywhere else                    its value
 
 Turns and blocks that agree in these are one class.  A loop whose turns only shift the address is not gone
-through at all: its remainders are known from its step.  Each class is counted by the definition
+through at all: its remainders follow from its step.  Each class is counted by the definition
 (layoutalg.analysis), for all warps of a block.  Every count is equal to the enumerated one, turn by turn and
 block by block (`enumerated=True`).
 """
@@ -159,7 +159,7 @@ class _Uniform:
         return env
 
     def _remainders(self) -> list[tuple[int, int]]:
-        """(shift modulo the period, how often) over the loops and blocks that only shift the address."""
+        """Pairs (shift modulo the period, count) over the loops and blocks that only shift the address."""
         found = {0: 1}
         for n, k in self.shifting.items():
             cycle = self.period // math.gcd(self.period, k)
@@ -174,7 +174,7 @@ class _Uniform:
         return sorted(found.items())
 
     def _representatives(self, total: int) -> tuple[Any, Any]:
-        """One combination of each class, and how many are in it."""
+        """The number of a combination of each class, and the size of the class."""
         import numpy as np
 
         every = np.arange(total)
@@ -225,7 +225,7 @@ class _Uniform:
 
 
 def _clipped(rest: Sum) -> Any:
-    """What matters of u in a comparison of u + rest with zero: where it lies against the bounds of rest."""
+    """The function that clips u to the range in which u + rest may lie on either side of zero."""
     import numpy as np
 
     return lambda u, _: np.clip(u, -rest.high - 1, -rest.low + 1)

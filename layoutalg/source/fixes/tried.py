@@ -21,7 +21,7 @@ class Tried:
         self.pads.setdefault(pitch, []).append(pad)
 
     def words(self) -> str:
-        """What left conflicts, and what was not tried.
+        """State which fixes left conflicts, and which were not tried.
 
         >>> tried = Tried({32: [4, 8, 12]}, {Swizzle(1, 0, 5): None, Swizzle(2, 1, 5): None})
         >>> print(tried.words().replace(" and by ", "\\n"))

@@ -138,7 +138,7 @@ class Census:
         return Function(said, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
 
     def sites(self) -> list[Site]:
-        """What may touch memory in the bodies of functions."""
+        """The sites in the bodies of functions that may touch memory."""
         found: list[Site] = []
         for function in self.functions:
             node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)

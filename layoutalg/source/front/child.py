@@ -302,7 +302,7 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
 
 
 def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is read of a text."""
+    """The reading of a text, as a plain object."""
     parser = Parser(asked, folder)
     unit = parser.settled()
     wanted = asked.get("kernel")

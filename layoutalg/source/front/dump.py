@@ -207,7 +207,7 @@ class Dump:
         }
 
     def _of_template(self, declared: Any) -> list[Any]:
-        """What the template declares that a record is an instance of."""
+        """The declarations of the template that a record is an instance of."""
         template = self.lib.clang_getSpecializedCursorTemplate(declared)
         template._tu = declared._tu
         return list(template.get_children())
@@ -584,7 +584,7 @@ class Dump:
         return self._files[name]
 
     def _asm(self, cursor: Any) -> Any:
-        """What `_sections` finds of an asm statement, written there or by a macro; None if not plain."""
+        """The sections of an asm statement, written there or by a macro; None if they are not plain."""
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))

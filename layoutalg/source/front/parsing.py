@@ -25,7 +25,7 @@ from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
 SECONDS = 60.0
-"""What parsing a text may take."""
+"""The longest time that parsing a text may take."""
 
 bool_: TypeAlias = bool
 """The type, where a field of Type has its name."""
@@ -76,7 +76,7 @@ class Node:
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """The line and column of the node, in words."""
         return f"line {self.line}, column {self.column}"
 
     def part(self, index: int) -> Node:
@@ -196,7 +196,7 @@ class Kernel:
 
 @dataclass(slots=True, eq=False)
 class Parsed:
-    """What is read of a text: `names` are all its kernels, `kernels` those asked for.
+    """The reading of a text: `names` are all its kernels, `kernels` those requested.
 
     `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
     which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
@@ -251,7 +251,7 @@ def parse_cuda(
 
 
 def _folders() -> list[str]:
-    """Where the process finds this library and the two front ends."""
+    """The folders in which the process finds this library and the two front ends."""
     needed = {
         "clang.cindex": "libclang",
         "tree_sitter": "tree-sitter",

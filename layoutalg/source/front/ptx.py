@@ -40,7 +40,7 @@ _BITS = re.compile(r"\.[busf](\d+)$")
 
 
 class Instruction(NamedTuple):
-    """One statement of PTX."""
+    """A statement of PTX."""
 
     predicate: str
     negated: bool

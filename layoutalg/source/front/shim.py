@@ -1,9 +1,9 @@
-"""What CUDA's headers declare, as far as kernels name it: read in front of a user's file, never compiled.
+"""The declarations of CUDA's headers that kernels name: read in front of a user's file, never compiled.
 
 The idea.  A front end needs types and declarations, no bodies: vector types with their sizes and alignments,
 half and bfloat16 as the floating point numbers that they are, the thread variables, and the functions whose
-arguments are pointers.  A function that is not here and not in the file is declared by the name under which
-it is called (`unknown_function`); its result converts to whatever is wanted.
+arguments are pointers.  A function that is neither here nor in the file is declared by the name under which
+it is called (`unknown_function`); its result converts to any type.
 
 >>> unknown_function("__hfma2").splitlines()[0]
 'template <class... Given> __host__ __device__ layoutalg_any __hfma2(Given&&...);'
@@ -308,5 +308,5 @@ def unknown_function(name: str) -> str:
 
 
 def headers_named(text: str) -> tuple[str, ...]:
-    """What the text includes, in order."""
+    """The headers that the text includes, in order."""
     return tuple(re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^<>"\n]+)[>"]', text, re.MULTILINE))
