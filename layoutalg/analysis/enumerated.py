@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PER_UNIT = 64
-"""Terms of element addresses that `count_all` computes in a unit of work."""
+"""The terms of element addresses that `count_all` computes per unit of work."""
 
 _BLOCK = 1 << 18
 

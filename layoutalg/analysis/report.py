@@ -299,7 +299,7 @@ def global_report(
 
 Report: TypeAlias = SharedReport | GlobalReport
 Named: TypeAlias = Sequence[tuple[str, Report | DramReport]]
-"""Reports, each with what its access is called."""
+"""Reports, each with the name of its access."""
 
 PAGE = 100
 """Columns of a page, to which sentences are wrapped."""

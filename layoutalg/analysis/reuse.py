@@ -51,7 +51,7 @@ class Reuse:
 
     @property
     def again(self) -> int:
-        """Sectors that are asked for again, which the L1 can serve."""
+        """Sectors that are read again, which the L1 can serve."""
         return self.asked - self.different
 
     def __str__(self) -> str:

@@ -54,7 +54,7 @@ _THREAD, _FIRST_MODE = 1, 2
 """Fields of a coded stride: offset, thread number, then one coordinate for each mode of the layout."""
 
 MAX_FAMILIES = 1 << 10
-"""Families of warps that are told apart, at most; beyond it the access is enumerated."""
+"""The most families of warps that are kept apart; an access with more is enumerated."""
 
 
 class _Coded(NamedTuple):

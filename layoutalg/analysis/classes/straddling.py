@@ -60,7 +60,7 @@ class Straddling:
     as_registers: tuple[tuple[int, int], ...]
 
     def renamed(self, kind: CostClass) -> CostClass:
-        """The kind with the place of its instruction in the access that was asked about."""
+        """The kind with the place of its instruction in the original access."""
         later, warp = divmod(kind.place.warp, self.warps)
         left = prod(extent for position, extent in self.as_threads if position == _REGISTER)
         again, register = divmod(kind.place.register, self.registers // left)

@@ -50,7 +50,7 @@ _BLOCK = 1 << 12
 
 
 class Units(NamedTuple):
-    """Units with a byte that is asked for, and those of which all bytes are."""
+    """Units with a byte that is touched, and the `whole` ones, all of whose bytes are touched."""
 
     touched: int
     whole: int
@@ -283,7 +283,7 @@ def nested(first: int, run: int, digits: Iterable[tuple[int, int]]) -> Runs | No
 
 
 class _Part(NamedTuple):
-    """Units from the first to the last: how many, how many whole ones between those two, and their bytes."""
+    """Units from the first to the last: their number, the whole ones between, and the bytes of both ends."""
 
     touched: int
     whole: int
@@ -293,7 +293,7 @@ class _Part(NamedTuple):
     last_bytes: int
 
     def moved(self, units: int) -> _Part:
-        """The same so many units further."""
+        """The same part `units` units further."""
         return self._replace(first=self.first + units, last=self.last + units)
 
 
@@ -315,7 +315,7 @@ class _Joined:
         return _Part(count, count - 2, start // self.unit, head, last, tail)
 
     def join(self, a: _Part, b: _Part) -> _Part:
-        """Both, of which the second begins in the last unit of the first or behind it."""
+        """Both parts; the second begins in the last unit of the first or behind it."""
         single_a, single_b = a.first == a.last, b.first == b.last
         if a.last < b.first:
             ends = (not single_a and a.last_bytes == self.full) + (
@@ -335,7 +335,7 @@ class _Joined:
         )
 
     def repeat(self, part: _Part, times: int, step_units: int) -> _Part:
-        """`times` copies, each so many units behind the one before, joined by doubling."""
+        """`times` copies, each `step_units` units behind the one before, joined by doubling."""
         if times == 1:
             return part
         half = self.repeat(part, times // 2, step_units)
