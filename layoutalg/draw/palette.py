@@ -30,7 +30,7 @@ def _color(text: str) -> Color:
 
 
 def _mix(color: Color, percent: int) -> Color:
-    """`color` with so many percent of the way to white."""
+    """Move `color` towards white by `percent`."""
     red, green, blue = (part + (255 - part) * percent // 100 for part in color)
     return red, green, blue
 

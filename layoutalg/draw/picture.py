@@ -336,7 +336,7 @@ def _grid(
     layout: AnyLayout, title: str, element: DType | None, unit: int, rows: int, down: range, across: range,
     view: View,
 ) -> Panel:  # fmt: skip
-    """Chosen rows and columns of a layout that has so many rows."""
+    """The chosen rows and columns of a layout with `rows` rows."""
 
     def cell(index: int) -> Cell:
         offset = layout(index)
@@ -351,7 +351,7 @@ def _grid(
 
 
 def _cut(asked: range | None, extent: int, what: str) -> range:
-    """The part of an extent that is asked for."""
+    """The part of an extent that a view shows."""
     if asked is None:
         return range(extent)
     if asked.step != 1 or not 0 <= asked.start < min(asked.stop, extent):

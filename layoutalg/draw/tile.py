@@ -33,7 +33,7 @@ CHUNKS = 8
 """Runs of 16 bytes in a line of all banks."""
 
 MAX_WHOLE = 32
-"""Up to so many vectors a side of a tile is drawn whole."""
+"""The most vectors of a side of a tile that are all drawn."""
 
 Crd: TypeAlias = tuple[int, int]
 """Row and column of an element of a tile."""
