@@ -65,7 +65,7 @@ _TOKEN = re.compile(
 
 
 class Number(NamedTuple):
-    """An integer of a text; where integers have C's types, of so many `bits`, perhaps `unsigned`."""
+    """An integer of a text; where integers have C's types, of `bits` bits and possibly `unsigned`."""
 
     value: int
     bits: int = 32
@@ -254,7 +254,7 @@ def _unexpected(
     names: Mapping[str, str],
     grammar: Grammar,
 ) -> ParseError:
-    """The error for what fits nothing here."""
+    """The error for a token that does not fit here."""
     found = repr(symbol or text[position]) if position < len(text) else "the end"
     if operand_next:
         wanted = f"a number, '(' or a variable ({', '.join(names) or 'none are given'})"

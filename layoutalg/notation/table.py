@@ -56,7 +56,7 @@ def _encoding(encoding: Encoding, *, gluon: bool) -> Callable[[Value, Options], 
 
 
 def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout:
-    """The map that an encoding is of: from offsets, or from registers, lanes, warps and blocks."""
+    """The map of an encoding: from offsets, or from registers, lanes, warps and blocks."""
     what = encoding.mnemonic
     if isinstance(value, Swizzle):
         raise UnsupportedError(
@@ -102,7 +102,7 @@ UNREAD: tuple[tuple[str, str, str], ...] = (
      "its leading dimension is known at run time; give size= and stride="),
     (r"!tt\.|!ttg\.|tt\.|module attributes", "Triton's IR", "paste one encoding, #ttg.name<{...}>"),
 )  # fmt: skip
-"""Families that are known by how they begin and are not read: their names, and what to give instead."""
+"""Families whose beginnings are known but which are not read: their names, and what to give instead."""
 
 _PATH = r"(?:(?:::)?(?:[A-Za-z_]\w*(?:::|\.))*)"
 

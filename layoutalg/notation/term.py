@@ -68,7 +68,7 @@ class Term:
 
 @dataclass(slots=True)
 class _Open:
-    """A group that is being read, and the term whose it is."""
+    """A group that is being read, and the term to which it belongs."""
 
     mark: str
     start: int

@@ -77,7 +77,7 @@ _NOT_LAYOUTS = {
 
 
 class _Pointer(int):
-    """A pointer to elements of so many bits, where the offset of a composed layout stands."""
+    """A pointer to elements of `bits` bits, in place of the offset of a composed layout."""
 
     __slots__ = ()
 

@@ -16,7 +16,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, is_symb
 from layoutalg.notation.forms.record import joined
 
 LIBRARIES = {"pycute": "pycute", "tensor-layouts": "tensor_layouts"}
-"""Forms whose objects can be made, and the modules they are of."""
+"""Forms whose objects can be made, and the modules that define them."""
 
 
 def is_object(value: object) -> bool:

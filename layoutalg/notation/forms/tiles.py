@@ -29,7 +29,7 @@ from layoutalg.layout import (
 )
 
 LANES = 5
-"""Bits of a lane."""
+"""The number of bits of a lane's number."""
 
 DISTRIBUTED = ("register", "lane", "warp", "block")
 

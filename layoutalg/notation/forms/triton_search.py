@@ -42,7 +42,7 @@ def _rank(found: LinearLayout, what: str) -> int:
 
 
 def find_linear(found: LinearLayout, options: Options) -> Fields:
-    """The bases of #ttg.linear, and the shape that Gluon wants."""
+    """The bases of #ttg.linear, and the shape that Gluon requires."""
     bases = _bases(found, maps.DISTRIBUTED, "linear")
     return {**bases, "shape": _shape(found)}
 
