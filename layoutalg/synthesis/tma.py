@@ -127,7 +127,7 @@ class _Tile(NamedTuple):
         return [self.along, *(i for i in (rest if self.along == 0 else reversed(rest)) if i != self.along)]
 
     def tensor(self) -> Layout:
-        """The tile as it lies in global memory, one leaf a mode."""
+        """The tile as it lies in global memory, one leaf per mode."""
         strides, step = [0] * len(self.sides), 1
         for i in self.order:
             strides[i], step = step, step * self.sides[i]

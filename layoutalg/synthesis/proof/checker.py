@@ -125,7 +125,7 @@ def _check_question(synthesis: Synthesis) -> None:
 
 
 def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
-    """The layout must be what `kind` and `extra_bytes` say, of the asked form, and within the memory."""
+    """The layout must be what `kind` and `extra_bytes` say, of the requested form, and within the memory."""
     _check_kind(synthesis, layout, synthesis.kind, synthesis.extra_bytes, is_tma(synthesis))
     if tile_bytes(synthesis) + synthesis.extra_bytes > room_bytes(synthesis):
         raise MismatchError(f"{layout} takes {synthesis.extra_bytes} extra bytes, which is more than allowed")
@@ -141,7 +141,7 @@ def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
 
 
 def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes: int, tma: bool) -> None:
-    """The layout must be one of the tile, of this kind, and take so much more memory than the tile."""
+    """The layout must be one of the tile, of this kind, and take `extra_bytes` more than the tile."""
     base = storage_layout(synthesis.shape, synthesis.order)
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout

@@ -47,7 +47,7 @@ class Phase:
 
     @property
     def repeats(self) -> bool:
-        """True when lanes ask for one word twice and the instruction does not broadcast."""
+        """Whether lanes read a word twice and the instruction does not broadcast."""
         return not self.broadcast and len(basis(self.words)) < len(self.words)
 
 

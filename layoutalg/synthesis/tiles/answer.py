@@ -208,7 +208,7 @@ class _Search:
         )
 
     def run(self, covers: tuple[Cover, ...]) -> tuple[list[tuple[int, Synthesis]], Synthesis | None]:
-        """The questions that were asked, by pitch, and the one that has an answer."""
+        """The questions that were tried, by pitch, up to the first that has an answer."""
         first = self.ask(covers, self.tile.pitch, self.form, self.max_extra_bytes // self.copies)
         if first.layout is not None and self.extra_bytes(first, self.tile.pitch) > self.max_extra_bytes:
             first = self.ask(covers, self.tile.pitch, self.form, 0)  # stages would move too far apart
@@ -227,7 +227,7 @@ class _Search:
         return tried, None
 
     def placed(self, buffer: AnyLayout, pitch: int, extra_bytes: int) -> Placed:
-        """A layout of the buffer, which takes so much more than its rows, in the layout as given."""
+        """Place a layout of the buffer, which takes `extra_bytes` more than its rows, in the given layout."""
         return self.tile.place(buffer, pitch, -(-8 * extra_bytes // self.element.bits))
 
     def extra_bytes(self, found: Synthesis, pitch: int) -> int:
