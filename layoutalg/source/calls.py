@@ -51,7 +51,7 @@ from layoutalg.source.values import (
 )
 
 CALLS_INSIDE = 40
-"""Calls one inside the other that are followed; a deeper one is taken for a function that calls itself."""
+"""The deepest nesting of calls that is followed; a deeper one is taken for a function that calls itself."""
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
@@ -367,7 +367,7 @@ class Calls(Expressions):
         return self._group(name, kind)
 
     def _group(self, name: str, kind: str) -> Value:
-        """A number that a cooperative group knows: of a thread in its block or tile, or how many."""
+        """A number of a cooperative group: a thread's rank in its block or tile, or the number of threads."""
         x, y, z = (one.constant for one in self._triple("blockDim"))
         a, b, c = self._triple("threadIdx")
         rank = add(a, scale(add(b, scale(c, y)), x))
@@ -521,7 +521,7 @@ def _copies(instruction: Instruction) -> bool:
 
 
 def _pointed(value: Value, kind: Type | None) -> Place | None:
-    """The place that a pointer points at, of which at least the array is known."""
+    """The place that a pointer points at; at least its array is known."""
     if isinstance(value, Address):
         return Place(kind, value)
     if isinstance(value, Unknown) and value.array is not None:

@@ -574,7 +574,7 @@ class _More(Exception):
 
 
 class _Wanted(NoForm):
-    """A loop whose turns --set would tell."""
+    """A loop whose turns --set would settle."""
 
     def __init__(self, why: Unknown) -> None:
         super().__init__(why.why)

@@ -338,7 +338,7 @@ class State:
 
 
 MOST_ALIGNED = 16
-"""Bytes: a compiler may align a static array as widely as its widest instruction is."""
+"""The bytes to which a compiler may align a static array: the width of its widest instruction."""
 
 
 def alignment(array: Array) -> int:

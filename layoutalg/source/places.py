@@ -114,13 +114,13 @@ class Places(Unread):
         return kind.to if kind.kind == "reference" else kind
 
     def lose(self, keys: Iterable[int], why: Unknown) -> None:
-        """Nothing is known of some variables any more."""
+        """Forget the values of some variables."""
         for key in keys:
             if key in self.variables:
                 self.variables[key] = lost(self.kind_of_variable(key), why)
 
     def stray(self, why: Unknown) -> None:
-        """Something is stored where it is not known: what a pointer may lead to is not known any more."""
+        """Forget the values of all variables that a pointer may lead to: a store has an unknown target."""
         self.lose(list(self.leaked if why is LOADED else self.escaped), why)
 
     def escape(self, place: Place) -> None:
@@ -214,7 +214,7 @@ class Places(Unread):
         return key
 
     def _base(self, node: Node | None) -> Value:
-        """A pointer that is subscripted at once: an array is not the less known for it."""
+        """A pointer that is subscripted at once: its array stays as well known as before."""
         if node is not None and node.kind == "cast" and node.children[0] is not None:
             inner = node.children[0]
             if inner.kind in ("name", "member", "subscript") and inner.type is not None \

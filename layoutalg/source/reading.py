@@ -25,7 +25,7 @@ from layoutalg.source.unread import LEFT_OUT, NEVER_REACHED, SILENT, destructor,
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
-"""Bytes: a multiple of every line, and of all banks."""
+"""A number of bytes that is a multiple of every line, and of a row of all banks."""
 
 REGISTERS = "registers"
 """The op of an access to an array in registers, which is not a memory access."""
@@ -223,7 +223,7 @@ def _number_of(text: str) -> int | float | None:
 
 
 class _Reading:
-    """All kernels that are asked for, and the census."""
+    """The reading of all requested kernels, and the census."""
 
     def __init__(self, parsed: Parsed, launch: Launch, machine: Arch, given: dict[str, str]) -> None:
         self.parsed, self.launch, self.machine, self.given = parsed, launch, machine, given
@@ -277,7 +277,7 @@ class _Reading:
         return f"line {removed.line}, column {removed.column}: {removed.why}"
 
     def _unread(self, kernel: Kernel) -> None:
-        """A kernel that is not read: all that its text may touch is told."""
+        """Report a kernel that is not read: all sites of its text that may touch memory."""
         self.unfollowed[Unfollowed(kernel.line, f"{kernel.name} is not read: {kernel.why}")] = None
         self._census(kernel, (), set())
         for name in kernel.template:
@@ -422,14 +422,14 @@ class _Reading:
         reached: Collection[tuple[str, tuple[int, int]]],
         seen: Collection[tuple[int, int]],
     ) -> None:
-        """Tell of every site that the front end has not, or that was not come to."""
+        """Report every site that the front end lacks, or that the reading did not reach."""
         told = {(a.line, a.column) for a in self.accesses}
         for one in untold(self.parsed, kernel, reached, seen, told):
             self._tell(one.line, one.column, one.op, "", one.why)
         self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
-        """Tell of what may do more than is listed, and of statements taken out of which no access is told."""
+        """Report what may do more than is listed, and statements taken out without a reported access."""
         told = {(a.line, a.column) for a in self.accesses if not a.read}
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:

@@ -31,7 +31,7 @@ MOST_VALUE = 1 << 61
 """Limit of 64-bit arithmetic, with room for a sum."""
 
 FREE = 1 << 70
-"""The bound of what has none."""
+"""The bound of sums without a bound."""
 
 
 class Atom:
@@ -75,7 +75,7 @@ class Sum:
 
     @property
     def known(self) -> bool:
-        """Whether it is a constant."""
+        """Whether the sum is a constant."""
         return not self.parts
 
     @property
@@ -314,14 +314,14 @@ def truth(one: Sum) -> Sum:
 
 
 def both(a: Sum, b: Sum) -> Sum:
-    """1 where two conditions are."""
+    """1 where two conditions are both 1."""
     if a.known or b.known:
         return multiply(a, b)
     return a if a.key == b.key else _atom("and", (a, b) if a.key < b.key else (b, a), 0, 1)
 
 
 def either(a: Sum, b: Sum) -> Sum:
-    """1 where one of two conditions is."""
+    """1 where at least one of two conditions is 1."""
     return negated(both(negated(a), negated(b)))
 
 

@@ -90,7 +90,7 @@ def may_reach(given: Type) -> bool:
 
 
 class Unread(State):
-    """Telling of forms and calls that the reader does not read."""
+    """The reports of forms and calls that the reader does not read."""
 
     def value(self, node: Node | None) -> Value:
         """The value of an expression; see expressions."""
@@ -136,7 +136,7 @@ class Unread(State):
         return None
 
     def unlisted(self, node: Node) -> None:
-        """Tell of a form that is not known, unless it names nothing but numbers in registers."""
+        """Report a form that is not known, unless it names only numbers in registers."""
         leaf = not node.children and node.type is not None and node.type.kind not in ("other", "void")
         if leaf or self.names_memory(node):
             self.fence()
@@ -175,7 +175,7 @@ class Unread(State):
 
 
 LEFT_OUT = "the preprocessor leaves it out, or no call that is followed executes it"
-"""Why an access is not read that the front end does not have."""
+"""The reason why an access that the front end lacks is not read."""
 
 NEVER_REACHED = "it is never reached"
 """Why an access has no counts where no thread comes to it: nothing is left to be read."""

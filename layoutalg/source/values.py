@@ -397,7 +397,7 @@ def _leaves(kind: Type, value: Value, offset: int) -> list[tuple[int, Type, Valu
 
 
 def fitted(value: Value, width: int | None) -> Value:
-    """A number as a bit-field of some bits holds it; `width` None is no bit-field."""
+    """A number as a bit-field of `width` bits holds it; None stands for a member that is not a bit-field."""
     if width is None or not isinstance(value, Number):
         return value
     return Number(held(value.sum, width, value.signed), value.bits, value.signed)

@@ -101,7 +101,7 @@ def _check(touch: Touch) -> None:
 
 
 def sum_of(a: Cost, b: Cost) -> Cost:
-    """Two costs together."""
+    """The sum of two costs."""
     return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.worst, b.worst),
                 a.useful_bytes + b.useful_bytes)  # fmt: skip
 
@@ -199,7 +199,7 @@ class _Uniform:
     def _column_of(
         self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any
     ) -> None:
-        """Add what of a sum tells turns and blocks apart: its uniform summands, and what is inside others."""
+        """Add the parts of a sum that distinguish turns and blocks: uniform summands, also inside others."""
         if not one.variables & set(self.inside):
             return
         alone = tuple((a, k) for a, k in one.parts if not a.variables & LANE_NAMES)

@@ -73,7 +73,7 @@ def joined_rows(
 
 
 def _alike(touch: Touch) -> object:
-    """The same for accesses that differ by a constant alone, with nothing between them that orders memory."""
+    """A key that is equal for accesses that differ only by a constant, with no fence between them."""
     declared = touch.declared.key if touch.declared is not None else None
     where = (tuple(c.key for c in touch.conditions), touch.turns, touch.epoch)
     return touch.op, touch.array, declared, Sum(0, touch.offset.parts).key, where

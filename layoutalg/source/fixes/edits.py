@@ -186,7 +186,7 @@ def _row(inner: Sequence[int]) -> str:
 
 
 def _others(array: SharedArray) -> Iterator[str]:
-    """The uses of an array that are no elements of it."""
+    """The uses of an array other than uses of its elements."""
     written = array.declared.written
     for use in written.uses if written is not None else ():
         if use.form:
@@ -207,7 +207,7 @@ def _up(nbytes: int, align: int) -> int:
 
 
 def past_limit(array: SharedArray, reading: KernelReading, machine: Arch, more: int, dynamic: int) -> str:
-    """Why `more` static bytes, or `dynamic` bytes of the launch, are not to be had; "" where they are."""
+    """The reason why `more` static bytes, or `dynamic` bytes of the launch, do not fit; "" where they do."""
     static = static_bytes(reading, array.declared) + (0 if array.dynamic else more)
     if not array.dynamic:
         limit = machine.static_shared_bytes_per_block

@@ -98,7 +98,7 @@ class _Tile:
 
 
 def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
-    """(remedies for the arrays that have conflicts, what is to be said where there is none).
+    """Return (remedies for the arrays that have conflicts, sentences on the arrays without a remedy).
 
     >>> from layoutalg.source.reading import read_kernel
     >>> body = "__shared__ float s[32][32]; p[threadIdx.x] = s[threadIdx.x][1] + s[1][threadIdx.x];"
@@ -264,7 +264,7 @@ class _Search:
         return None
 
     def _padded(self, tile: _Tile, pad: int, after: Cost) -> Fix | None:
-        """The padding of a tile, unless its memory is not to be had."""
+        """The padding of a tile, unless its memory does not fit."""
         array = self.array
         layout = storage_layout((tile.rows, tile.pitch), "row", pad)
         last = array.size - 1
@@ -361,7 +361,7 @@ class _Search:
         return max(0, (widest // tile.element_bytes).bit_length() - 1)
 
     def _applied(self, tile: _Tile, swizzle: Swizzle, elements: int) -> Fix | None:
-        """A swizzle as a remedy of so many elements, where it leaves no conflict."""
+        """A swizzle as a remedy for `elements` elements, where it leaves no conflict."""
         if tile.element_bytes & (tile.element_bytes - 1) or swizzle.base < self._whole(tile):
             return None
         after = self._free(lambda at: _swizzled(at, swizzle, tile.element_bytes))

@@ -1,4 +1,4 @@
-"""The list of what was tried for an array, in words: what is said where nothing was found comes from here."""
+"""The list of fixes that were tried for an array, in words, from which an array without one is reported."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MAIN = "kernel.cu"
 ROUNDS = 16
 MOST_ERRORS = 400
 MOST_KEPT = 4000
-"""Characters that are told of a statement that was taken out."""
+"""The most characters that are shown of a statement that was taken out."""
 
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
@@ -39,10 +39,10 @@ _FLAGS = (
 )  # fmt: skip
 _K = cindex.CursorKind
 _UNDEFINED = "is used but not defined in this translation unit"
-"""Error of linking of a function without a body that is given a lambda: its call is read like any."""
+"""The link error of a function without a body that takes a lambda: its call is read like any other."""
 
 _ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
-"""Headers by their place on this machine: none of the user's text reads those."""
+"""Includes of headers by an absolute path, which are never read for a user's text."""
 
 
 _ALIGNED = re.compile(
@@ -136,7 +136,7 @@ class Parser:
         raise ValueError("errors remain after all statements that have one were taken out")
 
     def _mended(self, error: Any) -> bool:
-        """Whether something was done about an error."""
+        """Handle an error, and return whether that succeeded."""
         said = error.spelling
         missing = re.match(r"'([^']+)' file not found", said)
         if missing is not None:

@@ -57,7 +57,7 @@ _SILENT_DECLARATIONS = frozenset(
      _K.USING_DIRECTIVE, _K.USING_DECLARATION, _K.NAMESPACE_ALIAS, _K.STATIC_ASSERT, _K.FUNCTION_DECL,
      _K.CLASS_TEMPLATE, _K.FUNCTION_TEMPLATE, _K.TYPE_ALIAS_TEMPLATE_DECL}
 )  # fmt: skip
-"""Declarations inside functions that run nothing; of all others that are no variable, nothing is assumed."""
+"""Declarations inside functions that run nothing; nothing is assumed of other declarations but variables."""
 _INTEGERS = {
     _T.BOOL: False, _T.CHAR_U: False, _T.UCHAR: False, _T.USHORT: False, _T.UINT: False, _T.ULONG: False,
     _T.ULONGLONG: False, _T.CHAR_S: True, _T.SCHAR: True, _T.SHORT: True, _T.INT: True, _T.LONG: True,
@@ -66,7 +66,7 @@ _INTEGERS = {
 
 
 def _named(kinds: Any) -> None:
-    """Give every number of libclang a kind: Python's binding refuses those that it has no name for."""
+    """Give every number of libclang a kind: Python's binding refuses those for which it has no name."""
     for number in range(800):
         if number >= len(kinds._kinds) or kinds._kinds[number] is None:
             kinds(number)
@@ -405,7 +405,7 @@ class Dump:
         return ["other", *place, number, kind.name, self._below(children)]
 
     def _is_place(self, cursor: Any) -> bool:
-        """Whether an expression names a place: of its value, the front end has a node around it."""
+        """Whether an expression names a place: for its value, the front end puts a node around it."""
         if cursor.kind == _K.PAREN_EXPR:
             return any(self._is_place(c) for c in self._own(cursor))
         if cursor.kind == _K.UNARY_OPERATOR:

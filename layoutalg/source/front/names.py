@@ -63,7 +63,7 @@ def _declared(census: Census, node: Any) -> tuple[set[str], bool]:
 
 
 def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> list[str]:
-    """The undeclared names that may be numbers: not called, subscripted, or asked for a member."""
+    """The undeclared names that may be numbers: those without a call, a subscript or a member access."""
     found = []
     for name in sorted(unknown - declared):
         places = re.finditer(rb"\b" + re.escape(name.encode()) + rb"\b", census.text)

@@ -303,7 +303,7 @@ def _numeric_names() -> frozenset[str]:
 
 
 def unknown_function(name: str) -> str:
-    """The declaration of a function of which only the name is known."""
+    """The declaration of a function that is known only by its name."""
     return f"template <class... Given> __host__ __device__ layoutalg_any {name}(Given&&...);\n"
 
 
