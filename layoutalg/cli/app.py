@@ -27,7 +27,7 @@ _NO_FAULT_OF_A_NAME = frozenset(
 
 
 _COMPLETION = frozenset({"--install-completion", "--show-completion"})
-"""Options of typer that end with 1 where there is no shell that they know."""
+"""Options of typer that exit with 1 where they do not know the shell."""
 
 
 _TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg glossary."

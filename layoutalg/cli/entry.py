@@ -45,7 +45,7 @@ def main() -> NoReturn:
 
 
 def _run(words: Sequence[str], signals: Signals) -> int:
-    """The exit code of the command; what is not foreseen is said."""
+    """The exit code of the command; it reports errors that are not foreseen."""
     if words[:1] == ["--version"]:
         print(f"layoutalg {__version__}")
         return 0
@@ -64,7 +64,7 @@ def _run(words: Sequence[str], signals: Signals) -> int:
 
 
 def _warn(message: Warning | str, *place: object, **more: object) -> None:
-    """Say a warning as a sentence; where in the source it was raised is nothing to a user."""
+    """Print a warning as a sentence, without the place in the source, which does not help a user."""
     sys.stderr.write(f"layoutalg: warning: {printable(' '.join(str(message).split()))}\n")
 
 

@@ -96,7 +96,7 @@ def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
 
 
 SIDE = 4096
-"""Extents that are not given, where any will do."""
+"""The extent of each mode that is not given, where any extent will do."""
 
 
 def whole_size_options(family: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Output(io.RawIOBase):
         return size
 
     def writable(self) -> bool:
-        """It is for writing alone."""
+        """Return True: the descriptor is only written."""
         return True
 
     def isatty(self) -> bool:
@@ -59,7 +59,7 @@ class Output(io.RawIOBase):
 
     @property
     def trouble(self) -> str:
-        """Why what was written has not arrived; "" where it has, or nobody reads any more."""
+        """The reason why the written text has not arrived; "" where it has, or the reader has closed."""
         if self.error is None or self.error.errno == errno.EPIPE:
             return ""
         return self.error.strerror or str(self.error)

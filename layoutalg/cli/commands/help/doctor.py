@@ -158,7 +158,7 @@ def _version_of(wheel: str) -> str:
 
 
 def _bound(wheel: str) -> str:
-    """The least version that this package asks for; "" where its metadata are not installed."""
+    """The least version that this package requires; "" where its metadata are not installed."""
     try:
         needed = importlib.metadata.requires("layoutalg") or []
     except importlib.metadata.PackageNotFoundError:
@@ -172,7 +172,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _required(wheel: str) -> tuple[str, str]:
-    """A library that is imported, at the version that is asked for."""
+    """Import a library and check that its version is the required one."""
     if trouble := import_trouble(wheel, f"pip install {wheel}"):
         raise UnsupportedError(trouble)
     version, bound = _version_of(wheel), _bound(wheel)
@@ -197,7 +197,7 @@ def _place(module: str) -> str:
 
 
 def _program(name: str, *words: str) -> tuple[str, str]:
-    """A program on PATH, by the version that it says."""
+    """Find a program on PATH by the version that it prints."""
     place = shutil.which(name)
     if place is None:
         raise UnsupportedError(f"{name} is not on PATH")

@@ -154,7 +154,7 @@ def draw_command(
 
 
 def _format(given: str | None, output: Path | None) -> str:
-    """The format that was asked for, or the one of the file's name."""
+    """The format of the option, or of the file's name without it."""
     if given is not None:
         check_choice("picture format", given, FORMATS)
         return given

@@ -160,7 +160,7 @@ def _view(wanted: Wanted) -> View:
 
 
 def _cropped(layout: AnyLayout, view: View) -> View:
-    """The first rows and columns of what is too large, where no part is asked for."""
+    """The first rows and columns of a layout that is too large, where the options name no part."""
     if any(type(extent) is not int for extent in flatten_tree(layout.shape)):
         return view
     if product(layout.shape) <= Most.CELLS.number or view.rows is not None or view.columns is not None:

@@ -254,7 +254,7 @@ def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
 
 
 def _pieces(tile: TileSynthesis) -> list[tuple[str, Piece]]:
-    """The accesses by name: as asked, or the pieces of those that do not tile."""
+    """The accesses by name: as in the request, or the pieces of those that do not tile."""
     out = []
     for spec, cover in zip(tile.specs, tile.covers, strict=True):
         out += [(spec if cover.asked else str(piece), piece) for piece in cover.pieces]

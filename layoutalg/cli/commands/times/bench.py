@@ -251,7 +251,7 @@ _MOVED = ("ours", "copy", "torch", "cupy")
 
 @dataclass(frozen=True)
 class RateRow:
-    """A row of the table, in 10^9 bytes a second."""
+    """A row of the table, in 10^9 bytes per second."""
 
     problem: str
     ours_gb_per_s: Rate
@@ -332,7 +332,7 @@ def _means(name: str, limit: str, rows: Rows) -> str:
 
 @dataclass(frozen=True)
 class ReducedRow:
-    """A row of the bench of reductions, in 10^9 bytes a second."""
+    """A row of the bench of reductions, in 10^9 bytes per second."""
 
     problem: str
     ours_gb_per_s: Rate

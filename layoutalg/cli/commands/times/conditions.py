@@ -108,7 +108,7 @@ def _condition_row(row: BenchRow) -> tuple[str, ...]:
 
 
 def _moved(rows: Sequence[BenchRow]) -> str:
-    """Advice where the clock moved while ours was timed; empty where it stood still, or was not read."""
+    """Advice where the clock moved while our kernel was timed; empty where it was steady or not read."""
     spans = [one.sm_mhz for row in rows if (one := row.run.conditions.get("ours")) and one.sm_mhz]
     low = min((span.least for span in spans), default=1.0)
     high = max((span.most for span in spans), default=1.0)

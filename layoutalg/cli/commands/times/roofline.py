@@ -217,7 +217,7 @@ def _rates(arch: str, kind: str, clock: float | None) -> Rates:
 
 
 def _check_rated(machine: Arch, unit: str, element: str) -> None:
-    """Raise UnsupportedError for elements that a unit multiplies at another rate than that which is known."""
+    """Raise UnsupportedError for elements that a unit multiplies at a rate that is not known."""
     halves = ("f16",) if unit == "tensor" and machine.compute_capability < (8, 0) else ("f16", "bf16")
     known = (*halves, "f32") if unit == "f32" else halves
     if find_dtype(element).name not in known:
