@@ -2,7 +2,7 @@
 
 The idea.  An access is a thread-value layout over the flat DOMAIN of a tile, not over its memory: `tv` maps
 (thread, value[, iteration]) to a flat index of the tile's shape, and the tile's layout maps that index to
-an offset.  So one access can be asked of every layout of the same shape, which is what synthesis does.
+an offset.  So one access can be counted on every layout of the same shape, which is what synthesis does.
 
     byte address = base_bytes + element bytes * layout(tv(thread, value, iteration))
 
@@ -26,8 +26,8 @@ lanes are inside, in a few intervals, and how many warps start in an interval is
     Guard(threads=200)                      thread < 200
     Guard(lanes=range(16))                  the first half of every warp
 
-All conditions of a guard must hold.  They are asked of the first value of each instruction, as a predicate
-would be.  Any other predicate is a callable (thread, value, iteration) -> bool; it is enumerated.
+All conditions of a guard must hold.  They apply to the first value of each instruction, as a predicate
+does.  Any other predicate is a callable (thread, value, iteration) -> bool; it is enumerated.
 
 >>> guard = Guard((100, 60), threads=200)
 >>> guard.admits((128, 64), 32, 199, 99 + 128 * 59), guard.admits((128, 64), 32, 199, 100)
@@ -140,8 +140,8 @@ class Guard:
         if self.lanes is not None:
             lane = thread % warp_lanes
             inside: Any = lane < 0
-            for one in self.lanes:
-                inside = inside | (lane == one)
+            for active in self.lanes:
+                inside = inside | (lane == active)
             out = out & inside
         return out
 
@@ -336,13 +336,13 @@ def addressing(access: Access, rule: Instruction, machine: Arch) -> Access:
         warps += rest > 0
         idle = machine.lanes // rule.lanes
         try:
-            kept = compose_layouts(threads, Layout((rule.lanes, idle, warps), (1, 0, machine.lanes)))
+            folded = compose_layouts(threads, Layout((rule.lanes, idle, warps), (1, 0, machine.lanes)))
         except (DivisibilityError, UndecidedError):
             pass
         else:
-            if merge(*leaf_lists(kept)) == merge(*leaf_lists(threads)):
+            if merge(*leaf_lists(folded)) == merge(*leaf_lists(threads)):
                 return access
-            parts = (kept, *others)
+            parts = (folded, *others)
             tv = Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
             return replace(access, tv=tv)
     guard = Guard() if access.active is None else access.active

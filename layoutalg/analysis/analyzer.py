@@ -146,14 +146,14 @@ def _in_closed_form(
     """The report by the first closed form that `method` admits, or None."""
     table: ClassTable | None = None
     over: Straddling | None = None
-    found = _footprint(layout, access, rule, machine)
-    if found is not None and isinstance(access.active, Guard):
-        table = guarded_table(layout, access, found)
-        found = None
-    if found is None and table is None:
+    strides = _footprint(layout, access, rule, machine)
+    if strides is not None and isinstance(access.active, Guard):
+        table = guarded_table(layout, access, strides)
+        strides = None
+    if strides is None and table is None:
         over = find_straddling(layout, access, rule, machine)
         table = None if over is None else over.table
-    counted = _closed_form(found, table, method)
+    counted = _closed_form(strides, table, method)
     if counted is None:
         return None
     kinds, used = counted
@@ -161,14 +161,14 @@ def _in_closed_form(
     notes = access_notes(rule, machine, access.element, layout)
     if rule.space == "shared":
         of_place = (
-            found.lane_offsets
-            if found is not None
+            strides.lane_offsets
+            if strides is not None
             else lambda place: instruction_offsets(layout, access, place, machine)
         )
         witness = _witness(rule, machine, access.element.bits, kinds, of_place)
         return shared_report(access.op, kinds, used, rule.provenance, witness, notes)
-    if found is not None:
-        table = class_table(found)
+    if strides is not None:
+        table = class_table(strides)
     if table is not None:
         worst = worst_alignment(table)
     else:
@@ -195,15 +195,15 @@ def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Ar
 
 
 def _closed_form(
-    found: AccessStrides | None, table: ClassTable | None, method: Wanted
+    strides: AccessStrides | None, table: ClassTable | None, method: Wanted
 ) -> tuple[list[CostClass], Method] | None:
     """The kinds of instruction by the first closed form that `method` admits, or None."""
-    if found is not None and method in ("auto", "f2"):
-        linear = _linear(found)
+    if strides is not None and method in ("auto", "f2"):
+        linear = _linear(strides)
         if linear is not None or method == "f2":
             return None if linear is None else ([linear], "f2")
-    if found is not None:
-        table = class_table(found)
+    if strides is not None:
+        table = class_table(strides)
     if table is None or method == "f2":
         return None
     if method in ("auto", "gcd") and table.is_progression:
@@ -211,26 +211,26 @@ def _closed_form(
     return None if method == "gcd" else (count_classes(table), "digit-classes")
 
 
-def _linear(found: AccessStrides) -> CostClass | None:
+def _linear(strides: AccessStrides) -> CostClass | None:
     """The one kind of instruction of an access that is linear over F2, or None when it is not."""
-    machine, rule = found.machine, found.rule
+    machine, rule = strides.machine, strides.rule
     # A base added after the map is a translation; in whole words, or whole lines, it changes nothing.
     unit = machine.line_bytes if rule.space == "global" else max(machine.bank_bytes, rule.width_bytes)
-    if found.base_bytes % unit:
+    if strides.base_bytes % unit:
         return None
-    whole: AnyLayout = found.whole
-    if found.swizzles or found.offset:
-        whole = ComposedLayout(found.swizzles, found.offset, found.whole)
-    if found.outer is not None:
-        whole = ComposedLayout(found.outer, 0, whole)
+    composed: AnyLayout = strides.whole
+    if strides.swizzles or strides.offset:
+        composed = ComposedLayout(strides.swizzles, strides.offset, strides.whole)
+    if strides.outer is not None:
+        composed = ComposedLayout(strides.outer, 0, composed)
     try:
-        _, columns = affine_f2(whole)
+        _, columns = affine_f2(composed)
     except NotLinearError:
         return None
-    lane_bits = min(found.extent.threads.bit_length(), machine.lanes.bit_length()) - 1
-    lanes = [column * found.bits // 8 for column in columns[:lane_bits]]
+    lane_bits = min(strides.extent.threads.bit_length(), machine.lanes.bit_length()) - 1
+    lanes = [column * strides.bits // 8 for column in columns[:lane_bits]]
     form = linear_wavefronts if rule.space == "shared" else linear_traffic
-    return CostClass(found.extent.instructions, tuple(form(rule, machine, lanes)), Place(0, 0, 0))
+    return CostClass(strides.extent.instructions, tuple(form(rule, machine, lanes)), Place(0, 0, 0))
 
 
 def _witness(
@@ -248,7 +248,7 @@ def _witness(
     rank = max(map(worst_rank, kinds))
     places = [kind.place for kind in kinds if worst_rank(kind) == rank]
     clashes = [(worst_clash(rule.name, offsets_of(place), machine), place) for place in places]
-    worst, place = max(clashes, key=lambda found: found[0].ways)
+    worst, place = max(clashes, key=lambda pair: pair[0].ways)
     if not worst.ways:
         return None
     value = place.register * 8 * rule.width_bytes // bits

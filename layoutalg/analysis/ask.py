@@ -127,8 +127,8 @@ def analyze(
     if isinstance(access, (str, Access, TmaAccess)):
         return _one(layout, access, element, arch, method, level)
     several = listed("analyze", access, "an access, its text or a list")
-    found = [_one(layout, one, element, arch, method, level) for one in several]
-    return cast("list[Report] | list[DramReport]", found)
+    reports = [_one(layout, each, element, arch, method, level) for each in several]
+    return cast("list[Report] | list[DramReport]", reports)
 
 
 def _one(

@@ -119,10 +119,10 @@ def served_lanes(rule: Instruction, machine: Arch, active: Lanes) -> Served:
     wide = range(max(1, rule.width_bytes // size))
     taken = ideal = rule.counter_bias if active else 0
     for group in phase_groups(rule, active):
-        asked = [address // size + i for _, address in group for i in wide]
-        load = Counter([word % banks for word in (set(asked) if rule.broadcast else asked)])
+        words = [address // size + i for _, address in group for i in wide]
+        load = Counter([word % banks for word in (set(words) if rule.broadcast else words)])
         taken += max(load.values())
-        ideal += 1 if rule.broadcast else -(-len(asked) // banks)
+        ideal += 1 if rule.broadcast else -(-len(words) // banks)
     return Served(taken, ideal)
 
 
@@ -154,11 +154,11 @@ def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
     """
     size, banks = machine.bank_bytes, machine.banks
     wide = range(max(1, rule.width_bytes // size))
-    asked = [address // size + i for _, address in group for i in wide]
-    load = Counter(word % banks for word in (set(asked) if rule.broadcast else asked))
+    words = [address // size + i for _, address in group for i in wide]
+    load = Counter(word % banks for word in (set(words) if rule.broadcast else words))
     bank = min(load, key=lambda b: (-load[b], b))
     lanes = (lane for lane, _ in group for _ in wide)
-    users = tuple(lane for lane, word in zip(lanes, asked, strict=True) if word % banks == bank)
+    users = tuple(lane for lane, word in zip(lanes, words, strict=True) if word % banks == bank)
     return Clash(load[bank], bank, users)
 
 
@@ -284,11 +284,11 @@ def _group_batch(
     keep = used
     if rule.broadcast:
         words, keep = distinct(words, used)
-    rows, asked = np.nonzero(keep)[0] * machine.banks, words[keep] * machine.bank_bytes
+    rows, addresses = np.nonzero(keep)[0] * machine.banks, words[keep] * machine.bank_bytes
     places = count * groups * machine.banks
     flat = np.concatenate(
         [
-            n * places + rows + swizzle(asked) // machine.bank_bytes % machine.banks
+            n * places + rows + swizzle(addresses) // machine.bank_bytes % machine.banks
             for n, swizzle in enumerate(swizzles)
         ]
     )

@@ -116,7 +116,7 @@ def instruction_offsets(
         if not _is_active(layout, access, machine, thread, first_value, place.iteration):
             out.append(None)
             continue
-        found: list[int] = []
+        offsets: list[int] = []
         for value in range(first_value, first_value + extent.elems):
             index = _tv(access, thread, value, place.iteration)
             if not 0 <= index < size(layout):
@@ -124,13 +124,13 @@ def instruction_offsets(
                     f"thread {thread}, value {value}, iteration {place.iteration} of {access.op} is the flat "
                     f"index {index} of {layout}, whose size is {size(layout)}"
                 )
-            found.append(layout(index))
-        for n, offset in enumerate(found):
-            if offset != found[0] + n:
-                raise scattered(rule, first_value + n, offset, found[0] + n)
-        if found[0] * bits % 8:
-            raise misaligned(rule, lane, found[0] * bits // 8)
-        address = found[0] * bits // 8 + access.base_bytes
+            offsets.append(layout(index))
+        for n, offset in enumerate(offsets):
+            if offset != offsets[0] + n:
+                raise scattered(rule, first_value + n, offset, offsets[0] + n)
+        if offsets[0] * bits % 8:
+            raise misaligned(rule, lane, offsets[0] * bits // 8)
+        address = offsets[0] * bits // 8 + access.base_bytes
         if address % rule.width_bytes:
             raise misaligned(rule, lane, address)
         out.append(address)
@@ -178,11 +178,11 @@ def count_all(
     budget.spend(lookups * (terms + (PER_UNIT // 4 if callable(access.active) else 0)) // PER_UNIT)
     _check_reach(layout, access)
     counted = _in_blocks if has_numpy() else _one_by_one
-    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    kinds: dict[tuple[int, ...], tuple[int, int]] = {}
     for cost, count, at in counted(layout, access, rule, machine, extent, shift_bytes):
-        before, first = found.get(cost, (0, at))
-        found[cost] = (before + count, first)
-    return [CostClass(n, cost, place_of(extent, at)) for cost, (n, at) in sorted(found.items())]
+        before, first = kinds.get(cost, (0, at))
+        kinds[cost] = (before + count, first)
+    return [CostClass(n, cost, place_of(extent, at)) for cost, (n, at) in sorted(kinds.items())]
 
 
 def _one_by_one(
@@ -231,10 +231,10 @@ def instruction_costs(
         return costs_by_definition(rule, machine, rows)
     import numpy as np
 
-    given = list(rows)
+    listed = list(rows)
     out: list[tuple[int, ...]] = []
-    for start in range(0, len(given), _BLOCK // machine.lanes):
-        block = given[start : start + _BLOCK // machine.lanes]
+    for start in range(0, len(listed), _BLOCK // machine.lanes):
+        block = listed[start : start + _BLOCK // machine.lanes]
         offsets = np.array([[0 if a is None else a for a in row] for row in block])
         mask = np.array([[a is not None for a in row] for row in block])
         lanes = batch_lanes(rule, machine, offsets, mask)
@@ -296,14 +296,14 @@ def lane_addresses(
         mask &= access.active.admits(layout.shape, machine.lanes, thread, index)
     elif access.active is not None:
         predicate = access.active
-        asked = zip(
+        calls = zip(
             mask.ravel().tolist(),
             thread.ravel().tolist(),
             first_value.ravel().tolist(),
             iteration.ravel().tolist(),
             strict=True,
         )
-        answers = [ok and bool(predicate(t, v, i)) for ok, t, v, i in asked]
+        answers = [ok and bool(predicate(t, v, i)) for ok, t, v, i in calls]
         mask = np.array(answers, dtype=bool).reshape(mask.shape)
     thread = np.where(mask, thread, 0)
     first: NDArray[Any] = np.zeros_like(thread)

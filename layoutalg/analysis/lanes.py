@@ -27,7 +27,7 @@ _OTHER = {"shared": "sectors", "global": "wavefronts"}
 def warp_rule(instruction: str, space: Space, arch: str | Arch) -> tuple[Instruction, Arch]:
     """The rule of `instruction` on `arch`, which must address `space`.
 
-    Raises UnknownNameError for a name nobody knows, UnsupportedError for the other space and for an
+    Raises UnknownNameError for a name that is not known, UnsupportedError for the other space and for an
     instruction that this architecture lacks.
 
     >>> warp_rule("ld.shared.b64", "shared", "sm_90")[0].group_lanes
@@ -36,9 +36,9 @@ def warp_rule(instruction: str, space: Space, arch: str | Arch) -> tuple[Instruc
     machine = find_arch(arch)
     rule = find_instruction(instruction, machine)
     if rule.space != space:
-        asked = "wavefronts" if space == "shared" else "sectors"
+        counted = "wavefronts" if space == "shared" else "sectors"
         raise UnsupportedError(
-            f"{asked} are counted for {space} memory, and {instruction} addresses {rule.space} memory; "
+            f"{counted} are counted for {space} memory, and {instruction} addresses {rule.space} memory; "
             f"ask for its {_OTHER[space]}"
         )
     return rule, machine
@@ -127,31 +127,31 @@ def batch_lanes(
     import numpy as np
 
     try:
-        given, chosen = np.asarray(offsets), np.asarray(active)
+        array, chosen = np.asarray(offsets), np.asarray(active)
     except ValueError as error:  # rows of several lengths, or lists nested too deep for an array
         raise ShapeError(f"{rule.name} takes arrays of offsets: {error}") from error
-    if given.ndim != 2 or given.shape[1] != machine.lanes:
+    if array.ndim != 2 or array.shape[1] != machine.lanes:
         raise ShapeError(
             f"{rule.name} on {machine.name} takes offsets of shape (count, {machine.lanes}); "
-            f"{given.shape} were given"
+            f"{array.shape} were given"
         )
-    if given.dtype.kind not in "iu":
-        raise ArgumentTypeError(f"offsets have dtype {given.dtype}; an integer dtype is needed")
-    mask = np.ones(given.shape, dtype=bool) if active is None else chosen
-    if mask.shape != given.shape or mask.dtype.kind != "b":
+    if array.dtype.kind not in "iu":
+        raise ArgumentTypeError(f"offsets have dtype {array.dtype}; an integer dtype is needed")
+    mask = np.ones(array.shape, dtype=bool) if active is None else chosen
+    if mask.shape != array.shape or mask.dtype.kind != "b":
         raise ShapeError(
-            f"active needs shape {given.shape} and dtype bool; it has {mask.shape}, {mask.dtype}"
+            f"active needs shape {array.shape} and dtype bool; it has {mask.shape}, {mask.dtype}"
         )
     mask = mask[:, : rule.lanes]
-    given = np.where(mask, given[:, : rule.lanes], 0)
-    if given.size and (int(given.min()) < 0 or int(given.max()) > Most.MAGNITUDE.number):
-        raise ShapeError(f"offsets run from {given.min()} to {given.max()}; byte addresses are 0 to 2^62-1")
-    given = given.astype(np.int64)
-    wrong = given % rule.width_bytes != 0
+    array = np.where(mask, array[:, : rule.lanes], 0)
+    if array.size and (int(array.min()) < 0 or int(array.max()) > Most.MAGNITUDE.number):
+        raise ShapeError(f"offsets run from {array.min()} to {array.max()}; byte addresses are 0 to 2^62-1")
+    array = array.astype(np.int64)
+    wrong = array % rule.width_bytes != 0
     if wrong.any():
         row, lane = (int(i) for i in np.argwhere(wrong)[0])
-        raise misaligned(rule, lane, int(given[row, lane]))
-    return given, mask
+        raise misaligned(rule, lane, int(array[row, lane]))
+    return array, mask
 
 
 def distinct(values: NDArray[Any], mask: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

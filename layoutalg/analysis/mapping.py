@@ -96,13 +96,13 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
     while len(parts) == 1 and isinstance(parts[0].shape, tuple):
         parts = modes(parts[0])
     out: list[TileMode] = []
-    place = 1
+    weight = 1
     for part in parts:
         mode: TileMode = []
         for extent, stride in leaves(coalesce(part)):
             if extent > 1:
-                mode.append((extent, stride, place))
-            place *= extent
+                mode.append((extent, stride, weight))
+            weight *= extent
         out.append(mode)
     return out or [[]]
 
@@ -116,15 +116,15 @@ def _vector_place(
         positive = [at for at in places if tile[at[0]][at[1]][1] > 0]
         return min(positive, key=lambda at: tile[at[0]][at[1]][1], default=(0, 0))
     wanted = {"row": len(tile) - 1, "col": 0}.get(mapping) if rule.matrices else None
-    found = [at for at in places if tile[at[0]][at[1]][1] == 1 and wanted in (None, at[0])]
-    if not found:
+    contiguous = [at for at in places if tile[at[0]][at[1]][1] == 1 and wanted in (None, at[0])]
+    if not contiguous:
         where = "" if wanted is None else f" in mode {wanted}"
         raise AlignmentError(
             f"{rule.name} needs {elems} contiguous elements per lane, and {layout} has no stride-1 "
             f"mode{where}",
             required_bytes=rule.width_bytes,
         )
-    mode, leaf = found[0]
+    mode, leaf = contiguous[0]
     extent = tile[mode][leaf][0]
     if extent % elems:
         raise AlignmentError(
@@ -147,12 +147,12 @@ def _lane_tv(tile: list[TileMode], elems: int, vector: tuple[int, int], mapping:
     step = 0
     for m in order:
         of_mode: list[Leaf] = []
-        for n, (extent, _, place) in enumerate(tile[m]):
+        for n, (extent, _, flat) in enumerate(tile[m]):
             if (m, n) == vector:
-                step = place
-                of_mode.insert(0 if mapping == "default" else n, (extent // elems, place * elems))
+                step = flat
+                of_mode.insert(0 if mapping == "default" else n, (extent // elems, flat * elems))
             else:
-                of_mode.append((extent, place))
+                of_mode.append((extent, flat))
         threads += of_mode
     return _tv(threads, elems, step, [])
 
@@ -165,10 +165,10 @@ def _matrix_tv(
     extent, _, step = tile[mode][leaf] if tile[mode] else (1, 0, 0)
     columns: list[Leaf] = [(extent // elems, step * elems)]
     rows: list[Leaf] = []
-    for m, one in enumerate(tile):
-        for n, (size, _, place) in enumerate(one):
+    for m, group in enumerate(tile):
+        for n, (size, _, flat) in enumerate(group):
             if (m, n) != vector:
-                (columns if m == mode and len(tile) > 1 else rows).append((size, place))
+                (columns if m == mode and len(tile) > 1 else rows).append((size, flat))
     row_count, column_count = (16 if rule.matrices > 1 else 8), (2 if rule.matrices == 4 else 1)
     split_rows, split_columns = _split(rows, row_count), _split(columns, column_count)
     if split_rows is None or split_columns is None:
@@ -184,16 +184,16 @@ def _matrix_tv(
 def _split(parts: list[Leaf], count: int) -> tuple[list[Leaf], list[Leaf]] | None:
     """The first `count` of the coordinates that `parts` count through, and what is left; None if ragged."""
     head: list[Leaf] = []
-    for i, (extent, place) in enumerate(parts):
+    for i, (extent, flat) in enumerate(parts):
         if count == 1:
             return head, parts[i:]
         if extent >= count:
             if extent % count:
                 return None
-            return [*head, (count, place)], [(extent // count, place * count), *parts[i + 1 :]]
+            return [*head, (count, flat)], [(extent // count, flat * count), *parts[i + 1 :]]
         if count % extent:
             return None
-        head.append((extent, place))
+        head.append((extent, flat))
         count //= extent
     return (head, []) if count == 1 else None
 
@@ -202,10 +202,10 @@ def _tv(threads: list[Leaf], elems: int, step: int, iterations: list[Leaf]) -> L
     """The layout (thread, value[, iteration]) of these leaves, extents 1 dropped."""
 
     def mode(parts: list[Leaf]) -> tuple[int | tuple[int, ...], int | tuple[int, ...]]:
-        kept = [part for part in parts if part[0] > 1] or [(1, 0)]
-        if len(kept) == 1:
-            return kept[0]
-        return tuple(extent for extent, _ in kept), tuple(place for _, place in kept)
+        longer = [part for part in parts if part[0] > 1] or [(1, 0)]
+        if len(longer) == 1:
+            return longer[0]
+        return tuple(extent for extent, _ in longer), tuple(flat for _, flat in longer)
 
     both = [mode(threads), (elems, step if elems > 1 else 0)]
     if any(extent > 1 for extent, _ in iterations):

@@ -109,9 +109,9 @@ class SharedReport(Shown):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        found = f"{_some(self.total, 'wavefront')}, ideal {self.ideal_total:,}"
+        cost = f"{_some(self.total, 'wavefront')}, ideal {self.ideal_total:,}"
         conflict = "conflict-free" if self.conflict_free else _conflict(self)
-        return f"<SharedReport {self.op}: {_some(self.instructions, 'instruction')}, {found}, {conflict}>"
+        return f"<SharedReport {self.op}: {_some(self.instructions, 'instruction')}, {cost}, {conflict}>"
 
     def __str__(self) -> str:
         return report_text([(self.op, self)])
@@ -162,8 +162,8 @@ class GlobalReport(Shown):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        found = f"{_some(self.sectors, 'sector')}, ideal {self.ideal:,}, {self.efficiency:.1%} efficient"
-        return f"<GlobalReport {self.op}: {_some(self.instructions, 'instruction')}, {found}>"
+        cost = f"{_some(self.sectors, 'sector')}, ideal {self.ideal:,}, {self.efficiency:.1%} efficient"
+        return f"<GlobalReport {self.op}: {_some(self.instructions, 'instruction')}, {cost}>"
 
     def __str__(self) -> str:
         return report_text([(self.op, self)])
@@ -204,8 +204,8 @@ class DramReport(Shown):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        found = f"{self.moved_bytes:,} bytes moved, {self.efficiency:.1%} efficient"
-        return f"<DramReport {self.op}: {_some(self.instructions, 'instruction')}, {found}>"
+        cost = f"{self.moved_bytes:,} bytes moved, {self.efficiency:.1%} efficient"
+        return f"<DramReport {self.op}: {_some(self.instructions, 'instruction')}, {cost}>"
 
     def __str__(self) -> str:
         return report_text([(self.op, self)])
@@ -348,8 +348,8 @@ def report_text(named: Named) -> str:
         widths = [max(map(len, cells)) for cells in zip(table.columns, *table.rows, strict=True)]
         head, *rows = ("  ".join(_cells(row, widths)).rstrip() for row in (table.columns, *table.rows))
         parts.append("\n".join((table.title, head, "─" * (sum(widths) + 2 * len(widths) - 2), *rows, "")))
-    for said in (*(sentence(name, r) for name, r in named), *report_notes(r for _, r in named)):
-        parts.append(textwrap.fill(said, PAGE, break_long_words=False, break_on_hyphens=False))
+    for text in (*(sentence(name, r) for name, r in named), *report_notes(r for _, r in named)):
+        parts.append(textwrap.fill(text, PAGE, break_long_words=False, break_on_hyphens=False))
     return "\n".join(parts)
 
 
@@ -386,11 +386,11 @@ def sentence(name: str, report: Report | DramReport) -> str:
         which = _each(report)
     else:
         which = f"the worst of {_some(report.instructions, 'instruction')}"
-    place = f"warp {witness.warp}" + (f", value {witness.value}" if witness.value else "")
-    place += f", iteration {witness.iteration}" if witness.iteration else ""
+    location = f"warp {witness.warp}" + (f", value {witness.value}" if witness.value else "")
+    location += f", iteration {witness.iteration}" if witness.iteration else ""
     return (
         f"{name}: {which} {report.ways}-way: {_some(report.worst, 'wavefront')} against an ideal of "
-        f"{report.worst_ideal} ({place}: {where})."
+        f"{report.worst_ideal} ({location}: {where})."
     )
 
 
@@ -474,11 +474,11 @@ def _notes(
 
 
 def _transposed(op: str, element: DType) -> str:
-    said = f"{op} transposes units of {UNIT_BITS} bits"
+    subject = f"{op} transposes units of {UNIT_BITS} bits"
     if element.bits < UNIT_BITS:
-        return f"{said}: the {UNIT_BITS // element.bits} {element} elements of a unit stay together."
+        return f"{subject}: the {UNIT_BITS // element.bits} {element} elements of a unit stay together."
     verb = "is split over" if op.startswith("ld") else "is put together from"
-    return f"{said}: each {element} element {verb} {element.bits // UNIT_BITS} lanes."
+    return f"{subject}: each {element} element {verb} {element.bits // UNIT_BITS} lanes."
 
 
 def swizzle_notes(layout: AnyLayout | Swizzle) -> Iterator[str]:

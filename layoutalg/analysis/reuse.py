@@ -80,16 +80,16 @@ def reuse_of(
     >>> found.asked, found.different, found.method
     (4608, 512, 'digit-classes')
     """
-    machine, given = find_arch(arch), listed("reuse_of", accesses, "a list of accesses")
+    machine, all_accesses = find_arch(arch), listed("reuse_of", accesses, "a list of accesses")
     if not isinstance(method, str) or method not in ("auto", "enumerated"):
         raise UnsupportedError(f"sectors asked twice are counted by 'auto' or 'enumerated': {shown(method)}")
-    reports = [analyze_access(layout, access, machine) for access in given]
+    reports = [analyze_access(layout, access, machine) for access in all_accesses]
     moved = [report for report in reports if isinstance(report, GlobalReport)]
-    if not given or len(moved) < len(given):
+    if not all_accesses or len(moved) < len(all_accesses):
         raise ArgumentTypeError(
             "sectors are asked for again by accesses of global memory; one or more are needed"
         )
-    requests, asked = sum(r.instructions for r in moved), sum(r.sectors for r in moved)
-    found = touched_by(layout, given, machine, listed=method == "enumerated")
-    different = found.units(machine.sector_bytes).touched
-    return Reuse(requests, asked, different, machine.sector_bytes, found.method)
+    requests, total = sum(r.instructions for r in moved), sum(r.sectors for r in moved)
+    touched = touched_by(layout, all_accesses, machine, listed=method == "enumerated")
+    different = touched.units(machine.sector_bytes).touched
+    return Reuse(requests, total, different, machine.sector_bytes, touched.method)

@@ -223,14 +223,14 @@ def _placed(machine: Arch, starts: Sequence[int], who: str) -> str:
     if len(apart) != 1 or apart == {0}:
         return f"{who} {_verb(len(starts), 'start')} in {_in_banks(machine, starts)}"
     (step,) = apart
-    said = f"{who} start {_many(abs(step), 'byte')} apart"
+    subject = f"{who} start {_many(abs(step), 'byte')} apart"
     if step % turn == 0:
         times = abs(step) // turn
         banks = f"all {machine.banks} banks" if times == 1 else f"{times} times all {machine.banks} banks"
-        return f"{said}, and {abs(step)} bytes are {banks}, so they start in {_in_banks(machine, starts)}"
+        return f"{subject}, and {abs(step)} bytes are {banks}, so they start in {_in_banks(machine, starts)}"
     if step % machine.bank_bytes == 0:
-        said += f", which is {_many(abs(step) // machine.bank_bytes, 'bank')}"
-    return f"{said}, in {_in_banks(machine, starts)}"
+        subject += f", which is {_many(abs(step) // machine.bank_bytes, 'bank')}"
+    return f"{subject}, in {_in_banks(machine, starts)}"
 
 
 def _in_banks(machine: Arch, starts: Sequence[int]) -> str:
@@ -245,12 +245,12 @@ def _of_clash(rule: Instruction, phase: PhaseFacts) -> str:
     ways, bank, users = phase.clash
     lanes = tuple(dict.fromkeys(users))
     ideal = f"{_many(ways, 'wavefront')} where {phase.ideal} {'is' if phase.ideal == 1 else 'are'} ideal"
-    asked = f"{_upper(_named('lane', lanes))} {_verb(len(lanes), 'ask')}"
+    subject = f"{_upper(_named('lane', lanes))} {_verb(len(lanes), 'ask')}"
     if not rule.broadcast:
-        return f"{asked} bank {bank} for {_many(ways, 'word')}, equal ones one after another: {ideal}."
+        return f"{subject} bank {bank} for {_many(ways, 'word')}, equal ones one after another: {ideal}."
     if ways == 1:
         return f"No bank is asked for more than 1 word in this phase: {ideal}."
-    return f"{asked} for {ways} different words of bank {bank}: {ideal}."
+    return f"{subject} for {ways} different words of bank {bank}: {ideal}."
 
 
 def _sums(report: SharedReport, rule: Instruction, phases: Sequence[PhaseFacts]) -> Iterator[str]:

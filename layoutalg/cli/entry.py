@@ -37,8 +37,8 @@ def main() -> NoReturn:
             sys.stdout.flush()
             if out.trouble:
                 code = UNANSWERED
-                said = f"standard output: {out.trouble}; the answer is not whole"
-                refuse([word for word in words if word != "--json"], "OSError", said)
+                message = f"standard output: {out.trouble}; the answer is not whole"
+                refuse([word for word in words if word != "--json"], "OSError", message)
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(128 + signals.number if signals.number and code == INTERRUPTED else code)

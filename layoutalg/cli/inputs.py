@@ -129,14 +129,14 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
     read = _json_rows(name, text) if text.lstrip().startswith("[") else _text_rows(name, text)
     if not read:
         raise ParseError(f"{name} has no instruction: expected {lanes} integers or null on a line", text=text)
-    for place, row in read:
+    for where, row in read:
         if len(row) != lanes:
             raise ShapeError(
-                f"{place} has {len(row)} offsets; one instruction needs {lanes}, integers or null"
+                f"{where} has {len(row)} offsets; one instruction needs {lanes}, integers or null"
             )
         for lane, offset in enumerate(row):
             if offset is not None and not 0 <= offset <= Most.MAGNITUDE.number:
-                raise ShapeError(f"{place}, lane {lane}: offset {offset} is not in 0..2^62-1")
+                raise ShapeError(f"{where}, lane {lane}: offset {offset} is not in 0..2^62-1")
     return [row for _, row in read]
 
 
@@ -155,7 +155,7 @@ def or_input(context: typer.Context, value: Any) -> Any:
     Of a list, each text.  Raises ArgumentTypeError for a second "-", and as `read_source`.
     """
     if isinstance(value, (list, tuple)) and value:
-        return [or_input(context, one) for one in value]
+        return [or_input(context, item) for item in value]
     file_or_input(context, value)
     # nothing is read while a shell completes
     return value if value != "-" or context.resilient_parsing else read_source("-").rstrip("\n")
@@ -170,10 +170,10 @@ def file_or_input(context: typer.Context, value: Any) -> Any:
     return value
 
 
-def _bytes_of(place: str, limit: Most) -> bytes:
+def _bytes_of(source: str, limit: Most) -> bytes:
     """The bytes of a file or of standard input; no more than one past the limit is read."""
-    if place != "-":
-        return limit.read(Path(place))
+    if source != "-":
+        return limit.read(Path(source))
     raw = sys.stdin.buffer.read(limit.number + 1)
     limit.guard(len(raw), "size of standard input in bytes")
     return raw
@@ -185,12 +185,12 @@ def read_seconds(what: str, text: str) -> float:
     >>> read_seconds("budget", "30m")
     1800.0
     """
-    found = re.fullmatch(r"(\d{1,6})([smhd]?)", text.strip(), re.ASCII)
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,6})([smhd]?)", text.strip(), re.ASCII)
+    if not match or not int(match[1]):
         raise ParseError(
             f"cannot read the {what} {text[:40]!r}: 90s, 30m or 2h are accepted", text=text, position=0
         )
-    return float(int(found[1]) * SECONDS[found[2]])
+    return float(int(match[1]) * SECONDS[match[2]])
 
 
 def read_sets(texts: list[str]) -> dict[str, str]:
@@ -218,16 +218,16 @@ def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tu
     >>> read_shape("row=8,col=64", None), read_shape("(8,64)", "r,c")
     (((8, 64), ('row', 'col')), ((8, 64), ('r', 'c')))
     """
-    given = None if names is None else tuple(part.strip() for part in names.split(","))
+    listed = None if names is None else tuple(part.strip() for part in names.split(","))
     if text is None or "=" not in text:
-        return (None if text is None else parse_int_tuple(text)), given
+        return (None if text is None else parse_int_tuple(text)), listed
     extents: dict[str, IntTuple] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*=\s*([0-9]{1,18})\s*", part, re.ASCII)
         if match is None or match[1] in extents:
             raise ParseError(f"--shape {text!r}: {part!r} is not NAME=EXTENT, each name once", text=text)
         extents[match[1]] = int(match[2])
-    if given is not None:
+    if listed is not None:
         raise ArgumentTypeError("--shape names the modes already: leave --names out")
     shape: IntTuple = tuple(extents.values()) if len(extents) > 1 else next(iter(extents.values()))
     return shape, tuple(extents)
@@ -239,14 +239,14 @@ def read_sides(name: str, text: str) -> tuple[int, int]:
     >>> read_sides("tile", "256x128")
     (256, 128)
     """
-    found = re.fullmatch(r"\s*([0-9]{1,9})\s*x\s*([0-9]{1,9})\s*", text, re.ASCII)
-    if found is None or not int(found[1]) or not int(found[2]):
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*x\s*([0-9]{1,9})\s*", text, re.ASCII)
+    if match is None or not int(match[1]) or not int(match[2]):
         raise ParseError(
             f"cannot read the {name} {text[:80]!r}: two positive sides are expected, such as 256x128",
             text=text,
             position=0,
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
@@ -265,12 +265,12 @@ def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
     return rows
 
 
-def _entry(place: str, word: str, position: int, text: str) -> int | None:
+def _entry(where: str, word: str, position: int, text: str) -> int | None:
     if word in _INACTIVE:
         return None
     if not re.fullmatch(r"-?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,32}", word):
         raise ParseError(
-            f"{place}: {word[:40]!r} is not an offset; expected an integer or null",
+            f"{where}: {word[:40]!r} is not an offset; expected an integer or null",
             text=text,
             position=position,
         )
@@ -288,14 +288,14 @@ def _json_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
     lists = value if value and isinstance(value[0], list) else [value]
     rows: list[tuple[str, Offsets]] = []
     for index, row in enumerate(lists):
-        place = f"{name} list {index}"
+        where = f"{name} list {index}"
         if not isinstance(row, list):
-            raise ParseError(f"{place} is {json.dumps(row)[:40]}; expected a list of integers or null")
+            raise ParseError(f"{where} is {json.dumps(row)[:40]}; expected a list of integers or null")
         for lane, entry in enumerate(row):
             if entry is not None and type(entry) is not int:
                 raise ParseError(
-                    f"{place}, lane {lane}: {json.dumps(entry)[:40]} is not an offset; "
+                    f"{where}, lane {lane}: {json.dumps(entry)[:40]} is not an offset; "
                     f"expected an integer or null"
                 )
-        rows.append((place, row))
+        rows.append((where, row))
     return rows

@@ -63,22 +63,22 @@ def find_kernel(
     from layoutalg.kernels.sizes import buffer_bytes, buffer_views, read_in_units
     from layoutalg.kernels.tuning import current_lock, current_rates
 
-    found = find_family(family)
-    problem = found.problem(**whole_options(found, options))
-    name, config = find_config(found, problem, arch, step, tile, schedule)
+    chosen = find_family(family)
+    problem = chosen.problem(**whole_options(chosen, options))
+    name, config = find_config(chosen, problem, arch, step, tile, schedule)
     source = ""
     if step is None and tile is None and schedule is None:
         lock = current_lock()
-        locked = None if lock is None else lock.chosen(found, problem, arch)
+        locked = None if lock is None else lock.chosen(chosen, problem, arch)
         if lock is not None and locked is not None:
             config, source = locked, f", by the {lock.source}"
-        elif (rates := current_rates(found.name)) is not None:
-            ranked = rates.ranked(found, problem, arch, among=found.written)
+        elif (rates := current_rates(chosen.name)) is not None:
+            ranked = rates.ranked(chosen, problem, arch, among=chosen.written)
             config, source = (ranked or [config])[0], f", by the {rates.source}" if ranked else ""
-    sequence = found.launches(problem, config, arch)
+    sequence = chosen.launches(problem, config, arch)
     if linked:
-        told = config if name is None else repr(config)  # steps of one ladder may print alike
-        sequence = _renamed(sequence, f"{family} {problem} {told} {arch}")
+        label = config if name is None else repr(config)  # steps of one ladder may print alike
+        sequence = _renamed(sequence, f"{family} {problem} {label} {arch}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
@@ -107,8 +107,8 @@ def whole_size_options(family: str, options: Mapping[str, Any]) -> dict[str, Any
     """
     from layoutalg.kernels.registry import find_family
 
-    asks = find_family(family).asks
-    usual = {name: min(SIDE, asks[name]) for name in ("m", "n", "k") if name in asks}
+    extents = find_family(family).asks
+    usual = {name: min(SIDE, extents[name]) for name in ("m", "n", "k") if name in extents}
     return usual | {name: value for name, value in options.items() if value is not None}
 
 
@@ -133,9 +133,9 @@ def find_config(
     """
     from layoutalg.kernels.registry import FAMILIES
 
-    for what, asked in (("steps", step), ("tiles", tile)):
-        if asked is not None and not family.steps:
-            having = ", ".join(one.name for one in FAMILIES.values() if one.steps)
+    for what, choice in (("steps", step), ("tiles", tile)):
+        if choice is not None and not family.steps:
+            having = ", ".join(other.name for other in FAMILIES.values() if other.steps)
             raise UnsupportedError(f"{family.name} has no {what}: {having} do")
     if step is not None and tile is not None:
         raise UnsupportedError("a step has a tile of its own: --step or --tile, not both")
@@ -220,16 +220,16 @@ def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
     >>> [str(p) for p in verified_problems(FAMILIES["transpose"], {"m": 8, "dtype": "f16"})]
     ['8 x 8 f16, ld 8 -> 8']
     """
-    given = read_options(family, options)
+    arguments = read_options(family, options)
     usual = family.verified[0]
     sizes = [name for name in family.asks if name in usual and not isinstance(usual[name], bool)]
-    if not any(name in given for name in sizes):
-        return _made([partial(family.problem, **{**args, **given}) for args in family.verified])
+    if not any(name in arguments for name in sizes):
+        return _made([partial(family.problem, **{**args, **arguments}) for args in family.verified])
     rest = {name: value for name, value in usual.items() if name not in sizes}
-    extents = {name: given[name] for name in sizes if isinstance(given.get(name), int)}
+    extents = {name: arguments[name] for name in sizes if isinstance(arguments.get(name), int)}
     if extents:
-        given = {name: next(iter(extents.values())) for name in sizes} | given
-    return [family.problem(**{**rest, **_complete(family, given)})]
+        arguments = {name: next(iter(extents.values())) for name in sizes} | arguments
+    return [family.problem(**{**rest, **_complete(family, arguments)})]
 
 
 def whole_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,14 +244,14 @@ def whole_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
     return _complete(family, read_options(family, options))
 
 
-def _complete(family: Family, given: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
     from layoutalg.kernels.family import NEEDED
 
-    found = {name: usual for name, usual in family.asks.items() if usual is not None} | dict(given)
-    for name, value in found.items():
+    arguments = {name: usual for name, usual in family.asks.items() if usual is not None} | dict(options)
+    for name, value in arguments.items():
         if value is NEEDED:
             raise UnsupportedError(f"{family.name} needs --{name}, such as --{name} {EXAMPLES[name]}")
-    return found
+    return arguments
 
 
 def read_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,14 +263,14 @@ def read_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
     >>> read_options(FAMILIES["softmax"], {"m": None, "shape": "64,1000"})
     {'shape': (64, 1000)}
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if foreign := [name for name in given if name not in (*family.asks, "dtype")]:
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if foreign := [name for name in chosen if name not in (*family.asks, "dtype")]:
         takes, none = (
             ", ".join(f"{before}{name.replace('_', '-')}" for name in names)
             for before, names in (("--", family.asks), ("", foreign))
         )
         raise UnsupportedError(f"{family.name} has no {none.replace(', ', ' and ')}: it takes {takes}")
-    return {name: read_ints(name, x) if name in EXAMPLES else x for name, x in given.items()}
+    return {name: read_ints(name, x) if name in EXAMPLES else x for name, x in chosen.items()}
 
 
 def read_problems(family: Family, text: str, file: str) -> list[Any]:
@@ -283,19 +283,19 @@ def read_problems(family: Family, text: str, file: str) -> list[Any]:
     >>> [str(p) for p in read_problems(FAMILIES["transpose"], '[{"m": 8, "n": 4}]', "problems.json")]
     ['8 x 4 f32, ld 4 -> 8']
     """
-    return [family.problem(**_arguments(family, one)) for one in _listed(text, file)]
+    return [family.problem(**_arguments(family, arguments)) for arguments in _listed(text, file)]
 
 
 def _listed(text: str, file: str) -> list[Any]:
     try:
-        found = json.loads(text)
+        problems = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"the problems of {file} are not JSON: {error}", text="", position=0) from error
-    if not isinstance(found, list) or not found:
+    if not isinstance(problems, list) or not problems:
         raise ParseError(
             f'{file} is not a list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0
         )
-    return found
+    return problems
 
 
 def _arguments(family: Family, named: object) -> Mapping[str, Any]:
@@ -306,8 +306,8 @@ def _arguments(family: Family, named: object) -> Mapping[str, Any]:
 
     if not isinstance(named, dict) or not all(isinstance(x, str) for x in named) or set(named) - set(taken):
         raise refused(f", which has {', '.join(taken)}")
-    asked = signature(family.problem).parameters
-    if missing := [x for x in taken if x in asked and asked[x].default is Parameter.empty and x not in named]:
+    takes = signature(family.problem).parameters
+    if missing := [x for x in taken if x in takes and takes[x].default is Parameter.empty and x not in named]:
         raise refused(f": {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     for name, value in named.items():
         if name in EXAMPLES:
@@ -325,7 +325,7 @@ def read_ints(name: str, text: str) -> tuple[int, ...]:
     ((0, -1), (64,))
     """
     words = text.removeprefix("(").removesuffix(")").split(",")
-    found = []
+    numbers = []
     for word in words[: -1 if words[-1].strip() == "" else None]:
         digits = word.strip(" \t\r\n").removeprefix("-")
         if not digits.isdecimal() or not digits.isascii() or len(digits) > MOST_DIGITS:
@@ -335,5 +335,5 @@ def read_ints(name: str, text: str) -> tuple[int, ...]:
                 text=text,
                 position=position,
             )
-        found.append(int(word))
-    return tuple(found)
+        numbers.append(int(word))
+    return tuple(numbers)

@@ -70,8 +70,8 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
     >>> spread(area)(m=3, n=4, unit="km2")
     Size(m=3, n=4) km2
     """
-    given = inspect.signature(command, eval_str=True).parameters.values()
-    records: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    records: dict[str, Any] = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
 
     @functools.wraps(command)
     def run(**options: Any) -> Any:
@@ -82,7 +82,7 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**options, **made)
 
     shown: list[inspect.Parameter] = []
-    for parameter in given:
+    for parameter in parameters:
         record = records.get(parameter.name)
         shown += [parameter] if record is None else _parameters(record)
     return _signed(run, shown)
@@ -95,9 +95,9 @@ def budgeted(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, budget: int = 1, **options: Any) -> Any:
         return with_budget(budget, command, *args, **options)
 
-    given = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
     budget = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, default=1, annotation=BudgetOption)
-    return _signed(run, [*given, budget])
+    return _signed(run, [*parameters, budget])
 
 
 def _parameters(record: Any) -> list[inspect.Parameter]:
@@ -109,9 +109,9 @@ def _parameters(record: Any) -> list[inspect.Parameter]:
     ]
 
 
-def _signed(run: Callable[..., Any], given: Iterable[inspect.Parameter]) -> Callable[..., Any]:
+def _signed(run: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> Callable[..., Any]:
     """The function with these parameters, by name, which is where typer looks for its options."""
-    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in given]
+    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in named}
     return run

@@ -162,7 +162,7 @@ def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[T
             rows[name] = cells
             bar.advance(task)
             last = list(rows.items())[-LIVE_ROWS:]
-            live.update(Group(table(title, names, ((one, *of) for one, of in last)), bar))
+            live.update(Group(table(title, names, ((first, *of) for first, of in last)), bar))
 
         yield changed
 

@@ -52,14 +52,14 @@ def ending_signals(signals: Signals) -> Iterator[None]:
     pipe_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     before = {s: signal.getsignal(s) for s in _ENDING if signal.getsignal(s) not in (signal.SIG_IGN, None)}
     try:
-        for one in before:
-            signal.signal(one, signals.interrupt)
+        for number in before:
+            signal.signal(number, signals.interrupt)
         yield
     finally:
         signals.listens = False
         signal.set_wakeup_fd(pipe_before)
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         os.close(writer)
 
 

@@ -162,8 +162,8 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
 def _joined(panel: Panel, words: int) -> Panel:
     """The panel with the banks of a vector as one column, where they always serve one lane together."""
     starts = range(0, len(panel.columns), max(1, words))
-    whole = all(len({cell.text for cell in row[s : s + words]}) == 1 for row in panel.cells for s in starts)
-    if words < 2 or not panel.cells or not whole:
+    joint = all(len({cell.text for cell in row[s : s + words]}) == 1 for row in panel.cells for s in starts)
+    if words < 2 or not panel.cells or not joint:
         return panel
     heads = tuple(f"{s}-{min(s + words, len(panel.columns)) - 1}" for s in starts)
     return replace(panel, columns=heads, cells=tuple(row[::words] for row in panel.cells))
@@ -180,17 +180,17 @@ def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | A
     >>> conflict_note("ld.shared.b32", [128 * lane for lane in range(32)], "sm_90").partition("; ")[2]
     'a conflict of 32 ways: bank 0 delivers 32 words one by one, lanes past the first wavefront wait'
     """
-    asked: dict[tuple[int, int], int] = {}
+    loads: dict[tuple[int, int], int] = {}
     for s in schedule(instruction, offsets, arch):
-        asked[s.group, s.bank] = max(asked.get((s.group, s.bank), 0), s.wavefront + 1)
-    if not asked:
+        loads[s.group, s.bank] = max(loads.get((s.group, s.bank), 0), s.wavefront + 1)
+    if not loads:
         return ""
     ideal = f"ideal: {_some(ideal_wavefronts(instruction, offsets, arch), 'wavefront')}"
-    ways = max(asked.values())
+    ways = max(loads.values())
     if ways == 1:
         return f"{ideal}; no bank is asked for two words at once"
-    group, bank = min(key for key, n in asked.items() if n == ways)
-    lanes = f" to lanes of {_letter(group)}" if len({g for g, _ in asked}) > 1 else ""
+    group, bank = min(key for key, n in loads.items() if n == ways)
+    lanes = f" to lanes of {_letter(group)}" if len({g for g, _ in loads}) > 1 else ""
     return (
         f"{ideal}; a conflict of {ways} ways: bank {bank} delivers {ways} words{lanes} one by one, "
         f"lanes past the first wavefront wait"

@@ -73,19 +73,19 @@ class Chart:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        count = sum(len(one.points) for one in self.series)
+        count = sum(len(series.points) for series in self.series)
         if not count:
             raise ShapeError(f"chart {self.title} has no points")
         Most.CELLS.guard(count, "points of a chart", hint="draw fewer sizes")
         if len(self.series) > (most := len(LINE_COLORS) * len(_DASHES)):
             raise UnsupportedError(f"{len(self.series)} series: colours and dashes tell {most} apart")
-        for one in self.series:
+        for series in self.series:
             for axis, log in ((0, self.log_x), (1, self.log_y)):
-                for point in one.points:
+                for point in series.points:
                     if not math.isfinite(point[axis]) or point[axis] < 0 or (log and not point[axis]):
                         needed = "positive" if log else "finite and not negative"
                         raise ShapeError(
-                            f"{one.name} of chart {self.title} has a point at {point[axis]} on the "
+                            f"{series.name} of chart {self.title} has a point at {point[axis]} on the "
                             f"{'xy'[axis]} axis; a number that is {needed} is needed"
                         )
 
@@ -120,14 +120,14 @@ def chart_scene(chart: Chart) -> Scene:
     496
     """
     check_type("chart_svg", chart, Chart, "a chart")
-    points = [point for one in chart.series for point in one.points]
+    points = [point for series in chart.series for point in series.points]
     across = _axis([x for x, _ in points], log=chart.log_x, from_zero=False)
     up = _axis([y for _, y in points], log=chart.log_y, from_zero=True)
 
     def at(x: float, y: float) -> tuple[float, float]:
         return _LEFT + across.place(x) * _WIDTH, _TOP + (1 - up.place(y)) * _HEIGHT
 
-    legend = max((len(one.name) for one in chart.series), default=0)
+    legend = max((len(series.name) for series in chart.series), default=0)
     width = max(
         _LEFT + _WIDTH + _RIGHT + round(legend * LETTER) + 28, _LEFT + text_width(chart.title, 8.6) + _RIGHT
     )
@@ -140,8 +140,8 @@ def chart_scene(chart: Chart) -> Scene:
         Words(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 38, chart.x, "middle"),
         Words(16, _TOP + _HEIGHT / 2, chart.y, "middle", turned=True),
     ]
-    for number, one in enumerate(chart.series):
-        drawn += _series(one, [at(*point) for point in one.points], number)
+    for number, series in enumerate(chart.series):
+        drawn += _series(series, [at(*point) for point in series.points], number)
     drawn += [Words(_LEFT, below + 4 + 18 * n, note, color="#555") for n, note in enumerate(notes)]
     return Scene(chart.title, width, below + 18 * len(notes), tuple(drawn))
 
@@ -176,31 +176,31 @@ def _grid(across: _Axis, up: _Axis) -> Iterable[Shape]:
     """Lines at the ticks, and the numbers beside them."""
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
     for x in across.ticks:
-        place = _LEFT + across.place(x) * _WIDTH
-        yield Line(((place, _TOP), (place, bottom)), "#ddd")
-        yield Words(place, bottom + 16, _tick(x), "middle", "#555")
+        at = _LEFT + across.place(x) * _WIDTH
+        yield Line(((at, _TOP), (at, bottom)), "#ddd")
+        yield Words(at, bottom + 16, _tick(x), "middle", "#555")
     for y in up.ticks:
-        place = _TOP + (1 - up.place(y)) * _HEIGHT
-        yield Line(((_LEFT, place), (right, place)), "#ddd")
-        yield Words(_LEFT - 6, place + 4, _tick(y), "end", "#555")
+        at = _TOP + (1 - up.place(y)) * _HEIGHT
+        yield Line(((_LEFT, at), (right, at)), "#ddd")
+        yield Words(_LEFT - 6, at + 4, _tick(y), "end", "#555")
     yield Box(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke="#555")
 
 
-def _series(one: Series, places: Sequence[tuple[float, float]], number: int) -> Iterable[Shape]:
+def _series(series: Series, places: Sequence[tuple[float, float]], number: int) -> Iterable[Shape]:
     """A line, marks, and the name at the right; past the eighth the colours come again with other dashes."""
     color = hex_color(LINE_COLORS[number % len(LINE_COLORS)])
     dash = _DASHES[(number + number // len(LINE_COLORS)) % len(_DASHES)]
-    if one.line and len(places) > 1:
+    if series.line and len(places) > 1:
         yield Line(tuple(places), color, 1.5, dash)
-    if one.marks:
+    if series.marks:
         for x, y in places:
-            yield from _mark(x, y, 2.5 if one.line else 4, color, number)
+            yield from _mark(x, y, 2.5 if series.line else 4, color, number)
     top, left = _TOP + 8 + 18 * number, _LEFT + _WIDTH + 8
-    if one.line:
+    if series.line:
         yield Line(((left, top - 4), (left + 18, top - 4)), color, 2.5, dash)
-    if one.marks:
+    if series.marks:
         yield from _mark(left + 9, top - 4, 3.5, color, number)
-    yield Words(left + 24, top, one.name, color=color)
+    yield Words(left + 24, top, series.name, color=color)
 
 
 def _mark(x: float, y: float, radius: float, color: str, number: int) -> Iterable[Shape]:
@@ -244,13 +244,13 @@ def roofline_chart(
     check_choice("unit", unit, rates.units)
     peak = rates.units[unit]
     balances = {level: peak / beta for level, beta in rates.levels.items()}
-    asked = [n for one in programs.values() for level, n in one.items() if level in balances]
-    found = dict(measured or {})
-    asked += [x for points in found.values() for x, _ in points]
-    for n in [*asked, *(y for points in found.values() for _, y in points)]:
+    intensities = [n for levels in programs.values() for level, n in levels.items() if level in balances]
+    runs = dict(measured or {})
+    intensities += [x for points in runs.values() for x, _ in points]
+    for n in [*intensities, *(y for points in runs.values() for _, y in points)]:
         if not n > 0:
             raise ShapeError(f"the intensity or the rate of a program is {n}; it must be positive")
-    known = [*balances.values(), *asked]
+    known = [*balances.values(), *intensities]
     low, high = min(known) / 4, max(known) * 4
     roofs = [
         Series(
@@ -263,17 +263,17 @@ def roofline_chart(
     points = [
         Series(
             name,
-            tuple((n, min(rates.levels[x] * n, peak) / 1e12) for x, n in one.items() if x in rates.levels),
+            tuple((n, min(rates.levels[x] * n, peak) / 1e12) for x, n in levels.items() if x in rates.levels),
             line=False,
         )
-        for name, one in programs.items()
+        for name, levels in programs.items()
     ]
     points += [
-        Series(name, tuple((x, y / 1e12) for x, y in places), line=False) for name, places in found.items()
+        Series(name, tuple((x, y / 1e12) for x, y in places), line=False) for name, places in runs.items()
     ]
     return Chart(
         f"Roofline of {rates.name}, {unit} {peak / 1e12:,.4g} TFLOP/s",
-        "operations per byte", "TFLOP/s", (*roofs, *(one for one in points if one.points)), True, True,
+        "operations per byte", "TFLOP/s", (*roofs, *(line for line in points if line.points)), True, True,
         (f"Rates: {rates.source}",),
     )  # fmt: skip
 
@@ -284,8 +284,8 @@ def rising(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], 
     >>> rising([(2, 5.0), (1, 7.0)])
     ((1, 7.0), (2, 5.0))
     """
-    found = tuple(sorted(points))
-    for (x, _), (after, _) in pairwise(found):
+    ordered = tuple(sorted(points))
+    for (x, _), (after, _) in pairwise(ordered):
         if x == after:
             raise ShapeError(f"two points of a line are at {x}")
-    return found
+    return ordered

@@ -136,8 +136,8 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: Vie
     [['0', '1', '2'], ['3', '4', '5']]
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
-    said = {"offset": "offsets", "index": "indices", "bank": "banks" if element else "colours"}
-    title = "coordinates" if _has_bases(layout) else said[(view or View()).says]
+    titles = {"offset": "offsets", "index": "indices", "bank": "banks" if element else "colours"}
+    title = "coordinates" if _has_bases(layout) else titles[(view or View()).says]
     seen = view or View()
     panels = _grids(layout, title, element, _unit(layout), seen)
     notes = (
@@ -350,16 +350,16 @@ def _grid(
     return Panel(title, tuple(map(str, down)), tuple(map(str, across)), cells)
 
 
-def _cut(asked: range | None, extent: int, what: str) -> range:
+def _cut(wanted: range | None, extent: int, what: str) -> range:
     """The part of an extent that a view shows."""
-    if asked is None:
+    if wanted is None:
         return range(extent)
-    if asked.step != 1 or not 0 <= asked.start < min(asked.stop, extent):
+    if wanted.step != 1 or not 0 <= wanted.start < min(wanted.stop, extent):
         raise ShapeError(
-            f"{what} {asked.start}:{asked.stop} of a picture: a part of the {extent} {what}, 0:{extent}, "
+            f"{what} {wanted.start}:{wanted.stop} of a picture: a part of the {extent} {what}, 0:{extent}, "
             f"is needed"
         )
-    return range(asked.start, min(asked.stop, extent))
+    return range(wanted.start, min(wanted.stop, extent))
 
 
 def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[str, ...]:
@@ -384,7 +384,7 @@ def _shared_offsets(layout: AnyLayout, panels: tuple[Panel, ...], view: View) ->
     if view.says != "offset":
         return ()
     counts = Counter(cell.text for panel in panels for row in panel.cells for cell in row)
-    text, most = max(counts.items(), key=lambda one: one[1], default=("", 0))
+    text, most = max(counts.items(), key=lambda item: item[1], default=("", 0))
     if most < 2:
         return ()
     return (

@@ -130,10 +130,10 @@ def _readable(picture: Picture) -> Picture | None:
     return picture if cells <= MAX_SHOWN else None
 
 
-def _of_synthesis(found: Synthesis) -> Picture:
+def _of_synthesis(result: Synthesis) -> Picture:
     """The tables of the accesses, and the layout in vectors of 16 bytes."""
-    tables = _of_reports(str(found).splitlines()[0], found.reports)
-    drawn = None if found.layout is None else _of_layout(found.layout, (128 // found.element.bits,))
+    tables = _of_reports(str(result).splitlines()[0], result.reports)
+    drawn = None if result.layout is None else _of_layout(result.layout, (128 // result.element.bits,))
     if drawn is None:
         return tables
     return replace(tables, panels=(*tables.panels, *drawn.panels), notes=(*tables.notes, *drawn.notes))
@@ -142,7 +142,7 @@ def _of_synthesis(found: Synthesis) -> Picture:
 def _of_reports(title: str, reports: Sequence[Report | DramReport]) -> Picture:
     """The tables and sentences that print shows of reports, as panels and notes."""
     named = [(report.op, report) for report in reports]
-    said = [sentence(name, report) for name, report in named]
+    sentences = [sentence(name, report) for name, report in named]
     panels = []
     for table in report_rows(named):
         names = tuple(row[0] for row in table.rows)
@@ -151,7 +151,7 @@ def _of_reports(title: str, reports: Sequence[Report | DramReport]) -> Picture:
             for row in table.rows
         )
         panels.append(Panel(table.title, names, table.columns[1:], cells))
-    return Picture(title, tuple(panels), (*said, *report_notes(reports)), across=1)
+    return Picture(title, tuple(panels), (*sentences, *report_notes(reports)), across=1)
 
 
 def _verdict(head: str, text: str) -> int | None:

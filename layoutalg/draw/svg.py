@@ -95,8 +95,8 @@ def _bands(picture: Picture, like: Panel | None) -> list[list[tuple[Panel, int]]
         return [list(zip(row, lefts, strict=False)) for row in rows]
     bands: list[list[tuple[Panel, int]]] = []
     x = PAGE
-    for whole in picture.panels:
-        for panel in fold(whole, max(1, (_WIDEST - _label_width(whole)) // _cell_width(whole))):
+    for wide in picture.panels:
+        for panel in fold(wide, max(1, (_WIDEST - _label_width(wide)) // _cell_width(wide))):
             width = _size(panel, like)[0]
             if not bands or x + width > PAGE:
                 x = MARGIN

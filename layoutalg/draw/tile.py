@@ -70,9 +70,9 @@ def layout_access_picture(
             worst = analyze_access(plain, access, machine)
             stages = [(f"before {layout.outer}", plain), (f"after {layout.outer}", layout)]
     elems = vector_elems(find_instruction(access.op, machine), access.element)
-    asked, place = place, Place(0, 0, 0)
-    if asked is not None:
-        place = _checked(asked, access, elems, machine)
+    chosen, place = place, Place(0, 0, 0)
+    if chosen is not None:
+        place = _checked(chosen, access, elems, machine)
     elif isinstance(worst, SharedReport) and worst.witness is not None:
         place = Place(worst.witness.warp, worst.witness.value // elems, worst.witness.iteration)
     tiles: list[Panel] = []
@@ -139,9 +139,9 @@ def _checked(place: Place, access: Access, elems: int, machine: Arch) -> Place:
     """A place that the access has."""
     threads, values, *iterations = (product(mode.shape) for mode in modes(access.tv))
     most = Place(-(-threads // machine.lanes), values // elems, iterations[0] if iterations else 1)
-    for name, asked, count in zip(Place._fields, place, most, strict=True):
-        if not 0 <= asked < count:
-            raise ShapeError(f"{name} {asked} of {access.op}: there are {count}, counted from 0")
+    for name, number, count in zip(Place._fields, place, most, strict=True):
+        if not 0 <= number < count:
+            raise ShapeError(f"{name} {number} of {access.op}: there are {count}, counted from 0")
     return place
 
 

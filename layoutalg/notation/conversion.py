@@ -73,13 +73,13 @@ def parse(
     >>> print(parse("(n,8):(1,4*n)", symbols={"n": sympy.Symbol("n", integer=True, positive=True)}))
     (n,8):(1,4*n)
     """
-    given = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
+    present = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
     if not isinstance(text, str):
         return _of_object(text)  # type: ignore[unreachable]  # a caller without types
-    plain = form is None and not any(given.values())
+    plain = form is None and not any(present.values())
     if plain and _CUTE.match(text):
         return parse_cute(text, symbols)
-    return _read(text, form, _options(shape, element, unit, symbols), given)
+    return _read(text, form, _options(shape, element, unit, symbols), present)
 
 
 def convert(
@@ -107,29 +107,29 @@ def convert(
 
     target = find_form(to)
     options = _options(shape, element, unit, symbols)
-    given = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
+    present = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
     if isinstance(value, str):
-        left = {name: there and name not in target.writes for name, there in given.items()}
-        found = _read(value, form, options, left)
+        left = {name: there and name not in target.writes for name, there in present.items()}
+        source = _read(value, form, options, left)
     else:
-        found = value if _is_ours(value) else _of_object(value)
-        for name, there in given.items():
+        source = value if _is_ours(value) else _of_object(value)
+        for name, there in present.items():
             if there and name not in target.writes:
                 raise ArgumentTypeError(f"{name} is given, and the form {to} does not take it")
     if target.write is None:
         raise UnsupportedError(f"texts of the form {to} are read, and not written")
     try:
-        return target.write(found, options)
+        return target.write(source, options)
     except LayoutAlgError as error:
-        named("convert", error, found)
+        named("convert", error, source)
 
 
-def _read(text: str, form: str | None, options: Options, given: Mapping[str, bool]) -> Notation:
+def _read(text: str, form: str | None, options: Options, present: Mapping[str, bool]) -> Notation:
     """A text by its form, which has to take every option that is given."""
     from layoutalg.notation.table import find_form, form_of
 
     record = form_of(text) if form is None else find_form(form)
-    for name, there in given.items():
+    for name, there in present.items():
         if there and name not in record.reads:
             raise ArgumentTypeError(f"{name} is given, and a text of the form {record.name} does not take it")
     if record.read is None:

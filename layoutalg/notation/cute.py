@@ -107,8 +107,8 @@ class _Reader:
 
     def fail(self, expected: str, position: int | None = None) -> NoReturn:
         at = self.start if position is None else position
-        found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
-        self.refuse(f"expected {expected} at position {at}, found {found}", at)
+        shown = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        self.refuse(f"expected {expected} at position {at}, found {shown}", at)
 
     def refuse(self, why: object, position: int) -> NoReturn:
         shown = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
@@ -233,10 +233,10 @@ class _Reader:
     def swizzle(self) -> Swizzle:
         start = self.start
         if self.token == "SW_":  # as pycute prints it
-            found = re.compile(r"SW_([0-9]{1,9})_([0-9]{1,9})_(-?[0-9]{1,9})").match(self.text, start)
-            if found is None:
+            match = re.compile(r"SW_([0-9]{1,9})_([0-9]{1,9})_(-?[0-9]{1,9})").match(self.text, start)
+            if match is None:
                 self.fail("a swizzle such as SW_3_4_3")
-            values, self.stop = [*map(int, found.groups())], found.end()
+            values, self.stop = [*map(int, match.groups())], match.end()
             self.advance()
         else:
             self.advance()
@@ -408,12 +408,12 @@ def _pointer_of(reader: _Reader, parts: list[_Part]) -> _Level | None:
 
 def _address(reader: _Reader, pointer: str, position: int) -> tuple[int, int]:
     """(bits of an element, address) of a pointer; 0 for an address that is not a number."""
-    found = re.fullmatch(r"_?[a-z_]*\[([0-9]+)b\]\((?:0x([0-9a-fA-F]{1,16})|[^()]*)\)", pointer)
-    if found is None:
+    match = re.fullmatch(r"_?[a-z_]*\[([0-9]+)b\]\((?:0x([0-9a-fA-F]{1,16})|[^()]*)\)", pointer)
+    if match is None:
         reader.fail(
             "a pointer with the bits of its elements, such as smem_ptr[16b](unset), under a swizzle", position
         )
-    return int(found[1]), int(found[2] or "0", 16)
+    return int(match[1]), int(match[2] or "0", 16)
 
 
 def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:

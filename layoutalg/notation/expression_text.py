@@ -255,11 +255,11 @@ def _unexpected(
     grammar: Grammar,
 ) -> ParseError:
     """The error for a token that does not fit here."""
-    found = repr(symbol or text[position]) if position < len(text) else "the end"
+    token = repr(symbol or text[position]) if position < len(text) else "the end"
     if operand_next:
         wanted = f"a number, '(' or a variable ({', '.join(names) or 'none are given'})"
     else:
         wanted = f"an operator ({' '.join(grammar.operators)}) or ')'"
     return ParseError(
-        f"{found} at character {position} of {text!r}; expected {wanted}", text=text, position=position
+        f"{token} at character {position} of {text!r}; expected {wanted}", text=text, position=position
     )

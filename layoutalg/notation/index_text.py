@@ -204,14 +204,14 @@ def _number(text: str, position: int, spelled: str) -> Number:
 _INDEX = Grammar("index expression", tuple(s for s in OPERATORS if s != "**"), "+-~", _number)
 
 
-def _integers(name: str, given: Any) -> NDArray[Any]:
+def _integers(name: str, data: Any) -> NDArray[Any]:
     """The values of a variable: 32-bit integers."""
     import numpy as np
 
-    values = np.asarray(given)
+    values = np.asarray(data)
     low, high = _span(values) if values.dtype.kind in "iu" else (1, 0)
     if not -(1 << 31) <= low <= high < 1 << 31:
-        raise ArgumentTypeError(f"{name} is {shown(given)}: an array of integers of 32 bits is needed")
+        raise ArgumentTypeError(f"{name} is {shown(data)}: an array of integers of 32 bits is needed")
     return values.astype(np.int64)
 
 

@@ -251,10 +251,10 @@ FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _TABLE
 def find_form(name: str) -> Form:
     """A form by name.  Raises UnknownNameError."""
     check_type("convert", name, str, "the name of a form")
-    found = FORMS.get(name)
-    if found is None:
+    form = FORMS.get(name)
+    if form is None:
         raise UnknownNameError("form", name, FORMS)
-    return found
+    return form
 
 
 def form_of(text: str) -> Form:
@@ -272,7 +272,7 @@ def form_of(text: str) -> Form:
     for begins, family, why in UNREAD:
         if re.compile(begins).match(text, start):
             refuse(text, family, f"known and not read: {why},", start)
-    called = _CALLED.match(text, start)
-    if called is not None:
-        refuse(text, "a layout", constructors.unknown_function(called[1]), start)
+    call = _CALLED.match(text, start)
+    if call is not None:
+        refuse(text, "a layout", constructors.unknown_function(call[1]), start)
     return FORMS["cute"]

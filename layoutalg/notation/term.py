@@ -139,8 +139,8 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
     at, last = start, None  # `last` is the term after which groups, a comma or a bracket may stand
 
     def fail(expected: str) -> NoReturn:
-        found = repr(text[begin : begin + 12]) if begin < len(text) else "the end"
-        refuse(text, family, f"expected {expected}, found {found}", begin)
+        shown = repr(text[begin : begin + 12]) if begin < len(text) else "the end"
+        refuse(text, family, f"expected {expected}, found {shown}", begin)
 
     while True:
         match = _TOKEN.match(plain, at)

@@ -126,7 +126,7 @@ def _sum(instructions: Iterable[Measured]) -> int:
 
 def notes_of(row: Row) -> list[str]:
     """Notes for a reader of the numbers of a row: merged, partial and idle instructions."""
-    notes = list(found.why) if (found := excess(row)) else []
+    notes = list(over.why) if (over := excess(row)) else []
     executed, threads = row.total("executed") or 0, row.total("threads") or 0
     if executed and threads < 32 * executed:
         notes.append(f"{threads / executed:.3g} of 32 lanes are active on average")

@@ -65,7 +65,7 @@ def explain_launch(
     """
     read = checked(accesses)
     joined = (join(row, launch, source, read, whole) if source else None for row in by_line(launch))
-    return tuple(_finding(row, found) for row, found in zip(by_line(launch), joined, strict=True))
+    return tuple(_finding(row, match) for row, match in zip(by_line(launch), joined, strict=True))
 
 
 def worst_share(row: Row) -> Fraction | None:
@@ -79,23 +79,23 @@ def worst_share(row: Row) -> Fraction | None:
 
 
 def _finding(row: Row, joined: Joined | None) -> Finding:
-    found = excess(row)
+    over = excess(row)
     times = worst_share(row)
     pitch = joined.pitch if joined else None
-    fit = fit_pitch(row.op, times, pitch) if found and found.conflicts and times is not None else None
+    fit = fit_pitch(row.op, times, pitch) if over and over.conflicts and times is not None else None
     fixes = joined.fixes if joined else ()
-    notes = [*_conflict(times, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
-    return Finding(row, found, fit, joined, tuple(notes))
+    notes = [*_conflict(times, over, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
+    return Finding(row, over, fit, joined, tuple(notes))
 
 
 def _conflict(
-    times: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
+    times: Fraction | None, over: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
 ) -> Iterator[str]:
     """State the conflicts and a layout without them: the source's own, else one from the pitch that fits."""
-    if not found or not found.conflicts or times is None:
+    if not over or not over.conflicts or times is None:
         return
     # the counters do not say which bank serves how many words, so they do not say of how many ways it is
-    more = f"{found.conflicts:,} wavefronts more than needed"
+    more = f"{over.conflicts:,} wavefronts more than needed"
     yield f"bank conflicts, {float(times):.3g} times the ideal: {more}"
     if fixes:
         yield f"none with {', or '.join(fixes)}"

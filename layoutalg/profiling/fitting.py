@@ -119,5 +119,5 @@ def _remedy(op: str, pitch: int) -> Synthesis | None:
     else:
         lanes = Layout((ROWS, (vector, cols // vector)), (1, (ROWS, ROWS * vector)))
         wanted = [Access(op, lanes, dtype(element)), f"{other}.b{8 * nbytes}@row"]
-    found = synthesize((ROWS, cols), wanted, element=element, max_extra_bytes=ROWS * 16)
-    return found if found.layout is not None else None
+    answer = synthesize((ROWS, cols), wanted, element=element, max_extra_bytes=ROWS * 16)
+    return answer if answer.layout is not None else None

@@ -90,7 +90,7 @@ def launch(action: Any, index: int) -> dict[str, Any]:
             lines = texts[file].splitlines()
             if 0 < line <= len(lines):
                 files.setdefault(file, {})[line] = lines[line - 1][:400]
-        counts = {name: found[at] for name, found in by_name.items() if found is not None and at in found}
+        counts = {name: values[at] for name, values in by_name.items() if values is not None and at in values}
         sass = str(action.sass_by_pc(at)).strip()
         instructions.append({"at": at - first, "sass": sass, "file": file, "line": line, **counts})
     return {
@@ -104,10 +104,10 @@ def launch(action: Any, index: int) -> dict[str, Any]:
             metric_value(action, f"device__attribute_compute_capability_{part}")
             for part in ("major", "minor")
         ],
-        "missing": [COUNTERS[name] for name, found in by_name.items() if found is None],
+        "missing": [COUNTERS[name] for name, values in by_name.items() if values is None],
         "sums": {name: metric_value(action, metric) for name, metric in SUMS.items()},
         "instructions": instructions,
-        "text": {file: {str(line): text for line, text in found.items()} for file, found in files.items()},
+        "text": {file: {str(line): text for line, text in lines.items()} for file, lines in files.items()},
     }
 
 
@@ -118,7 +118,7 @@ def read(path: str, most: int, wanted: str | None) -> dict[str, Any]:
     except ImportError as error:
         raise Refused("missing", str(error)) from None
     try:
-        found = re.compile(wanted or "")
+        pattern = re.compile(wanted or "")
     except re.error as error:
         raise Refused("regex", str(error)) from None
     report = ncu_report.load_report(path)
@@ -126,7 +126,7 @@ def read(path: str, most: int, wanted: str | None) -> dict[str, Any]:
     names = [action.name() for action in actions]
     if not all(isinstance(name, str) and name for name in names):
         raise Refused("damaged", "a launch in it has no name")
-    chosen = [i for i, name in enumerate(names) if found.search(name)]
+    chosen = [i for i, name in enumerate(names) if pattern.search(name)]
     if len(chosen) > most:
         raise Refused("many", str(len(chosen)))
     launches = [launch(actions[i], i) for i in chosen]

@@ -68,8 +68,8 @@ def checked(accesses: Any) -> list[Mapping[str, Any]]:
     if not isinstance(accesses, Sequence) or isinstance(accesses, str) or len(accesses) > Most.ENTRIES.number:
         raise ParseError("the accesses of a source are a list of objects")
     for each in accesses:
-        whole = isinstance(each, Mapping) and all(name in each for name in _NEEDED)
-        if not whole or not isinstance(each["line"], int) or not isinstance(each["op"], str | None):
+        complete = isinstance(each, Mapping) and all(name in each for name in _NEEDED)
+        if not complete or not isinstance(each["line"], int) or not isinstance(each["op"], str | None):
             raise ParseError(f"an access of a source needs a line and an op, and has {str(each)[:100]}")
         if not all(each.get(name) is None or isinstance(each[name], int) for name in _COUNTS):
             raise ParseError(f"the counts of an access are integers or null: {str(each)[:100]}")
@@ -138,8 +138,8 @@ def _of_line(op: str, here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 
 def _only(op: str, accesses: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The accesses of an op that a single line of the source has: a function's, counted at its call."""
-    found = [each for each in accesses if each["op"] == op]
-    return found if len({each["line"] for each in found}) == 1 else []
+    same = [each for each in accesses if each["op"] == op]
+    return same if len({each["line"] for each in same}) == 1 else []
 
 
 def _spans(access: Mapping[str, Any], line: int) -> bool:

@@ -106,8 +106,8 @@ def by_line(launch: Launch) -> tuple[Row, ...]:
                 each
             )
     return tuple(
-        Row(file or None, line or None, op, tuple(found))
-        for (file, line, op), found in sorted(groups.items())
+        Row(file or None, line or None, op, tuple(members))
+        for (file, line, op), members in sorted(groups.items())
     )
 
 
@@ -122,7 +122,7 @@ def launch_of(read: Mapping[str, Any]) -> Launch:
         read["device"] or "",
         _sides(read["capability"]),
         tuple(read["missing"]),
-        {name: None if found is None else round(found) for name, found in read["sums"].items()},
+        {name: None if value is None else round(value) for name, value in read["sums"].items()},
         tuple(_measured(each) for each in read["instructions"]),
         {(file, int(line)): text for file, lines in read["text"].items() for line, text in lines.items()},
     )
@@ -135,7 +135,7 @@ def _sides(read: Sequence[int | None]) -> tuple[int, ...]:
 def _measured(read: Mapping[str, Any]) -> Measured:
     counters = "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors"
     counts = {name: read.get(name) for name in counters}
-    place = read["file"], read["line"] or None
+    source = read["file"], read["line"] or None
     return Measured(
-        read["at"], read["sass"], *place, read.get("executed", 0), read.get("threads", 0), **counts
+        read["at"], read["sass"], *source, read.get("executed", 0), read.get("threads", 0), **counts
     )

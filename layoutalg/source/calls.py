@@ -130,7 +130,7 @@ class Calls(Expressions):
         return self._entered_from(node, function, this)
 
     def _entered_from(self, node: Node, function: Function, this: Place | None) -> Frame | Unknown:
-        given = [child for child in node.children if child is not None]
+        nodes = [child for child in node.children if child is not None]
         if function in self.functions or len(self.functions) >= CALLS_INSIDE:
             why = f"{function.name} calls itself"
             self.refuse(node, f"call {function.name}", "", why)
@@ -138,7 +138,7 @@ class Calls(Expressions):
             return Unknown(why)
         bound: list[tuple[int, Value | Place]] = []
         sets: list[set[int]] = []  # what each argument sets: in which order they are read, C++ does not say
-        for key, child in zip(function.parameters, given, strict=False):
+        for key, child in zip(function.parameters, nodes, strict=False):
             kind = self.declaration(key).type
             before = dict(self.variables)
             if kind.kind == "reference":
@@ -148,14 +148,14 @@ class Calls(Expressions):
             else:
                 bound.append((key, self.value(child)))
             sets.append({k for k, v in before.items() if self.variables.get(k) is not v})
-        for i, child in enumerate(given[: len(bound)]):
+        for i, child in enumerate(nodes[: len(bound)]):
             others = set().union(*sets[:i], *sets[i + 1 :])
             if others and others & self.roots(child):
                 unordered = Unknown("arguments set what others of them name")
                 self.lose(others, unordered)
                 if not isinstance(bound[i][1], Place):
                     bound[i] = (bound[i][0], unordered)
-        if len(given) != len(function.parameters):
+        if len(nodes) != len(function.parameters):
             self.poison(node, f"{function.name} is called with other arguments than it names")
         copies = self._copies(node, function, this)
         outside = {key: self.variables.get(key, UNSET) for key in copies}
@@ -223,9 +223,9 @@ class Calls(Expressions):
             self.store(node, place, converted(value, member))
         else:
             value = self.value(node)
-            whole = self.load(node, this)
-            if not name and isinstance(value, Record) and isinstance(whole, Record):
-                self.store(node, this, Record({**whole.members, **value.members}))
+            current = self.load(node, this)
+            if not name and isinstance(value, Record) and isinstance(current, Record):
+                self.store(node, this, Record({**current.members, **value.members}))
 
     def constructed(self, node: Node) -> Value | None:
         """The object that a constructor of the file makes; None where it has no body there."""
@@ -241,25 +241,25 @@ class Calls(Expressions):
 
     def _known(self, node: Node, name: str) -> Value:
         held = node.value["object"]
-        given = [child for child in node.children if child is not None]
+        nodes = [child for child in node.children if child is not None]
         if held is not None:
-            return self._method(node, name, held, given)
-        found = [self.handed(child, name) for child in given]
-        if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
+            return self._method(node, name, held, nodes)
+        values = [self.handed(child, name) for child in nodes]
+        if name in _LOADS and (place := _pointed(values[0], node.type)) is not None:
             self.memory(node, "ld", place)
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         if (
             name in _STORES
-            and given[0].type is not None
-            and (place := _pointed(found[0], given[0].type.to)) is not None
+            and nodes[0].type is not None
+            and (place := _pointed(values[0], nodes[0].type.to)) is not None
         ):
             self.memory(node, "st", place)
             return UNSET
         if name in _SAME:
-            return found[0]
+            return values[0]
         if name == "__pipeline_memcpy_async":
-            return self._copied(node, found)
-        numbers = [v for v in found if isinstance(v, Number)]
+            return self._copied(node, values)
+        numbers = [v for v in values if isinstance(v, Number)]
         if name in ("min", "max") and len(numbers) == 2:
             return Number(
                 extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed
@@ -278,17 +278,17 @@ class Calls(Expressions):
             if all(v.exact.low >= 0 and v.exact.high < 1 << 23 for v in numbers):
                 return Number(multiply(numbers[0].exact, numbers[1].exact), 32, name == "__mul24")
             return Unknown(f"{name} of numbers past 23 bits")
-        if name == "atomicAdd" and self._reduced(node, given, found):
+        if name == "atomicAdd" and self._reduced(node, nodes, values):
             return LOADED
-        return self._foreign(node, name, given, found)
+        return self._foreign(node, name, nodes, values)
 
-    def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
+    def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
         """The value of a call whose body is not in the file; a call that takes an address is not read."""
         if not takes_values(name) or "sync" in name or "fence" in name:
             self.fence()
         if name not in SILENT:
-            self._changed_by(node, name, given, found)
-            array = self.reaching(name, given, found)
+            self._changed_by(node, name, nodes, values)
+            array = self.reaching(name, nodes, values)
             if array is not None:
                 reason = _REASONS.get(name) or f"what {name} does is not in the file"
                 if name.startswith("atomic"):
@@ -300,12 +300,12 @@ class Calls(Expressions):
             return REAL
         if node.type is not None and node.type.kind == "void":
             return UNSET
-        for value in found:
+        for value in values:
             if isinstance(value, Unknown) and value.name:
                 return value
         return Unknown(f"it depends on what {name} returns")
 
-    def _changed_by(self, node: Node, name: str, given: list[Node], found: list[Value]) -> None:
+    def _changed_by(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> None:
         """Lose the variables that a function whose body is not in the file may change through addresses."""
         why = Unknown(f"it depends on what {name} does")
         function = self.kernel.functions.get(node.value["function"])
@@ -317,7 +317,7 @@ class Calls(Expressions):
         )
         if undeclared and (name.startswith("__") or name in _BY_VALUE):
             kinds = []
-        for i, (child, value) in enumerate(zip(given, found, strict=True)):
+        for i, (child, value) in enumerate(zip(nodes, values, strict=True)):
             self.lose(arrays_in(value), why)
             kind = kinds[i] if i < len(kinds) else None
             if kind is None or kind.kind != "reference" or kind.to is None or kind.to.const:
@@ -326,7 +326,7 @@ class Calls(Expressions):
 
     def roots(self, node: Node) -> set[int]:
         """The variables that the names in an expression stand for."""
-        found: set[int] = set()
+        keys: set[int] = set()
         for inner in node.walk():
             if inner.kind == "name":
                 place = self.references.get(inner.value)
@@ -338,19 +338,19 @@ class Calls(Expressions):
                     elif place.base is not None:
                         waiting.append(place.base)
                     elif place.address is not None and place.address.array.space == "local":
-                        found.add(place.address.array.key)
+                        keys.add(place.address.array.key)
                     elif place.address is None:
-                        found.add(place.variable)
-                for key in list(found):
-                    found |= arrays_in(self.variables.get(key, UNSET))
-        return found
+                        keys.add(place.variable)
+                for key in list(keys):
+                    keys |= arrays_in(self.variables.get(key, UNSET))
+        return keys
 
-    def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
+    def _method(self, node: Node, name: str, held: Node, nodes: list[Node]) -> Value:
         """A method whose body is not in the file: of CUDA's own types."""
-        found = [self.handed(child, name) for child in given]
+        values = [self.handed(child, name) for child in nodes]
         kind = held.type.name if held.type is not None else ""
         if "cooperative_groups" not in kind:
-            self._changed_by(node, name, given, found)
+            self._changed_by(node, name, nodes, values)
             if not name.startswith("operator") or name.endswith(_CHANGING) or name == "operator()":
                 self.lose(self.roots(held), Unknown(f"it depends on what {name} does"))
         if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
@@ -358,7 +358,7 @@ class Calls(Expressions):
             return REAL
         if "cooperative_groups" not in kind:
             self.fence()
-            array = self.reaching(name, [held, *given], [self.handed(held, name), *found])
+            array = self.reaching(name, [held, *nodes], [self.handed(held, name), *values])
             if array is not None:
                 self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
             return Unknown(f"it depends on what {name} returns")
@@ -368,41 +368,41 @@ class Calls(Expressions):
 
     def _group(self, name: str, kind: str) -> Value:
         """A number of a cooperative group: a thread's rank in its block or tile, or the number of threads."""
-        x, y, z = (one.constant for one in self._triple("blockDim"))
+        x, y, z = (axis.constant for axis in self._triple("blockDim"))
         a, b, c = self._triple("threadIdx")
         rank = add(a, scale(add(b, scale(c, y)), x))
-        found = {"thread_rank": rank, "size": constant(x * y * z), "num_threads": constant(x * y * z)}
+        numbers = {"thread_rank": rank, "size": constant(x * y * z), "num_threads": constant(x * y * z)}
         tile = re.search(r"thread_block_tile<(\d+)", kind)
         if tile is not None:
             size = int(tile[1])
-            found = {"thread_rank": floor_mod(rank, size), "meta_group_rank": floor_div(rank, size)}
-            found |= {"size": constant(size), "num_threads": constant(size)}
+            numbers = {"thread_rank": floor_mod(rank, size), "meta_group_rank": floor_div(rank, size)}
+            numbers |= {"size": constant(size), "num_threads": constant(size)}
         elif "grid_group" in kind:
-            found = {}
-        if name in found:
-            return Number(found[name], 32, False)
+            numbers = {}
+        if name in numbers:
+            return Number(numbers[name], 32, False)
         return Unknown(f"it depends on what {name} returns")
 
     def _triple(self, name: str) -> tuple[Sum, ...]:
         """x, y and z of threadIdx or blockDim."""
-        whole = self.geometry[name]
-        members = whole.members if isinstance(whole, Record) else {}
+        record = self.geometry[name]
+        members = record.members if isinstance(record, Record) else {}
         return tuple(v.sum if isinstance(v, Number) else ZERO for v in (members.get(axis) for axis in "xyz"))
 
-    def _copied(self, node: Node, found: list[Value]) -> Value:
+    def _copied(self, node: Node, values: list[Value]) -> Value:
         """__pipeline_memcpy_async(to, from, bytes)."""
-        size = found[2].exact if len(found) > 2 and isinstance(found[2], Number) else None
+        size = values[2].exact if len(values) > 2 and isinstance(values[2], Number) else None
         if size is None or not size.known or size.constant not in (4, 8, 16):
             self.refuse(node, "cp.async", "", "the number of bytes is no constant of 4, 8 or 16")
             return UNSET
         width = size.constant
-        for value, op in zip(found, (f"cp.async.{width}", f"cp.async.{width}:global"), strict=False):
+        for value, op in zip(values, (f"cp.async.{width}", f"cp.async.{width}:global"), strict=False):
             self.touch(node, op, value if isinstance(value, Address) else unknown(value), width)
         return UNSET
 
-    def _reduced(self, node: Node, given: list[Node], found: list[Value]) -> bool:
+    def _reduced(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
         """An atomic addition of 32-bit integers in shared memory is counted as red.shared."""
-        target, kind = found[0], given[0].type
+        target, kind = values[0], nodes[0].type
         place = _pointed(target, None)
         if place is None or place.address is None or place.address.array.space != "shared":
             return False
@@ -427,34 +427,34 @@ class Calls(Expressions):
             self.stray(Unknown("an asm statement may set it"))
             self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
             return
-        outputs, kept = node.value["outputs"], node.value["kept"]
+        outputs, updated = node.value["outputs"], node.value["kept"]
         names: dict[str, Value] = {}
         for i, child in enumerate(node.children):
-            if i >= outputs or i in kept:
+            if i >= outputs or i in updated:
                 names[f"%{i}"] = self.value(child)
         start = dict(names)
-        found = statements(node.value["text"])
+        instructions = statements(node.value["text"])
         for value in names.values():
             self.lose(arrays_in(value), Unknown("an asm statement has its address"))
         predicates: dict[str, Condition] = {}
-        if any(map(leaves, found)):
-            opcodes = {i.opcode.split(".")[0] for i in found}
+        if any(map(leaves, instructions)):
+            opcodes = {i.opcode.split(".")[0] for i in instructions}
             if opcodes & {"exit", "ret"}:  # which threads come to the accesses behind it?
                 raise UnsupportedError(f"line {node.line}: asm that ends threads is not followed")
             if "call" in opcodes:
                 self.refuse(node, "call", "", "what is executed by a call in asm is not followed")
             with self.under(Unknown("a jump in an asm statement")):
-                for instruction in found:
+                for instruction in instructions:
                     self._instruction(node, instruction, names, predicates)
             names = {}
-            kept = []
+            updated = []
         else:
-            for instruction in found:
+            for instruction in instructions:
                 self._instruction(node, instruction, names, predicates)
         before = dict(names)
         for i in range(outputs):
             child, name = node.part(i), f"%{i}"
-            if i in kept and names.get(name) is start.get(name):
+            if i in updated and names.get(name) is start.get(name):
                 continue
             real = child.type is not None and child.type.kind == "float"
             self.store(child, self.place(child), REAL if real else before.get(name, LOADED))
@@ -465,8 +465,8 @@ class Calls(Expressions):
         op, operands = instruction.opcode, instruction.operands
         if op.startswith("setp.ne") and len(operands) == 3 and operands[2] in ("0", "0x0"):
             value = names.get(operands[1], UNSET)
-            found: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
-            predicates[operands[0]] = found
+            outcome: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
+            predicates[operands[0]] = outcome
             return
         if _copies(instruction):
             names[operands[0]] = names.get(operands[1], LOADED)
@@ -493,12 +493,12 @@ class Calls(Expressions):
             if not operation.op:
                 self.refuse(node, instruction.opcode, "", "the analysis has no such instruction")
                 continue
-            place = address(operation.operand)
-            target = names.get(place[0], UNSET) if place is not None else UNSET
-            if place is None or not isinstance(target, Address):
+            parts = address(operation.operand)
+            target = names.get(parts[0], UNSET) if parts is not None else UNSET
+            if parts is None or not isinstance(target, Address):
                 why = (
                     unknown(target)
-                    if place is not None and target is not UNSET
+                    if parts is not None and target is not UNSET
                     else Unknown("its address is not plain")
                 )
                 self.touch(node, operation.op, why, operation.width)
@@ -510,7 +510,7 @@ class Calls(Expressions):
                     node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory"
                 )
                 continue
-            self.touch(node, op, moved(target, constant(place[1])), operation.width)
+            self.touch(node, op, moved(target, constant(parts[1])), operation.width)
 
 
 def _copies(instruction: Instruction) -> bool:
@@ -529,9 +529,9 @@ def _pointed(value: Value, kind: Type | None) -> Place | None:
     return None
 
 
-def _address_given(given: list[Node], found: list[Value]) -> str | None:
+def _address_given(nodes: list[Node], values: list[Value]) -> str | None:
     """The array of the first argument that is an address in memory, "" of one that is not known; or None."""
-    for child, value in zip(given, found, strict=True):
+    for child, value in zip(nodes, values, strict=True):
         if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
                                     and child.children[0].kind == "text"):  # fmt: skip
             continue

@@ -227,8 +227,8 @@ class Expressions(Places):
         by = number(1 if "+" in op else -1)
         integer = kind is not None and kind.kind == "int"
         after = self.operated("+", before, by, promoted(kind) if integer and kind is not None else kind)
-        kept = self.store_as(node.part(0), place, after)
-        return before if op.startswith("x") else kept
+        stored = self.store_as(node.part(0), place, after)
+        return before if op.startswith("x") else stored
 
     def _binary(self, node: Node) -> Value:
         op = node.value
@@ -238,8 +238,8 @@ class Expressions(Places):
             rest = first if op == "&&" else inverse(first)
             second = self.only_where(rest, lambda: self.condition(right))
             if isinstance(first, Sum) and isinstance(second, Sum):
-                whole = conjunction(first, second) if op == "&&" else either(first, second)
-                return Number(whole, 8, False) if isinstance(whole, Sum) else whole
+                joined = conjunction(first, second) if op == "&&" else either(first, second)
+                return Number(joined, 8, False) if isinstance(joined, Sum) else joined
             sure = first if isinstance(first, Sum) else second
             other = second if isinstance(first, Sum) else first
             if isinstance(sure, Sum) and sure.known and sure.constant == (op == "||"):
@@ -286,10 +286,10 @@ class Expressions(Places):
             return Unknown("a shift by a number that is no constant, or past its type")
         if op in _BITS:
             return Number(bits(_BITS[op], x, y), width, signed)
-        found = divide(x, y) if op == "/" else remainder(x, y) if op == "%" else None
-        if found is None:
+        computed = divide(x, y) if op == "/" else remainder(x, y) if op == "%" else None
+        if computed is None:
             return Unknown(f"'{op}' by a number that may be zero, or of negative numbers")
-        return Number(found, width, signed)
+        return Number(computed, width, signed)
 
     def _on_addresses(self, op: str, a: Value, b: Value, result: Type | None, of: Type | None) -> Value:
         size = 1
@@ -340,36 +340,36 @@ class Expressions(Places):
         return chosen(condition, first, second)
 
     def _constructed(self, node: Node) -> Value:
-        given = [child for child in node.children if child is not None]
+        nodes = [child for child in node.children if child is not None]
         name = node.type.name.replace("const ", "") if node.type is not None else ""
         if (
             self.kernel.functions.get(node.value) is None or self.kernel.functions[node.value].body is None
         ) and (
-            len(given) == 1
-            and given[0].type is not None
+            len(nodes) == 1
+            and nodes[0].type is not None
             and node.type is not None
-            and (given[0].type.name.replace("const ", "") == name)
+            and (nodes[0].type.name.replace("const ", "") == name)
         ):
-            return self.value(given[0])
+            return self.value(nodes[0])
         self._made(node)
         made = self.constructed(node) if name != "dim3" else None
         if made is not None:
             return made
-        found = [self.handed(child, "") for child in given]
-        for value in found:
+        values = [self.handed(child, "") for child in nodes]
+        for value in values:
             self.lose(arrays_in(value), Unknown(f"a constructor of {name} has its address"))
         if name == "dim3":
-            sizes = [*found, *[number(1)] * 3][:3]
+            sizes = [*values, *[number(1)] * 3][:3]
             sizes = [number(1) if child is UNSET else child for child in sizes]
             return Record(dict(zip("xyz", sizes, strict=True)))
-        array = None if is_number(node.type) else self.reaching("", given, found)
+        array = None if is_number(node.type) else self.reaching("", nodes, values)
         if array is not None:
             self.fence()
             self.refuse(node, f"construct {name}", array, f"{name} is made of its address")
         elif self.touches_memory(self.kernel.functions.get(node.value)):
             self.fence()
             self.refuse(node, f"construct {name}", "", f"what the constructor of {name} does is not read")
-        if found and all(isinstance(v, Real) for v in found):
+        if values and all(isinstance(v, Real) for v in values):
             return REAL
         return blank(node.type)
 
@@ -384,8 +384,8 @@ class Expressions(Places):
     def _listed(self, node: Node) -> Value:
         """The value of a list in braces; where the front end has more in it than values, it is not known."""
         kind = node.type
-        given = [child for child in node.children if child is not None]
-        parts = [self.value(child) for child in given]
+        nodes = [child for child in node.children if child is not None]
+        parts = [self.value(child) for child in nodes]
         if kind is None:
             return UNSET
         if kind.kind in ("int", "pointer", "float"):
@@ -398,7 +398,7 @@ class Expressions(Places):
         elif kind.kind == "array" and kind.to is not None:
             wanted = [kind.to] * kind.extent
         plain = len(parts) <= len(wanted) and kind.plain
-        for child, t in zip(given, wanted, strict=False):
+        for child, t in zip(nodes, wanted, strict=False):
             if t.kind == "reference":
                 self.escape(self.place(child))
             inner = child.type.kind if child.type is not None else "other"
@@ -480,5 +480,5 @@ def _on_reals(op: str, a: Value, b: Value) -> Value:
         return REAL
     if x is None or y is None:
         return Unknown("it depends on a floating point number that is not known")
-    found = {"<": x < y, ">": x > y, "<=": x <= y, ">=": x >= y, "==": x == y, "!=": x != y}[op]
-    return number(int(found))
+    holds = {"<": x < y, ">": x > y, "<=": x <= y, ">=": x >= y, "==": x == y, "!=": x != y}[op]
+    return number(int(holds))

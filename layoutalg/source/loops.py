@@ -198,8 +198,8 @@ class Reader(Statements):
             if parts.first and parts.condition is not None:
                 condition = self.condition(parts.condition)
             ended = self.run(parts.body)
-            for left, kept in frame.leaving:
-                self.variables = kept if ended else self.merge(left, kept, self.variables)
+            for left, saved in frame.leaving:
+                self.variables = saved if ended else self.merge(left, saved, self.variables)
                 ended = False
             if not parts.first and parts.condition is not None:
                 condition = self.condition(parts.condition)
@@ -234,10 +234,10 @@ class Reader(Statements):
         for key in tried.after.keys() - tried.formless:
             value, entered, form = self.variables.get(key), before[key], forms.get(key)
             if isinstance(entered, Cells):
-                kept = isinstance(value, Cells) and undisturbed(entered, value)
+                same = isinstance(value, Cells) and undisturbed(entered, value)
             else:
-                kept = form is None or isinstance(form, Unknown) or alike(entered, value)
-            if not kept:
+                same = form is None or isinstance(form, Unknown) or alike(entered, value)
+            if not same:
                 formless.add(key)
         if formless:
             raise _More([], formless)
@@ -293,8 +293,8 @@ class Reader(Statements):
                         raise NoForm("its condition loads, stores or sets variables")
                     self.stack.append(condition)
                 ended = self.run(parts.body)
-                for left, kept in frame.leaving:
-                    self.variables = kept if ended else self.merge(left, kept, self.variables)
+                for left, saved in frame.leaving:
+                    self.variables = saved if ended else self.merge(left, saved, self.variables)
                     ended = False
                 if parts.step is not None:
                     self.value(parts.step)
@@ -319,11 +319,11 @@ class Reader(Statements):
         self, tried: _Tried, start: dict[int, Value], parts: _Parts, name: str
     ) -> tuple[dict[int, Any], Sum, int, Sum]:
         """(value at a turn for each variable, condition of a turn, turns at most, turns of a lane)."""
-        stands = dict(tried.names)
-        begin = {n: p for n, key in stands.items() if (p := plain(start[key])) is not None}
+        names = dict(tried.names)
+        begin = {n: p for n, key in names.items() if (p := plain(start[key])) is not None}
         after: dict[str, Sum] = {}
         forms: dict[int, Any] = {}
-        for n, key in stands.items():
+        for n, key in names.items():
             value = tried.after[key]
             ended = plain(value)
             if isinstance(value, Address) and value.array != array_of(start[key]):
@@ -334,27 +334,27 @@ class Reader(Statements):
             else:
                 after[n] = ended
         for key, value in tried.after.items():
-            if key not in stands.values() and not isinstance(start[key], Cells):
+            if key not in names.values() and not isinstance(start[key], Cells):
                 known = isinstance(value, Unknown) or isinstance(start[key], Unknown)
                 forms[key] = (
                     unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
                 )
-        kinds = {n: kind_of(start[key]) for n, key in stands.items()}
+        kinds = {n: kind_of(start[key]) for n, key in names.items()}
         walk = Walk(begin, after, kinds, self.threads)
         solved: dict[str, Any] = {}
         for n in list(after):
             step = minus(after[n], stand_in(n, walk.kinds[n]))
-            if not step.variables & set(stands):
+            if not step.variables & set(names):
                 solved[n] = Affine(begin[n], step)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= Most.ONE_BY_ONE.number:
             self._rest(solved, walk, turns)
-        for n, key in stands.items():
+        for n, key in names.items():
             if key not in forms:
-                found = solved.get(n)
+                closed = solved.get(n)
                 forms[key] = (
-                    found
-                    if found is not None
+                    closed
+                    if closed is not None
                     else Unknown("a loop changes it from turn to turn", carried=True)
                 )
         return forms, guard, turns, count
@@ -370,9 +370,9 @@ class Reader(Statements):
         needed = condition.variables & set(tried.names)
         if needed <= set(solved):
             at = unwrapped(substitute(condition, {n: solved[n](t) for n in needed}))
-            found = turns_until(at, name)
-            if found is not None and found.high <= MOST_TURNS:
-                reached = variable(name, 0, max(found.high, 0))
+            until = turns_until(at, name)
+            if until is not None and until.high <= MOST_TURNS:
+                reached = variable(name, 0, max(until.high, 0))
                 for n in needed:
                     form, (width, signed) = solved[n](reached), walk.kinds[n]
                     if held(form, width, signed).key != form.key:
@@ -380,7 +380,7 @@ class Reader(Statements):
                 within = substitute(condition, {n: solved[n](reached) for n in needed})
                 if within.key != substitute(at, {name: reached}).key:
                     raise NoForm("a number in its condition may leave its type")
-                count = found if parts.first else add(found, ONE)
+                count = until if parts.first else add(until, ONE)
                 turns = max(count.high, 0)
                 if turns > MOST_TURNS:
                     raise NoForm("it has no end that is known")
@@ -446,11 +446,11 @@ class Reader(Statements):
                     condition.fresh or condition.variables & {n for n, _ in self.turns}
                 ):
                     raise NoForm("its condition depends on another loop")
-                whole = conjunction(condition, self._inside(frame))
-                if number >= FEW and isinstance(whole, Sum):
-                    whole = tabled(whole, self.threads)
+                running = conjunction(condition, self._inside(frame))
+                if number >= FEW and isinstance(running, Sum):
+                    running = tabled(running, self.threads)
                     condition = tabled(condition, self.threads)
-                if isinstance(whole, Sum) and whole.known and not whole.constant:
+                if isinstance(running, Sum) and running.known and not running.constant:
                     self.after_breaks(frame)
                     return
                 if effects:  # for lanes that have ended, it is not asked again
@@ -464,8 +464,8 @@ class Reader(Statements):
                 frame.turn_off = ZERO
                 with self.under(condition):
                     ended = self.run(parts.body)
-                for left, kept in frame.leaving:
-                    self.variables = kept if ended else self.merge(left, kept, self.variables)
+                for left, saved in frame.leaving:
+                    self.variables = saved if ended else self.merge(left, saved, self.variables)
                     ended = False
                 frame.turn_off = ZERO
                 if ended:  # lanes that did not come in go on with what they had
@@ -507,13 +507,13 @@ class Reader(Statements):
 
     def _changed(self, parts: _Parts) -> list[int]:
         """The variables that the body or the step may change, those of functions that they call with them."""
-        found: dict[int, None] = {}
+        keys: dict[int, None] = {}
         for part in (parts.condition, parts.step, parts.body):
             if part is not None:
-                self._changed_in(part, found, set())
-        return list(found)
+                self._changed_in(part, keys, set())
+        return list(keys)
 
-    def _changed_in(self, top: Node, found: dict[int, None], entered: set[int]) -> None:
+    def _changed_in(self, top: Node, keys: dict[int, None], entered: set[int]) -> None:
         for node in top.walk():
             targets: list[Node | None] = []
             if node.kind == "assign" or (
@@ -530,7 +530,7 @@ class Reader(Statements):
                 function = self.kernel.functions.get(number)
                 if function is not None and function.body is not None and number not in entered:
                     entered.add(number)
-                    self._changed_in(function.body, found, entered)
+                    self._changed_in(function.body, keys, entered)
             elif node.kind == "var" and node.children and node.children[0] is not None:
                 declared = self.declaration(node.value[0])
                 if declared.type.kind == "reference":
@@ -543,11 +543,11 @@ class Reader(Statements):
                         while place.base is not None:
                             place = place.base
                         if place.variable >= 0:
-                            found[place.variable] = None
+                            keys[place.variable] = None
                         elif place.address is not None and place.address.array.space == "local":
-                            found[place.address.array.key] = None
+                            keys[place.address.array.key] = None
                     else:
-                        found[key] = None
+                        keys[key] = None
 
     def _root(self, node: Node | None) -> int | None:
         """The variable that an expression sets, through members, elements and casts; None for memory."""

@@ -240,8 +240,8 @@ class State:
 
     def after_breaks(self, frame: Frame, keys: set[int] | None = None) -> None:
         """Lanes that broke off go on with the values that they had."""
-        for condition, kept in frame.breaks:
-            merged = self.merge(condition, kept, self.variables)
+        for condition, saved in frame.breaks:
+            merged = self.merge(condition, saved, self.variables)
             self.variables = merged if keys is None else {k: v for k, v in merged.items() if k in keys}
 
     # --- what is touched --------------------------------------------------------------------------------

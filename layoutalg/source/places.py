@@ -85,10 +85,10 @@ class Places(Unread):
         """Read a branch that no lane takes, so that its accesses are listed; it changes nothing."""
         if self.trying or self.unrolling:
             return
-        kept = dict(self.variables)
+        before = dict(self.variables)
         with self.under(ZERO):
             read()
-        self.variables = kept
+        self.variables = before
 
     def either_place(self, condition: Condition, a: Place, b: Place) -> Place:
         """a where a condition holds, else b."""
@@ -140,8 +140,8 @@ class Places(Unread):
         self.escape(place)
         if place.choice is not None:
             condition, a, b = place.choice
-            found = chosen(condition, self.address_of(a), self.address_of(b))
-            return found if isinstance(found, Address) else unknown(found)
+            merged = chosen(condition, self.address_of(a), self.address_of(b))
+            return merged if isinstance(merged, Address) else unknown(merged)
         if place.why is not None:
             return replace(place.why, array=place.address.array) if place.address else place.why
         if place.address is not None:
@@ -220,9 +220,9 @@ class Places(Unread):
             if inner.kind in ("name", "member", "subscript") and inner.type is not None \
                     and inner.type.kind == "array":  # fmt: skip
                 escaped = set(self.escaped)
-                found = self.value(node)
+                pointer = self.value(node)
                 self.escaped = escaped
-                return found
+                return pointer
         return self.value(node)
 
     def _named(self, node: Node) -> Place:
@@ -347,10 +347,10 @@ class Places(Unread):
             second = self.only_where(inverse(condition), lambda: self.load(node, b))
             return chosen(condition, first, second)
         if place.base is not None:
-            whole = self.load(node, place.base)
-            if isinstance(whole, Record):
-                return whole.members.get(place.member, UNSET)
-            return REAL if isinstance(whole, Real) else unknown(whole)
+            owner = self.load(node, place.base)
+            if isinstance(owner, Record):
+                return owner.members.get(place.member, UNSET)
+            return REAL if isinstance(owner, Real) else unknown(owner)
         if place.address is not None:
             if place.type is not None and place.type.kind == "array":
                 return place.why or place.address
@@ -375,9 +375,9 @@ class Places(Unread):
             if key not in self.variables and declared.init is not None:
                 return self.value(declared.init)
             if key not in self.variables and declared.at_top and declared.name in self.sets:
-                given = self.sets[declared.name]
+                value = self.sets[declared.name]
                 return (
-                    number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
+                    number(int(value), declared.type) if declared.type.kind == "int" else Real(float(value))
                 )
         return self.variables.get(key, UNSET)
 
@@ -407,19 +407,19 @@ class Places(Unread):
             return
         self.variables[place.variable] = kept
 
-    def _store_member(self, node: Node, place: Place, base: Place, kept: Value) -> None:
-        whole = self.load(node, base)
+    def _store_member(self, node: Node, place: Place, base: Place, value: Value) -> None:
+        owner = self.load(node, base)
         kind = base.type
-        if isinstance(whole, Unknown) and kind is not None and kind.fields and base.why is None:
-            whole = lost(kind, whole)
-        if isinstance(whole, Real):
+        if isinstance(owner, Unknown) and kind is not None and kind.fields and base.why is None:
+            owner = lost(kind, owner)
+        if isinstance(owner, Real):
             return
-        if not isinstance(whole, Record) or place.member not in whole.members:
-            self.leaked |= arrays_in(kept)
-            if isinstance(whole, Closure) or base.why is not None:
+        if not isinstance(owner, Record) or place.member not in owner.members:
+            self.leaked |= arrays_in(value)
+            if isinstance(owner, Closure) or base.why is not None:
                 self.stray(Unknown(f"the member {place.member} of an object that is not known is set"))
             return
-        members = {**whole.members, place.member: fitted(kept, place.narrow)}
+        members = {**owner.members, place.member: fitted(value, place.narrow)}
         if kind is not None and kind.union:
             for name, _, t in kind.fields:
                 if name != place.member:
@@ -457,6 +457,6 @@ class Places(Unread):
 
     def store_as(self, node: Node, place: Place, value: Value) -> Value:
         """Store a value as the type of an expression: what its place holds then."""
-        kept = fitted(converted(value, node.type), place.narrow)
-        self.store(node, place, kept)
-        return kept
+        stored = fitted(converted(value, node.type), place.narrow)
+        self.store(node, place, stored)
+        return stored

@@ -127,8 +127,8 @@ class KernelReading:
     @property
     def conflicting(self) -> tuple[str, ...]:
         """The shared arrays with an access that has bank conflicts."""
-        found = (a.array for a in self.accesses if a.read and a.ways is not None and a.ways > 1)
-        return tuple(dict.fromkeys(found))
+        arrays = (a.array for a in self.accesses if a.read and a.ways is not None and a.ways > 1)
+        return tuple(dict.fromkeys(arrays))
 
 
 def read_kernel(
@@ -166,13 +166,13 @@ def read_kernel(
         raise ShapeError(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
-    given = checked_sets(sets or {})
-    parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder, arch=machine.name)
+    values = checked_sets(sets or {})
+    parsed = parse_cuda(text, kernel=kernel, sets=values, folder=folder, arch=machine.name)
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
         raise ParseError("the source has no __global__ function with a body" + _first_removed(parsed))
-    return _Reading(parsed, launch, machine, given).result()
+    return _Reading(parsed, launch, machine, values).result()
 
 
 def checked_sets(sets: Mapping[str, int | float | str]) -> dict[str, str]:
@@ -191,10 +191,10 @@ def checked_sets(sets: Mapping[str, int | float | str]) -> dict[str, str]:
     return out
 
 
-def _extents(what: str, given: tuple[int, ...] | int) -> tuple[int, int, int]:
-    sizes = (given,) if isinstance(given, int) else tuple(given)
+def _extents(what: str, sides: tuple[int, ...] | int) -> tuple[int, int, int]:
+    sizes = (sides,) if isinstance(sides, int) else tuple(sides)
     if not 1 <= len(sizes) <= 3 or any(type(n) is not int or not 1 <= n <= _MOST_EXTENT for n in sizes):
-        raise ShapeError(f"{what} is {given!r}; one to three positive integers are needed, along x, y and z")
+        raise ShapeError(f"{what} is {sides!r}; one to three positive integers are needed, along x, y and z")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
@@ -289,7 +289,7 @@ class _Reading:
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
-        reader.removed = [(one.first, one.last, one.text) for one in self.parsed.removed]
+        reader.removed = [(each.first, each.last, each.text) for each in self.parsed.removed]
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
             declared = kernel.declarations[key]
@@ -316,27 +316,27 @@ class _Reading:
 
     def _geometry(self) -> dict[str, Value]:
         def triple(sums: Any) -> Record:
-            return Record({axis: Number(one, 32, False) for axis, one in zip("xyz", sums, strict=True)})
+            return Record({axis: Number(total, 32, False) for axis, total in zip("xyz", sums, strict=True)})
 
         blocks = [variable(n, 0, e - 1) for n, e in self.launch.blocks.items()]
         grid: Value = Record({axis: Unknown(f"gridDim.{axis} is not known without --grid") for axis in "xyz"})
         if self.launch.grid is not None:
             grid = triple([constant(n) for n in self.launch.grid])
-        found: dict[str, Value] = {
+        known: dict[str, Value] = {
             "threadIdx": triple(lane_variables(self.launch.block)),
             "blockIdx": triple(blocks),
             "blockDim": triple([constant(n) for n in self.launch.block]),
             "gridDim": grid,
         }
         for name, text in self.given.items():
-            whole, _, axis = name.partition(".")
+            head, _, axis = name.partition(".")
             value = _number_of(text)
-            record = found.get(whole)
-            if whole in ("blockIdx", "gridDim") and axis in ("x", "y", "z") and isinstance(value, int) \
+            record = known.get(head)
+            if head in ("blockIdx", "gridDim") and axis in ("x", "y", "z") and isinstance(value, int) \
                     and isinstance(record, Record):  # fmt: skip
-                found[whole] = Record({**record.members, axis: Number(constant(value), 32, False)})
+                known[head] = Record({**record.members, axis: Number(constant(value), 32, False)})
                 self.used.add(name)
-        return found
+        return known
 
     def _parameter(self, name: str, kind: Type, key: int) -> Value:
         """The value of a parameter of the kernel."""
@@ -404,9 +404,9 @@ class _Reading:
     def _cost(self, touches: list[Touch]) -> Cost:
         total = Cost()
         known: dict[Any, Cost] = {}
-        for given in touches:  # whole lines further, an access costs the same
-            at = add(given.offset, constant(given.offset.constant // _WHOLE * -_WHOLE))
-            touch = replace(given, offset=at)
+        for original in touches:  # whole lines further, an access costs the same
+            at = add(original.offset, constant(original.offset.constant // _WHOLE * -_WHOLE))
+            touch = replace(original, offset=at)
             key = (touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
             if key not in known:
                 known[key] = cost_of(touch, self.launch, self.machine)
@@ -423,20 +423,20 @@ class _Reading:
         seen: Collection[tuple[int, int]],
     ) -> None:
         """Report every site that the front end lacks, or that the reading did not reach."""
-        told = {(a.line, a.column) for a in self.accesses}
-        for one in untold(self.parsed, kernel, reached, seen, told):
-            self._tell(one.line, one.column, one.op, "", one.why)
+        listed = {(a.line, a.column) for a in self.accesses}
+        for site in untold(self.parsed, kernel, reached, seen, listed):
+            self._tell(site.line, site.column, site.op, "", site.why)
         self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
         """Report what may do more than is listed, and statements taken out without a reported access."""
-        told = {(a.line, a.column) for a in self.accesses if not a.read}
+        refused = {(a.line, a.column) for a in self.accesses if not a.read}
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
                     if what := _not_followed(node):
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
-                    elif (name := _foreign(kernel, node)) and (node.line, node.column) not in told:
+                    elif (name := _foreign(kernel, node)) and (node.line, node.column) not in refused:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
         for other in kernel.others:
             options = ", ".join(map(_to_set, kernel.template, other.split(", ")))
@@ -447,10 +447,10 @@ class _Reading:
                 why = f"when {destructor(kind.name)} is executed is not followed"
                 self.unfollowed[Unfollowed(kernel.line, why)] = None
         unread = [a.line for a in self.accesses if not a.read]
-        for one in self.parsed.removed:
-            if one.function in names and not any(one.first <= at <= one.last for at in unread):
-                why = f"the statement has an error: line {one.line}, column {one.column}: {one.why}"
-                self.unfollowed[Unfollowed(one.first, why)] = None
+        for gone in self.parsed.removed:
+            if gone.function in names and not any(gone.first <= at <= gone.last for at in unread):
+                why = f"the statement has an error: line {gone.line}, column {gone.column}: {gone.why}"
+                self.unfollowed[Unfollowed(gone.first, why)] = None
 
 
 def _not_followed(node: Node) -> str:
@@ -493,8 +493,8 @@ def refuse_unread(reading: KernelReading) -> None:
     if not unknown or any(a.read for a in memory):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    told = [
+    lines = [
         f"line {a.line}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
     ]
     more = f"; and {len(unknown) - MOST_TOLD} more" if len(unknown) > MOST_TOLD else ""
-    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(told)}{more}{hint}")
+    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(lines)}{more}{hint}")

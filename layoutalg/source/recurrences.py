@@ -162,21 +162,21 @@ class Walk:
 
     def closure(self, names: Iterable[str]) -> set[str] | None:
         """The variables that these depend on; None where one is not known in every turn."""
-        found: set[str] = set()
+        closed: set[str] = set()
         waiting = list(names)
         while waiting:
             n = waiting.pop()
-            if n in found:
+            if n in closed:
                 continue
             if n not in self.after or not self.begin[n].variables <= LANES or self.begin[n].fresh:
                 return None
-            found.add(n)
+            closed.add(n)
             for m in self.after[n].variables:
                 if m in self.after:
                     waiting.append(m)
                 elif m not in LANES:
                     return None
-        return found
+        return closed
 
     def _first(self, states: set[str]) -> dict[str, Any]:
         import numpy as np
@@ -226,7 +226,7 @@ class Walk:
             now = self._next(now)
             for n in states:
                 rows[n].append(now[n])
-        return {n: np.stack(np.broadcast_arrays(*given)) for n, given in rows.items()}
+        return {n: np.stack(np.broadcast_arrays(*column)) for n, column in rows.items()}
 
     def steps(self, step: Sum, history: dict[str, Any], turns: int) -> Any:
         """The values of a step in every turn."""
@@ -242,8 +242,8 @@ class Walk:
 
 def changed_to(value: Value) -> Unknown:
     """The value of a variable after a loop that sets it to something that is not a number."""
-    found = unknown(value)
-    return Unknown(found.why, found.name, found.carried)
+    reason = unknown(value)
+    return Unknown(reason.why, reason.name, reason.carried)
 
 
 def entering(before: Cells, after: Value) -> Value:
@@ -267,10 +267,10 @@ def undisturbed(before: Cells, after: Cells) -> bool:
 def settled(value: Cells, name: str) -> Cells:
     """Elements that a loop has set: those that depend on its turn are not known behind it."""
 
-    def of(one: Value) -> Value:
-        total = plain(one)
+    def of(element: Value) -> Value:
+        total = plain(element)
         if total is not None and name in total.variables:
             return Unknown("an element of an array in registers is set in a loop", carried=True)
-        return one
+        return element
 
     return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))

@@ -137,9 +137,9 @@ class Statements(Calls):
     def _returned(self, node: Node) -> bool:
         result: Value = UNSET
         place = None
-        given = self.functions[-1].result if self.functions else None
+        kind = self.functions[-1].result if self.functions else None
         if node.children and node.children[0] is not None:
-            if given is not None and given.kind == "reference":
+            if kind is not None and kind.kind == "reference":
                 place = self.place(node.children[0])
             else:
                 result = self.value(node.children[0])
@@ -187,9 +187,9 @@ class Statements(Calls):
         """A statement was taken out for its error: what it may set is not known, nor who goes on."""
         why = Unknown("a statement with an error may set it")
         names: set[str] = {name for match in _SETS.findall(text) for name in match}
-        for called, given in _CALLS.findall(text):
-            if not called.startswith("__"):
-                names |= set(re.findall(r"\w+", given)) | {called.partition(".")[0]}
+        for function, arguments in _CALLS.findall(text):
+            if not function.startswith("__"):
+                names |= set(re.findall(r"\w+", arguments)) | {function.partition(".")[0]}
         parts = set(_SETS_PART.findall(text))
         keys = []
         for key in (k for k in (*self.variables, *self.references) if k >= 0):
@@ -274,7 +274,7 @@ _CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
 
 def _cases(body: Node) -> list[tuple[list[Node], Node]] | None:
     """(labels, statement) of a switch; None where a label stands inside another statement."""
-    found: list[tuple[list[Node], Node]] = []
+    cases: list[tuple[list[Node], Node]] = []
     for child in body.children:
         labels: list[Node] = []
         statement = child
@@ -287,8 +287,8 @@ def _cases(body: Node) -> list[tuple[list[Node], Node]] | None:
             continue
         if _labelled(statement):
             return None
-        found.append((labels, statement))
-    return found
+        cases.append((labels, statement))
+    return cases
 
 
 def _labelled(node: Node) -> bool:
@@ -324,7 +324,7 @@ def jumps_of(body: Node) -> dict[int, list[tuple[int, int]]]:
         (block, a), (_, b) = path[depth], target[depth]
         beside = a < b and len(target) == depth + 1
         spans.setdefault(id(block), []).append((min(a, b), max(a, b) + (not beside)))
-    return {key: _joined(found) for key, found in spans.items()}
+    return {key: _joined(pairs) for key, pairs in spans.items()}
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -137,9 +137,9 @@ def add(*sums: Sum) -> Sum:
     """
     total = 0
     parts: dict[int, tuple[Atom, int]] = {}
-    for one in sums:
-        total += one.constant
-        for atom, k in one.parts:
+    for each in sums:
+        total += each.constant
+        for atom, k in each.parts:
             parts[atom.order] = (atom, k + parts[atom.order][1] if atom.order in parts else k)
     return Sum(total, tuple(parts[order] for order in sorted(parts) if parts[order][1]))
 
@@ -172,14 +172,14 @@ def multiply(a: Sum, b: Sum) -> Sum:
     return add(*out)
 
 
-def _split(one: Sum, by: int) -> tuple[Sum, Sum]:
-    """(q, r) with one = by * q + r, where r has what `by` does not divide, its constant in 0..by-1."""
-    whole = tuple((atom, k // by) for atom, k in one.parts if k % by == 0)
-    rest = tuple((atom, k) for atom, k in one.parts if k % by)
-    quotient, remainder = divmod(one.constant, by)
+def _split(total: Sum, by: int) -> tuple[Sum, Sum]:
+    """(q, r) with total = by * q + r, where r has what `by` does not divide, its constant in 0..by-1."""
+    divided = tuple((atom, k // by) for atom, k in total.parts if k % by == 0)
+    rest = tuple((atom, k) for atom, k in total.parts if k % by)
+    quotient, remainder = divmod(total.constant, by)
     if not rest:
-        return Sum(quotient, whole), Sum(remainder)
-    return Sum(quotient, whole), Sum(remainder, rest)
+        return Sum(quotient, divided), Sum(remainder)
+    return Sum(quotient, divided), Sum(remainder, rest)
 
 
 def floor_div(one: Sum, by: int) -> Sum:
@@ -229,9 +229,9 @@ def remainder(a: Sum, b: Sum) -> Sum | None:
     return None if quotient is None else minus(a, multiply(quotient, b))
 
 
-def _trailing(one: Sum) -> int:
+def _trailing(total: Sum) -> int:
     """A power of two that divides every value of it."""
-    common = math.gcd(one.constant, *(k for _, k in one.parts))
+    common = math.gcd(total.constant, *(k for _, k in total.parts))
     return common & -common if common else 1 << 62
 
 
@@ -356,8 +356,8 @@ def held(one: Sum, width: int, signed: bool) -> Sum:
     if low <= one.low and one.high <= high:
         return one
     if one.known:
-        kept = one.constant & ((1 << width) - 1)
-        return constant(kept - (1 << width) if kept > high else kept)
+        low_bits = one.constant & ((1 << width) - 1)
+        return constant(low_bits - (1 << width) if low_bits > high else low_bits)
     return _atom("wrap", (one,), low, high, (width, signed))
 
 
@@ -378,9 +378,9 @@ def widest(*sums: Sum) -> int:
     seen: set[int] = set()
     waiting = list(sums)
     while waiting:
-        one = waiting.pop()
-        most = max(most, abs(one.low), abs(one.high))
-        for atom, _ in one.parts:
+        total = waiting.pop()
+        most = max(most, abs(total.low), abs(total.high))
+        for atom, _ in total.parts:
             if atom.order not in seen:
                 seen.add(atom.order)
                 waiting += atom.args
@@ -398,8 +398,8 @@ def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:
         return one
     if all(atom.op in ("var", "table") for atom, _ in one.parts) and len(one.parts) < 3:
         return one
-    found = np.broadcast_to(np.asarray(values(one, threads), dtype=np.int64), threads["thread"].shape)
-    return table(ZERO, found.reshape(1, -1))
+    entries = np.broadcast_to(np.asarray(values(one, threads), dtype=np.int64), threads["thread"].shape)
+    return table(ZERO, entries.reshape(1, -1))
 
 
 def substitute(one: Sum, given: Mapping[str, Sum]) -> Sum:
@@ -435,10 +435,10 @@ def unwrapped(one: Sum) -> Sum:
     )
 
 
-def _replaced(a: Atom, of: Any, given: Mapping[str, Sum]) -> Sum:
+def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
     """An atom on replaced operands."""
     if a.op == "var":
-        return given.get(a.data, Sum(0, ((a, 1),)))
+        return replacing.get(a.data, Sum(0, ((a, 1),)))
     args = [of(arg) for arg in a.args]
     match a.op:
         case "div":
@@ -520,8 +520,8 @@ def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
             width, signed = a.data
             if width >= 64:
                 return x
-            kept = x & ((1 << width) - 1)
-            return np.where(kept >= 1 << (width - 1), kept - (1 << width), kept) if signed else kept
+            low = x & ((1 << width) - 1)
+            return np.where(low >= 1 << (width - 1), low - (1 << width), low) if signed else low
     at = np.clip(x, 0, len(a.data) - 1)
     return a.data[at, env["thread"]] if a.data.ndim == 2 else a.data[at]
 

@@ -249,8 +249,8 @@ def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:
     """The kernel and the functions of the file that it calls, by name."""
     names = {kernel.name.rpartition("::")[2]}
     while True:
-        called = {callee(s.text) for s in parsed.sites if s.kind == "call" and s.function in names}
-        more = {name.rpartition("::")[2] for name in called} & parsed.functions
+        callees = {callee(s.text) for s in parsed.sites if s.kind == "call" and s.function in names}
+        more = {name.rpartition("::")[2] for name in callees} & parsed.functions
         if more <= names:
             return names
         names |= more
@@ -275,16 +275,16 @@ def objects(kernel: Kernel) -> list[Type]:
     for function in kernel.functions.values():
         nodes = function.body.walk() if function.body is not None else ()
         waiting += [n.type for n in nodes if n.kind in ("construct", "call", "init") and n.type is not None]
-    found: dict[str, Type] = {}
+    records: dict[str, Type] = {}
     while waiting:
         kind = waiting.pop()
         while kind.kind == "array" and kind.to is not None:
             kind = kind.to
         name = kind.name.removeprefix("const ")
-        if kind.kind == "record" and name not in found:
-            found[name] = kind
+        if kind.kind == "record" and name not in records:
+            records[name] = kind
             waiting += [part for _, _, part in kind.fields]
-    return list(found.values())
+    return list(records.values())
 
 
 def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:

@@ -193,8 +193,8 @@ def converted(value: Value, to: Type | None) -> Value:
 
                 return Number(truth(value.exact), 8, False)
             bits = 8 * to.bytes
-            kept = value.exact if bits > value.bits else value.sum
-            return Number(kept, bits, to.signed)
+            total = value.exact if bits > value.bits else value.sum
+            return Number(total, bits, to.signed)
         if isinstance(value, Real):
             return _from_real(value, to)
         if isinstance(value, Address) and to.bool:
@@ -222,10 +222,10 @@ def _from_real(value: Real, to: Type) -> Value:
         return unknown(value)
     if to.bool:
         return number(int(value.value != 0), to)
-    whole = int(value.value)
-    if held(constant(whole), 8 * to.bytes, to.signed).constant != whole:
+    truncated = int(value.value)
+    if held(constant(truncated), 8 * to.bytes, to.signed).constant != truncated:
         return Unknown("a floating point number is past the integer type that it becomes")
-    return number(whole, to)
+    return number(truncated, to)
 
 
 def _rounded(value: float, width: int) -> float | None:
@@ -375,24 +375,24 @@ def _leaves(kind: Type, value: Value, offset: int) -> list[tuple[int, Type, Valu
     if kind.kind == "record":
         if kind.union or kind.narrow or not kind.fields:
             return None
-        found: list[tuple[int, Type, Value]] = []
+        scalars: list[tuple[int, Type, Value]] = []
         for name, at, t in kind.fields:
             part = value.members.get(name, UNSET) if isinstance(value, Record) else value
             inner = _leaves(t, part, offset + at)
             if inner is None:
                 return None
-            found += inner
-        return found
+            scalars += inner
+        return scalars
     if kind.kind == "array" and kind.to is not None:
-        found = []
+        scalars = []
         for n in range(kind.extent):
             at = n * kind.to.bytes
             part = read(value, kind, at, kind.to) if isinstance(value, Cells) else value
             inner = _leaves(kind.to, part, offset + at)
             if inner is None:
                 return None
-            found += inner
-        return found
+            scalars += inner
+        return scalars
     return [(offset, kind, value)]
 
 

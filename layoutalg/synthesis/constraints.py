@@ -57,8 +57,8 @@ def with_constraints(
             raise UnsupportedError(
                 f"vector_bytes is {vector_bytes!r}; vectors that a lane can read have 1, 2, 4, 8 or 16 bytes"
             )
-        whole = Access.along(op, storage_layout(shape, order), element, order)
-        (threads, values), (steps, step) = _modes(whole.tv)
+        access = Access.along(op, storage_layout(shape, order), element, order)
+        (threads, values), (steps, step) = _modes(access.tv)
         out.append(Access(op, Layout((1, values, threads), (0, step, steps)), element))
     if whole_rows:
         width = max(8 * machine.bank_bytes, element.bits)

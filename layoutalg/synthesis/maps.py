@@ -54,23 +54,23 @@ def layout_of_kernel(tile: BitTile, sharing: Sequence[int], keep: int) -> AnyLay
     bank_dim = min(tile.bank_bits - keep, coordinates)
     pivots = {vector.bit_length() - 1: vector for vector in basis(sharing)}
     banks = [j for j in range(coordinates) if j not in pivots]
-    place = list(range(coordinates))
+    target = list(range(coordinates))
     displaced = [h for h in pivots if h < bank_dim]
     for j, h in zip([j for j in banks if j >= bank_dim], displaced, strict=True):
-        place[j], place[h] = h, j
-    pairs = [(place[h], place[j]) for h, vector in pivots.items() for j in banks if vector >> j & 1]
+        target[j], target[h] = h, j
+    pairs = [(target[h], target[j]) for h, vector in pivots.items() for j in banks if vector >> j & 1]
     low = keep - tile.word_shift
     pairs.sort(key=lambda pair: (pair[0] - pair[1], pair[1]))
     swizzles = Swizzles.from_bit_pairs((y + low, z + low) for y, z in pairs)
-    inner = _permuted(tile.base, [*range(low), *(p + low for p in place)])
+    inner = _permuted(tile.base, [*range(low), *(p + low for p in target)])
     return ComposedLayout(swizzles, 0, inner) if swizzles else inner
 
 
-def _permuted(base: Layout, place: list[int]) -> Layout:
+def _permuted(base: Layout, target: list[int]) -> Layout:
     """The layout with bit i of every offset moved to bit place[i], mode by mode."""
-    if place == sorted(place):
+    if target == sorted(target):
         return base
-    columns = [1 << place[column.bit_length() - 1] for column in to_f2(base)]
+    columns = [1 << target[column.bit_length() - 1] for column in to_f2(base)]
     parts: list[Layout] = []
     for mode in modes(base):
         bits = size(mode).bit_length() - 1

@@ -90,8 +90,8 @@ def promising(
     # Paddings are one pad step apart, so the offsets of a lane are too: start + n * (next - start).
     free: Sequence[int] = range(len(tiles))
     for access in accesses:
-        one, two = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile, _ in tiles[:2])
-        pairs = list(zip(one, two, strict=True))
+        first, second = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile, _ in tiles[:2])
+        pairs = list(zip(first, second, strict=True))
         rows = [[None if a is None or b is None else a + n * (b - a) for a, b in pairs] for n in free]
         free = _without_conflict(access, machine, free, rows)
     return [tiles[n] for n in free]
@@ -132,8 +132,8 @@ def rotated_tiles(
 
     for many in (n for n in range(1, rows) if rows % n == 0):
         free: Sequence[int] = range(vector, columns, vector)
-        for access, one in zip(accesses, first, strict=True):
-            lanes = [[turned(byte, step, many) for byte in one] for step in free]
+        for access, base in zip(accesses, first, strict=True):
+            lanes = [[turned(byte, step, many) for byte in base] for step in free]
             free = _without_conflict(access, machine, free, lanes)
         for step in free:
             yield Rotation(rows, columns, step, many).layout()

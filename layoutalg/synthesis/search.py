@@ -143,24 +143,24 @@ def find_kernel(spaces: Sequence[Basis], dim: int, bank_dim: int) -> Found:
     >>> find_kernel([(1, 2), (1, 4), (1, 6), (2, 4), (3, 4), (2, 5), (3, 5)], 3, 2).kernel is None
     True
     """
-    whole = basis(vector for space in spaces for vector in space)
-    if len(whole) <= bank_dim:  # any complement of the whole span will do
-        kept = whole + complement(whole, dim)[: bank_dim - len(whole)]
-        return Found(complement(kept, dim), 0)
+    joint = basis(vector for space in spaces for vector in space)
+    if len(joint) <= bank_dim:  # any complement of the whole span will do
+        banks = joint + complement(joint, dim)[: bank_dim - len(joint)]
+        return Found(complement(banks, dim), 0)
     # Only the span of the spaces matters: a complement of it joins K as it is.
     # The basis is reduced, so a vector's coordinates in it are its bits at the pivots.
-    pivots = [vector.bit_length() - 1 for vector in whole]
+    pivots = [vector.bit_length() - 1 for vector in joint]
 
     def inside(vector: int) -> int:
         return sum((vector >> pivot & 1) << i for i, pivot in enumerate(pivots))
 
-    size = len(whole)
+    size = len(joint)
     search = _Search(size, min(NODES, WORK >> size))
     chosen = search.grow(union_of([[inside(v) for v in space] for space in spaces]), size - bank_dim, 0, 0)
     if chosen is None:
         return Found(None, search.nodes)
-    kernel = [_combine(whole, vector) for vector in chosen]
-    return Found(basis([*kernel, *complement(whole, dim)]), search.nodes)
+    kernel = [_combine(joint, vector) for vector in chosen]
+    return Found(basis([*kernel, *complement(joint, dim)]), search.nodes)
 
 
 class _Search:
@@ -204,14 +204,14 @@ def union_of(spaces: Sequence[Sequence[int]]) -> int:
     >>> bin(union_of([(1, 2), (4,)]))
     '0b11111'
     """
-    found = 1
+    union = 1
     for space in spaces:
         points = [0]
         for vector in space:
             points += [point ^ vector for point in points]
         for point in points:
-            found |= 1 << point
-    return found
+            union |= 1 << point
+    return union
 
 
 def _masks(dim: int) -> tuple[int, ...]:

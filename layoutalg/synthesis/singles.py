@@ -151,7 +151,7 @@ def every_swizzle(room: int) -> tuple[Swizzle, ...]:
     (['Sw<1,0,1>', 'Sw<1,0,-1>'], 728)
     """
     top = (room - 1).bit_length()
-    found = (
+    swizzles = (
         Swizzle(bits, base, shift * sign)
         for bits in range(1, top)
         for shift in range(1, top - bits + 1)
@@ -159,7 +159,7 @@ def every_swizzle(room: int) -> tuple[Swizzle, ...]:
         for sign in (1, -1)
     )
     return tuple(
-        sorted(found, key=lambda s: (s.bits, not s.is_involution, s.shift < 0, s.base, abs(s.shift)))
+        sorted(swizzles, key=lambda s: (s.bits, not s.is_involution, s.shift < 0, s.base, abs(s.shift)))
     )
 
 
@@ -178,21 +178,21 @@ def free_singles(visits: Sequence[Visits], elements: int, room: int, machine: Ar
     # Most swizzles fail on one of a few instructions: the first, middle and last of every access sieve them
     # all at once; only what is left is counted class by class.
     left = every_swizzle(room)
-    for one in visits:
-        for row in dict.fromkeys((0, len(one.offsets) // 2, len(one.offsets) - 1)):
-            left = trials.pass_one(left, one, row)
+    for each in visits:
+        for row in dict.fromkeys((0, len(each.offsets) // 2, len(each.offsets) - 1)):
+            left = trials.pass_one(left, each, row)
     outside: list[Single] = []
     for swizzle in left:
         reached = trials.reached(swizzle, visits)
         if reached is None:
             continue
         period_bits = _period(swizzle, visits, machine).bit_length() - 1
-        found = Single(swizzle, _past(swizzle, elements), period_bits, reached)
-        if not found.extra:
-            yield found
-        elif found.extra <= room - elements:
-            outside.append(found)
-    yield from sorted(outside, key=lambda one: one.extra)
+        single = Single(swizzle, _past(swizzle, elements), period_bits, reached)
+        if not single.extra:
+            yield single
+        elif single.extra <= room - elements:
+            outside.append(single)
+    yield from sorted(outside, key=lambda single: single.extra)
 
 
 def _past(swizzle: Swizzle, elements: int) -> int:
@@ -213,7 +213,7 @@ def _past(swizzle: Swizzle, elements: int) -> int:
 
 def _period(swizzle: Swizzle, visits: Sequence[Visits], machine: Arch) -> int:
     """Elements by which addresses may move together without changing any cost."""
-    units = (8 * max(machine.bank_bytes, one.rule.width_bytes) // one.bits for one in visits)
+    units = (8 * max(machine.bank_bytes, each.rule.width_bytes) // each.bits for each in visits)
     return max([swizzle.period, *units])
 
 
@@ -223,42 +223,42 @@ class _Trials:
     def __init__(self, machine: Arch) -> None:
         self.machine, self.work = machine, 0
 
-    def pass_one(self, swizzles: Sequence[Swizzle], one: Visits, row: int) -> tuple[Swizzle, ...]:
+    def pass_one(self, swizzles: Sequence[Swizzle], visit: Visits, row: int) -> tuple[Swizzle, ...]:
         """The swizzles on which one instruction is free of conflicts and its vectors are unbroken."""
-        moved = [(swizzle, _moved(swizzle, one.offsets[row], one.elems)) for swizzle in swizzles]
-        whole = [(swizzle, lanes) for swizzle, lanes in moved if lanes is not None]
-        free = self._free(one, [lanes for _, lanes in whole])
-        return tuple(swizzle for (swizzle, _), ok in zip(whole, free, strict=True) if ok)
+        moved = [(swizzle, _moved(swizzle, visit.offsets[row], visit.elems)) for swizzle in swizzles]
+        intact = [(swizzle, lanes) for swizzle, lanes in moved if lanes is not None]
+        free = self._free(visit, [lanes for _, lanes in intact])
+        return tuple(swizzle for (swizzle, _), ok in zip(intact, free, strict=True) if ok)
 
     def reached(self, swizzle: Swizzle, visits: Sequence[Visits]) -> tuple[int, ...] | None:
         """The number of classes of instructions of every access, or None when one of them conflicts."""
         period = _period(swizzle, visits, self.machine)
         out: list[int] = []
-        for one in visits:
+        for visit in visits:
             kinds = {
                 (shape, (lanes[0] or 0) % period): lanes
-                for shape, lanes in zip(one.shapes, one.offsets, strict=True)
+                for shape, lanes in zip(visit.shapes, visit.offsets, strict=True)
             }
             rows = list(kinds.values())
             for start in range(0, len(rows), AT_ONCE):  # most swizzles fail early
-                moved = [_moved(swizzle, lanes, one.elems) for lanes in rows[start : start + AT_ONCE]]
-                whole = [lanes for lanes in moved if lanes is not None]
-                if len(whole) < len(moved) or not all(self._free(one, whole)):
+                moved = [_moved(swizzle, lanes, visit.elems) for lanes in rows[start : start + AT_ONCE]]
+                intact = [lanes for lanes in moved if lanes is not None]
+                if len(intact) < len(moved) or not all(self._free(visit, intact)):
                     return None
             out.append(len(kinds))
         return tuple(out)
 
-    def _free(self, one: Visits, rows: Sequence[Lanes]) -> list[bool]:
+    def _free(self, visit: Visits, rows: Sequence[Lanes]) -> list[bool]:
         """Whether each instruction takes its ideal."""
-        words = max(1, one.rule.width_bytes // self.machine.bank_bytes)
+        words = max(1, visit.rule.width_bytes // self.machine.bank_bytes)
         self.work += len(rows) * self.machine.lanes * words
         if self.work > WORK:
             raise UndecidedError(
                 f"no single swizzle, and no proof of none, after {WORK} swizzled words were counted",
                 budget=WORK,
             )
-        bytes_ = ([None if at is None else at * one.bits // 8 for at in lanes] for lanes in rows)
-        return [taken == ideal for taken, ideal in instruction_costs(one.rule, self.machine, bytes_)]
+        bytes_ = ([None if at is None else at * visit.bits // 8 for at in lanes] for lanes in rows)
+        return [taken == ideal for taken, ideal in instruction_costs(visit.rule, self.machine, bytes_)]
 
 
 def _moved(swizzle: Swizzle, lanes: Lanes, elems: int) -> Lanes | None:

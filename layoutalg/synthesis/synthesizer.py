@@ -236,13 +236,13 @@ def _linear(
     failed = Certificate(False, "forms", (), footprints=footprints)
     if question.form == "any":
         try:
-            found = _bank_map(tile, patterns)
+            made = _bank_map(tile, patterns)
         except UndecidedError as error:
             undecided = error
         else:
-            if not isinstance(found, Certificate):
-                return _proved(question, tile, found, "xor", footprints)
-            failed = found
+            if not isinstance(made, Certificate):
+                return _proved(question, tile, made, "xor", footprints)
+            failed = made
     answer, _ = _by_swizzle(question, padding, failed)
     if undecided is not None and answer.layout is None:
         raise undecided
@@ -309,24 +309,24 @@ def _bank_map(tile: BitTile, patterns: tuple[Pattern, ...]) -> AnyLayout | Certi
     spaces = [in_rows(p.footprint, tile.word_bits, keep) for p in patterns]
     footprints = tuple(p.footprint for p in patterns)
     word_bytes = 1 << tile.log_bank >> 3
-    whole = unit_class("linear", word_bytes << keep)
+    linear = unit_class("linear", word_bytes << keep)
     for i, space in enumerate(spaces):
         if len(space) > banks:  # a kernel of this codimension meets every larger space
-            return Certificate(False, "narrow-banks", (whole,), footprints=footprints, clash=(i, widest))
+            return Certificate(False, "narrow-banks", (linear,), footprints=footprints, clash=(i, widest))
     # Rows that stay whole are preferred; where that has none, or takes too long, any kernel will do.
     graph = find_graph(spaces, dim, banks)
-    found = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
-    if found.kernel is not None:
-        return layout_of_kernel(tile, found.kernel, keep)
+    search = graph if graph is not None and graph.kernel is not None else find_kernel(spaces, dim, banks)
+    if search.kernel is not None:
+        return layout_of_kernel(tile, search.kernel, keep)
     # What clashes is told as few accesses as possible: one after another is left out, if none exists still.
     clash = list(range(len(patterns)))
     for i in range(len(patterns)):
         rest = [n for n in clash if n != i]
         if find_kernel([spaces[n] for n in rest], dim, banks).kernel is None:
             clash = rest
-    classes = (whole, unit_class("any", word_bytes)) if _is_crowded(tile, footprints) else (whole,)
+    classes = (linear, unit_class("any", word_bytes)) if _is_crowded(tile, footprints) else (linear,)
     return Certificate(
-        False, "exhausted", classes, footprints=footprints, clash=tuple(clash), nodes=found.nodes
+        False, "exhausted", classes, footprints=footprints, clash=tuple(clash), nodes=search.nodes
     )
 
 

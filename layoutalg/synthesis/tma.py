@@ -89,7 +89,7 @@ def tma_layouts(
     if copies:
         yield from _of_copies(tile, copies, machine, max_extra_bytes)
         return
-    found = []
+    candidates = []
     for mode in HOPPER_MODES:
         if not mode.swizzle.bits and not _has_dense_boxes(element.bits * run // 128, prod(sides) // run):
             continue
@@ -98,8 +98,8 @@ def tma_layouts(
         if run % inner == 0 and not tile.box_bytes(mode, box) % (_BOX_START_BYTES if inner < run else 1):
             written = _written(tile, mode, box)
             if written.extra_bytes <= max_extra_bytes:
-                found.append((run // inner, mode.swizzle.bits, written))
-    yield from (written for _, _, written in sorted(found, key=lambda one: one[:2]))
+                candidates.append((run // inner, mode.swizzle.bits, written))
+    yield from (written for _, _, written in sorted(candidates, key=lambda triple: triple[:2]))
 
 
 def _has_dense_boxes(chunks: int, rows: int) -> bool:
@@ -108,8 +108,8 @@ def _has_dense_boxes(chunks: int, rows: int) -> bool:
     A row within a box is one or two of its sides of at most 256 chunks; otherwise it takes several boxes, of
     which the first starts at a multiple of 128 bytes.
     """
-    whole = any(chunks % n == 0 and chunks // n <= MAX_BOX_ELEMS for n in range(1, MAX_BOX_ELEMS + 1))
-    return whole or rows == 1 or 16 * chunks % _BOX_START_BYTES == 0
+    divides = any(chunks % n == 0 and chunks // n <= MAX_BOX_ELEMS for n in range(1, MAX_BOX_ELEMS + 1))
+    return divides or rows == 1 or 16 * chunks % _BOX_START_BYTES == 0
 
 
 class _Tile(NamedTuple):
@@ -146,7 +146,7 @@ def _of_copies(
     tile: _Tile, copies: Sequence[TmaAccess], machine: Arch, max_extra_bytes: int
 ) -> Iterator[TmaTile]:
     """The one layout that all copies write, or none when they differ."""
-    found: list[TmaTile] = []
+    tiles: list[TmaTile] = []
     for copy in copies:
         box = tuple(product(side) for side in copy.box)
         if len(box) != len(tile.sides) or any(side % b for side, b in zip(tile.sides, box, strict=True)):
@@ -166,9 +166,9 @@ def _of_copies(
                 written.extra_bytes,
                 max_extra_bytes,
             )
-        found.append(written)
-    if all(written == found[0] for written in found):
-        yield found[0]
+        tiles.append(written)
+    if all(written == tiles[0] for written in tiles):
+        yield tiles[0]
 
 
 def _written(tile: _Tile, mode: SwizzleMode, box: tuple[int, ...]) -> TmaTile:

@@ -196,11 +196,11 @@ def _narrow(synthesis: Synthesis, ops: Sequence[str]) -> str:
     words, banks = narrow_banks(synthesis, phases)
     together = f"{1 << phases[wide].vector_bits} words of a lane together"
     if synthesis.certificate.classes == ("any-placement",):
-        kept = f"{together}, so the words at one place of its vectors"
+        units = f"{together}, so the words at one place of its vectors"
     else:
-        kept = f"{together}. Where all such units stay whole, the words at one place of a unit"
+        units = f"{together}. Where all such units stay whole, the words at one place of a unit"
     return (
-        f"Access {wide} ({ops[wide]}) reads or writes {kept} lie in {banks} of the {synthesis.arch.banks} "
+        f"Access {wide} ({ops[wide]}) reads or writes {units} lie in {banks} of the {synthesis.arch.banks} "
         f"banks. A phase of access {many} ({ops[many]}) asks for {words} such words: at least "
         f"{-(-words // banks)} of them share a bank."
     )
@@ -220,10 +220,10 @@ def _exhausted(synthesis: Synthesis, ops: Sequence[str]) -> Iterator[str]:
         f"choice was followed to its end ({_many(claim.nodes, 'vector')}, by the search's own count)."
     )
     if any(name.startswith("any-in-place") for name in claim.classes):
-        met = words_met(phases)
+        meeting = words_met(phases)
         yield (
-            f"No other permutation of the words helps: word 0 is asked for together with {met - 1} "
-            f"others, so of {1 << bits} words {(1 << bits) - met} could lie in its bank, which has "
+            f"No other permutation of the words helps: word 0 is asked for together with {meeting - 1} "
+            f"others, so of {1 << bits} words {(1 << bits) - meeting} could lie in its bank, which has "
             f"{(1 << bits) // synthesis.arch.banks - 1} more to hold."
         )
 

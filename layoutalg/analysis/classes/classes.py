@@ -1,8 +1,8 @@
 """Digit classes: the warps of an access sorted by where their digits carry, counted without walking them.
 
 The idea.  Thread numbers are written in the mixed radix of the footprint's thread digits.  Within a warp the
-low digits run and now and then one carries; what the warp looks like relative to its first lane depends on
-nothing but the lanes at which that happens.
+low digits run and now and then one carries; what the warp looks like relative to its first lane depends
+only on the lanes at which that happens.
 
     threads 1003:1 8:1024     warp 0: lanes 0..31 count the first digit           1 1 1 1 ... 1
                               warp 31: lane 11 is thread 1003, the digit carries  1 ... 1 22 1 ... 1
@@ -89,11 +89,11 @@ def class_table(found: AccessStrides) -> ClassTable | None:
         return None
     rest: list[ResidueDigit] = []
     for leaves, position in ((found.registers, 1), (found.iterations, 2)):
-        place = 1
+        weight = 1
         for extent, stride in leaves:
-            moves = (0, place, 0) if position == 1 else (0, 0, place)
+            moves = (0, weight, 0) if position == 1 else (0, 0, weight)
             rest.append(ResidueDigit(0, extent, stride // unit, moves))
-            place *= extent
+            weight *= extent
     threads = tuple((extent, stride // unit) for extent, stride in found.threads)
     residues = Residues(period // unit, found.machine.lanes)
     gathered: dict[tuple[int, ...], list[ResidueFamily]] = {}
@@ -145,9 +145,9 @@ def _bases(table: ClassTable, which: int) -> list[tuple[int, int]]:
     total = table.residues.starts(first)
     for family in others:
         total = list(map(add, total, table.residues.starts(family)))
-    found = [(base, number) for base, number in enumerate(total) if number]
-    spend(20 + table.residues.modulus // 32 + len(found))
-    return found
+    counted = [(base, number) for base, number in enumerate(total) if number]
+    spend(20 + table.residues.modulus // 32 + len(counted))
+    return counted
 
 
 def worst_alignment(table: ClassTable) -> int:
@@ -162,14 +162,14 @@ def worst_alignment(table: ClassTable) -> int:
     >>> worst_alignment(class_table(found))
     10
     """
-    found, sector = table.found, table.found.machine.sector_bytes
-    shifts = range(0, sector, found.rule.width_bytes)
+    strides, sector = table.found, table.found.machine.sector_bytes
+    shifts = range(0, sector, strides.rule.width_bytes)
     # Where strides add, only the place of the first lane within its sector matters.
-    moves = not found.adds
+    moves = not strides.adds
     spots: dict[tuple[int, int], tuple[int, int]] = {}
     for which in range(len(table.classes)):
         for base, many in _bases(table, which):
-            spot = base if moves else found.byte(base * table.unit) % sector
+            spot = base if moves else strides.byte(base * table.unit) % sector
             number, _ = spots.get((which, spot), (0, 0))
             spots[which, spot] = (number + many, base)
 
@@ -219,10 +219,10 @@ def warp_families(
     places = [1]
     for extent, _ in threads:
         places.append(places[-1] * extent)
-    low = max(i for i, place in enumerate(places[:-1] or [1]) if place < window)
+    low = max(i for i, weight in enumerate(places[:-1] or [1]) if weight < window)
     digits = tuple(
-        ResidueDigit(0, extent, stride, (place, 0, 0))
-        for (extent, stride), place in zip(threads, places, strict=False)
+        ResidueDigit(0, extent, stride, (weight, 0, 0))
+        for (extent, stride), weight in zip(threads, places, strict=False)
     )
     # Full warps in which no digit above `low` carries.
     spend(8 * (low + 1) * places[low] if threads else 0)
@@ -270,34 +270,34 @@ def _costs(table: ClassTable, rows: list[tuple[int, int, int]], by_stride: bool)
     spend(5 * len(rows))
     if not by_stride:
         return _defined_costs(table, rows)
-    found = table.found
+    strides = table.found
     out: list[tuple[int, ...]] = []
     for which, base, shift in rows:
         relative = table.classes[which].relative
-        stride = (_step(relative) or 0) * table.unit * found.bits // 8
-        start = found.byte(base * table.unit) + shift
-        if found.rule.space == "shared":
-            out.append(tuple(stride_wavefronts(found.rule, found.machine, stride, len(relative), start)))
+        stride = (_step(relative) or 0) * table.unit * strides.bits // 8
+        start = strides.byte(base * table.unit) + shift
+        if strides.rule.space == "shared":
+            out.append(tuple(stride_wavefronts(strides.rule, strides.machine, stride, len(relative), start)))
         else:
-            start += found.machine.line_bytes * abs(stride) * len(relative)
-            out.append(tuple(stride_traffic(found.rule, found.machine, stride, len(relative), start)))
+            start += strides.machine.line_bytes * abs(stride) * len(relative)
+            out.append(tuple(stride_traffic(strides.rule, strides.machine, stride, len(relative), start)))
     return out
 
 
 def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[tuple[int, ...]]:
     """`_costs` by the definition, on one instruction each."""
-    found, lanes = table.found, table.found.machine.lanes
+    strides, lanes = table.found, table.found.machine.lanes
     period = table.residues.modulus * table.unit
     lowest = min(min(c.relative) for c in table.classes) * table.unit
     above = -(lowest // period) * period
     idle: list[int | None] = [None] * lanes
-    byte = functools.cache(found.byte)  # lanes of many warps lie at the same places
+    byte = functools.cache(strides.byte)  # lanes of many warps lie at the same places
 
     def offsets(which: int, base: int, shift: int) -> list[int | None]:
-        one = table.classes[which]
-        on = (True,) * len(one.relative) if one.active is None else one.active
-        starts = (above + (base + lane) * table.unit for lane in one.relative)
+        kind = table.classes[which]
+        on = (True,) * len(kind.relative) if kind.active is None else kind.active
+        starts = (above + (base + lane) * table.unit for lane in kind.relative)
         row = [byte(start) + shift if ok else None for start, ok in zip(starts, on, strict=True)]
         return row + idle[len(row) :]
 
-    return instruction_costs(found.rule, found.machine, starmap(offsets, rows))
+    return instruction_costs(strides.rule, strides.machine, starmap(offsets, rows))

@@ -144,10 +144,10 @@ def find_footprint(
             return None
     swizzles, offset, inner = form
     try:
-        whole = compose_layouts(inner, access.tv)
+        composed = compose_layouts(inner, access.tv)
     except (DivisibilityError, UndecidedError):
         return None
-    low, high = span(whole)
+    low, high = span(composed)
     if offset + low < 0:
         if outer is not None:
             return None
@@ -169,18 +169,18 @@ def find_footprint(
         reach = outer.most_offset(reach)
     if max(256 * (reach + 1) + access.base_bytes, extent.instructions) > Most.MAGNITUDE.number:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
-    parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
+    parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(composed)]
     reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))
-    if reaches_in and not _vectors_survive(rule, extent, swizzles, offset, whole, parts[1]):
+    if reaches_in and not _vectors_survive(rule, extent, swizzles, offset, composed, parts[1]):
         return None
-    found = AccessStrides(
-        rule, machine, extent, access.element.bits, access.base_bytes, swizzles, offset, whole,
+    strides = AccessStrides(
+        rule, machine, extent, access.element.bits, access.base_bytes, swizzles, offset, composed,
         parts[0], _registers(rule, extent.elems, parts[1]), parts[2] if len(parts) > 2 else (), outer,
     )  # fmt: skip
     if outer is not None:
-        return found if _whole_vectors(found, outer, extent.elems) else None
-    _check_alignment(found)
-    return found
+        return strides if _whole_vectors(strides, outer, extent.elems) else None
+    _check_alignment(strides)
+    return strides
 
 
 def _parts(layout: AnyLayout) -> tuple[Layout, NormalForm] | tuple[None, None]:
@@ -193,17 +193,17 @@ def _parts(layout: AnyLayout) -> tuple[Layout, NormalForm] | tuple[None, None]:
     return layout.outer, form._replace(offset=layout.offset + form.offset)
 
 
-def _whole_vectors(found: AccessStrides, outer: Layout, elems: int) -> bool:
+def _whole_vectors(strides: AccessStrides, outer: Layout, elems: int) -> bool:
     """Whether an outer layout leaves vectors of `elems` elements whole and aligned: its first extent and all
     its other strides are multiples of them, and so is every sum of strides."""
     extents, weights = merge_open(outer)
-    inside = [found.offset] + [d for _, d in (*found.threads, *found.registers, *found.iterations)]
+    inside = [strides.offset] + [d for _, d in (*strides.threads, *strides.registers, *strides.iterations)]
     if elems > 1:
         first = extents[0] if extents else 0
         if weights[0] != 1 or first % elems or any(d % elems for d in (*weights[1:], *inside)):
             return False
-    width_bits = 8 * found.rule.width_bytes
-    return 8 * found.base_bytes % width_bits == 0 and found.bits * elems % width_bits == 0
+    width_bits = 8 * strides.rule.width_bytes
+    return 8 * strides.base_bytes % width_bits == 0 and strides.bits * elems % width_bits == 0
 
 
 def _vectors_survive(
@@ -211,7 +211,7 @@ def _vectors_survive(
     extent: Extent,
     swizzles: Swizzles,
     offset: int,
-    whole: Layout,
+    composed: Layout,
     values: LeafPairs,
 ) -> bool:
     """True when vectors are contiguous and aligned under swizzles that reach inside them.
@@ -219,7 +219,7 @@ def _vectors_survive(
     Raises AlignmentError when they are not; False when the columns of a matrix do not decide it.
     """
     try:
-        start, columns = affine_f2(ComposedLayout(swizzles, offset, whole))
+        start, columns = affine_f2(ComposedLayout(swizzles, offset, composed))
     except NotLinearError:
         return False
     if values[:1] and (values[0][1] != 1 or values[0][0] % extent.elems):
@@ -256,17 +256,17 @@ def _registers(rule: Instruction, elems: int, values: LeafPairs) -> LeafPairs:
     return rest + values[1:]
 
 
-def _check_alignment(found: AccessStrides) -> None:
+def _check_alignment(strides: AccessStrides) -> None:
     """Every address is a multiple of the width iff the first is and every stride in use is."""
-    width_bits = 8 * found.rule.width_bytes
-    first = 8 * found.base_bytes + found.bits * found.swizzles(found.offset)
+    width_bits = 8 * strides.rule.width_bytes
+    first = 8 * strides.base_bytes + strides.bits * strides.swizzles(strides.offset)
     if first % width_bits:
-        raise misaligned(found.rule, 0, first // 8)
+        raise misaligned(strides.rule, 0, first // 8)
     step = 1
-    for extent, stride in found.threads:
-        if found.bits * stride % width_bits and step < found.machine.lanes:
-            raise misaligned(found.rule, step, (first + found.bits * stride) // 8)
+    for extent, stride in strides.threads:
+        if strides.bits * stride % width_bits and step < strides.machine.lanes:
+            raise misaligned(strides.rule, step, (first + strides.bits * stride) // 8)
         step *= extent
-    for _, stride in (*found.threads, *found.registers, *found.iterations):
-        if found.bits * stride % width_bits:
-            raise misaligned(found.rule, 0, (first + found.bits * stride) // 8)
+    for _, stride in (*strides.threads, *strides.registers, *strides.iterations):
+        if strides.bits * stride % width_bits:
+            raise misaligned(strides.rule, 0, (first + strides.bits * stride) // 8)

@@ -118,7 +118,7 @@ def guarded_table(
 
 
 def _existing(
-    coded: _Coded, found: AccessStrides, residues: Residues, counts: Sequence[int] | None
+    coded: _Coded, steps: AccessStrides, residues: Residues, counts: Sequence[int] | None
 ) -> Iterator[tuple[tuple[int, ...], ResidueFamily, tuple[bool, ...]]]:
     """(relative offsets of the lanes, the warps that have them, which of the lanes there are)."""
     rests = [coded.rest]
@@ -131,8 +131,8 @@ def _existing(
             ]
     limits = [] if counts is None else [(_THREAD, counts[0])]
     for rest in rests:
-        start = found.offset // coded.unit
-        warps = warp_families(coded.threads, found.extent.threads, found.rule.lanes, start, rest, residues)
+        start = steps.offset // coded.unit
+        warps = warp_families(coded.threads, steps.extent.threads, steps.rule.lanes, start, rest, residues)
         for relative, family in warps:
             for exists, part in _cut(coded.fields, relative, family, (True,) * len(relative), limits):
                 if exists[0]:
@@ -174,14 +174,14 @@ def _cut(
 
 
 def _coded(
-    layout: AnyLayout, access: Access, found: AccessStrides, bounded: Collection[int]
+    layout: AnyLayout, access: Access, footprint: AccessStrides, bounded: Collection[int]
 ) -> _Coded | None:
     """The footprint's digits with what they add to bounded coordinates; None where that is not a layout."""
     form = find_normal_form(layout)
     if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
         return None
     inner = form.layout
-    fields = Fields(max(64, 2 + _largest(inner, access.tv, found).bit_length()))
+    fields = Fields(max(64, 2 + _largest(inner, access.tv, footprint).bit_length()))
     strides: list[int] = []
     for k, mode in enumerate(modes(inner)):
         weight = 1
@@ -189,11 +189,11 @@ def _coded(
             strides.append(stride + (fields.code(weight, _FIRST_MODE + k) if k in bounded else 0))
             weight *= extent
     try:
-        whole = compose_layouts(layout_of(flatten_tree(inner.shape), tuple(strides)), access.tv)
+        composed = compose_layouts(layout_of(flatten_tree(inner.shape), tuple(strides)), access.tv)
     except (DivisibilityError, UndecidedError):
         return None
-    parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(whole)]
-    registers, elems = parts[1], found.extent.elems
+    parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(composed)]
+    registers, elems = parts[1], footprint.extent.elems
     if elems > 1:
         extent, code = registers[0]
         if fields.of(code, 0) != 1 or extent % elems:
@@ -201,26 +201,26 @@ def _coded(
         registers = (((extent // elems, elems * code),) if extent > elems else ()) + registers[1:]
     digits = (parts[0], registers, parts[2] if len(parts) > 2 else ())
     offsets = [fields.of(code, 0) for part in digits for _, code in part]
-    unit = math.gcd(cost_period(found), found.offset, *offsets)
+    unit = math.gcd(cost_period(footprint), footprint.offset, *offsets)
     threads: list[tuple[int, int]] = []
     rest: list[ResidueDigit] = []
     for position, part in enumerate(digits):
-        place = 1
+        radix = 1
         for extent, code in part:
             offset = fields.of(code, 0)
             stride = code - offset + offset // unit
             if position == 0:
-                threads.append((extent, stride + fields.code(place, _THREAD)))
+                threads.append((extent, stride + fields.code(radix, _THREAD)))
             else:
                 rest.append(
-                    ResidueDigit(0, extent, stride, (0, place, 0) if position == 1 else (0, 0, place))
+                    ResidueDigit(0, extent, stride, (0, radix, 0) if position == 1 else (0, 0, radix))
                 )
-            place *= extent
+            radix *= extent
     return _Coded(tuple(threads), tuple(rest), unit, fields)
 
 
-def _largest(inner: Layout, tv: Layout, found: AccessStrides) -> int:
+def _largest(inner: Layout, tv: Layout, footprint: AccessStrides) -> int:
     """A bound on every offset, coordinate and thread number that digits of the access add up to."""
     low, high = span(tv)
     index = max(abs(low), abs(high), size(inner), size(tv))
-    return abs(found.offset) + index * (1 + sum(abs(stride) for _, stride in leaves(inner)))
+    return abs(footprint.offset) + index * (1 + sum(abs(stride) for _, stride in leaves(inner)))

@@ -69,8 +69,8 @@ def _between(
         if n == 1 and values:
             yield _narrowed(digits, top, values)
         for value in values if n != 1 else ():
-            one = _narrowed(digits, top, range(value, value + 1))
-            yield from _between(one, weights, rest, low - value * weight, high - value * weight)
+            fixed = _narrowed(digits, top, range(value, value + 1))
+            yield from _between(fixed, weights, rest, low - value * weight, high - value * weight)
 
 
 def _narrowed(digits: Digits, which: int, values: range) -> Digits:

@@ -65,10 +65,10 @@ class Residues:
     def column(self, digits: tuple[ResidueDigit, ...], thread: int) -> list[int]:
         """Number of choices of `digits` with this thread number modulo lanes, by offset modulo modulus."""
         key = (digits, thread)
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = self._joint(digits).column(thread)
-        return found
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._joint(digits).column(thread)
+        return column
 
     def threads(self, digits: tuple[ResidueDigit, ...]) -> list[int]:
         """The thread numbers modulo lanes that some choice of `digits` has."""
@@ -84,7 +84,7 @@ class Residues:
     def member(self, family: ResidueFamily, residue: int) -> tuple[int, int, int]:
         """(thread, register, iteration) of one member that `starts` counts under `residue`."""
         offset, thread = (residue - family.offset) % self.modulus, -family.place[0] % self.lanes
-        place = list(family.place)
+        position = list(family.place)
         for i, digit in enumerate(family.digits):
             rest = family.digits[i + 1 :]
             value = digit.first
@@ -96,21 +96,21 @@ class Residues:
                 spend()
             offset -= value * digit.stride
             thread -= value * digit.moves[0]
-            place = [p + value * m for p, m in zip(place, digit.moves, strict=True)]
-        return place[0], place[1], place[2]
+            position = [p + value * m for p, m in zip(position, digit.moves, strict=True)]
+        return position[0], position[1], position[2]
 
     def _joint(self, digits: tuple[ResidueDigit, ...]) -> _Histogram:
         """Number of choices of `digits` by (offset mod modulus, thread mod lanes)."""
-        found = self._known.get(digits)
-        if found is None:
+        histogram = self._known.get(digits)
+        if histogram is None:
             if digits:
                 most = math.prod([digit.extent for digit in digits])
                 words = -(-most.bit_length() // WORD_BITS)
-                found = self._spread(self._joint(digits[1:]).widened(words), digits[0])
+                histogram = self._spread(self._joint(digits[1:]).widened(words), digits[0])
             else:
-                found = _Histogram(self.modulus, self.lanes, 1, 1)
-            self._known[digits] = found
-        return found
+                histogram = _Histogram(self.modulus, self.lanes, 1, 1)
+            self._known[digits] = histogram
+        return histogram
 
     def _spread(self, hist: _Histogram, digit: ResidueDigit) -> _Histogram:
         """The sum of `hist` shifted by every value of `digit`."""
@@ -163,8 +163,8 @@ class _Histogram(NamedTuple):
         row = self.lanes * field
         if steps := thread % self.lanes:
             low = _low_lanes(self.modulus, self.lanes, self.words, self.lanes - steps)
-            kept = cells & low
-            cells = (kept << steps * field) | (cells ^ kept) >> (self.lanes - steps) * field
+            staying = cells & low
+            cells = (staying << steps * field) | (cells ^ staying) >> (self.lanes - steps) * field
         if steps := offset % self.modulus:
             high = cells >> (self.modulus - steps) * row
             cells = (cells ^ (high << (self.modulus - steps) * row)) << steps * row | high
@@ -190,8 +190,8 @@ class _Histogram(NamedTuple):
             rows = (rows + 1) // 2
             upper = cells >> rows * self.lanes * field
             cells = upper | (cells ^ (upper << rows * self.lanes * field))
-        one = (1 << field) - 1
-        return [lane for lane in range(self.lanes) if cells >> lane * field & one]
+        full = (1 << field) - 1
+        return [lane for lane in range(self.lanes) if cells >> lane * field & full]
 
     def _data(self) -> bytes:
         return self.cells.to_bytes(self.modulus * self.lanes * self.words * WORD_BITS // 8, "little")

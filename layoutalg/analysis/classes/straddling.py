@@ -64,14 +64,14 @@ class Straddling:
         later, warp = divmod(kind.place.warp, self.warps)
         left = prod(extent for position, extent in self.as_threads if position == _REGISTER)
         again, register = divmod(kind.place.register, self.registers // left)
-        found, worth = [0, 0, 0], [1, 1, 1]
+        places, worth = [0, 0, 0], [1, 1, 1]
         for rest, digits in ((later, self.as_threads), (again, self.as_registers)):
             for position, extent in digits:
                 rest, digit = divmod(rest, extent)
-                found[position] += digit * worth[position]
+                places[position] += digit * worth[position]
                 worth[position] *= extent
-        register = found[_REGISTER] + worth[_REGISTER] * register
-        iteration = found[_ITERATION] + worth[_ITERATION] * kind.place.iteration
+        register = places[_REGISTER] + worth[_REGISTER] * register
+        iteration = places[_ITERATION] + worth[_ITERATION] * kind.place.iteration
         return kind._replace(place=Place(warp, register, iteration))
 
 
@@ -112,10 +112,10 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     tv = Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
     wide = replace(access, tv=tv, active=guard)
     try:
-        found = find_footprint(layout, wide, rule, machine)
+        strides = find_footprint(layout, wide, rule, machine)
     except (AlignmentError, ShapeError):
         return None  # the definition says which lane it is, if it is one that takes part
-    table = None if found is None else guarded_table(layout, wide, found, counts)
+    table = None if strides is None else guarded_table(layout, wide, strides, counts)
     if table is None:
         return None
     return Straddling(table, -(-threads // machine.lanes), registers, as_threads, as_registers)
@@ -147,19 +147,19 @@ def _go_on(digits: list[list[tuple[int, int]]], target: int) -> Iterator[tuple[i
 
 def _rounded(extents: list[int], count: int, step: int) -> int:
     """The least number from `count` on of places `step` apart that ends where modes end."""
-    place = 1
+    weight = 1
     for k, extent in enumerate(extents):
-        if step % (place * extent) == 0:
-            place *= extent
+        if step % (weight * extent) == 0:
+            weight *= extent
             continue
-        inside = step // place
-        if step % place or inside == 0 or extent % inside:
+        inside = step // weight
+        if step % weight or inside == 0 or extent % inside:
             return count
-        whole = extent // inside
+        multiple = extent // inside
         for following in (*extents[k + 1 :], 1):
-            if count <= whole:
+            if count <= multiple:
                 return count
-            count += -count % whole
-            whole *= following
+            count += -count % multiple
+            multiple *= following
         return count
     return count

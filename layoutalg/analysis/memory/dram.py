@@ -64,11 +64,11 @@ def dram_of(
     """The traffic of memory for an access, or several of one kind together, where the L2 holds none of it.
 
     All load, or all store.  `method` is "auto", "digit-classes" (the closed form) or "enumerated".
-    `fill_bytes` is what loads bring where a program asks for something else than the device does by itself:
+    `fill_bytes` is the bytes that a load brings where a program overrides the default of the device:
     32, 64 or 128 by cudaLimitMaxL2FetchGranularity, 128 by .L2::128B, 256, nearly always, by .L2::256B.
 
     Raises ArgumentTypeError for no access, for one of shared memory, and for loads with stores;
-    UnsupportedError for an architecture of which this was not counted (`layoutalg.arch.DRAM_RULES`), other
+    UnsupportedError for an architecture where this was not counted (`layoutalg.arch.DRAM_RULES`), other
     `fill_bytes` and a method that does not apply; UndecidedError where bytes must be listed and are too many;
     and as `analyze_access` does.
 
@@ -79,8 +79,8 @@ def dram_of(
     (14336, 4096, 458752)
     """
     machine = find_arch(arch)
-    asked = [accesses] if isinstance(accesses, Access) else listed("dram_of", accesses, "a list of accesses")
-    given = [access for access in asked if isinstance(access, Access)]
+    items = [accesses] if isinstance(accesses, Access) else listed("dram_of", accesses, "a list of accesses")
+    chosen = [access for access in items if isinstance(access, Access)]
     if machine.name not in DRAM_RULES:
         raise UnsupportedError(
             f"what the memory of {machine.name} moves at once was not counted; {', '.join(DRAM_RULES)} was"
@@ -89,45 +89,45 @@ def dram_of(
         raise UnsupportedError(
             f"bytes of memory are counted by 'auto', 'digit-classes' or 'enumerated', not {shown(method)}"
         )
-    if not given or len(given) < len(asked):
+    if not chosen or len(chosen) < len(items):
         raise ArgumentTypeError("memory moves bytes for accesses of lanes; one or more are needed")
     check_layout(layout)
     if fill_bytes not in (None, *FILLS):
         raise UnsupportedError(
             f"loads that bring {shown(fill_bytes)} bytes: {', '.join(map(str, FILLS))} are accepted"
         )
-    rules, touching = DRAM_RULES[machine.name], [find_instruction(access.op, machine) for access in given]
+    rules, touching = DRAM_RULES[machine.name], [find_instruction(access.op, machine) for access in chosen]
     stores = {rule.name.startswith("st.") for rule in touching}
     if any(rule.space != "global" for rule in touching) or len(stores) > 1:
         raise ArgumentTypeError(
             f"memory moves bytes for accesses of global memory that all load, or all store; given are "
-            f"{', '.join(access.op for access in given)}"
+            f"{', '.join(access.op for access in chosen)}"
         )
     requests = sum(
         access_extent(layout, access, rule, machine).instructions
-        for access, rule in zip(given, touching, strict=True)
+        for access, rule in zip(chosen, touching, strict=True)
     )
-    found = touched_by(layout, given, machine, listed=method == "enumerated")
-    if method == "digit-classes" and found.method != method:
+    touched = touched_by(layout, chosen, machine, listed=method == "enumerated")
+    if method == "digit-classes" and touched.method != method:
         raise UnsupportedError(
-            f"method 'digit-classes' does not apply to {given[0].op} with tv {given[0].tv} on {layout}; "
+            f"method 'digit-classes' does not apply to {chosen[0].op} with tv {chosen[0].tv} on {layout}; "
             f"'auto' lists its bytes"
         )
-    sectors, halves, lines = (found.units(n) for n in (machine.sector_bytes, 64, machine.line_bytes))
+    sectors, halves, lines = (touched.units(n) for n in (machine.sector_bytes, 64, machine.line_bytes))
     fill = rules.fill_bytes if fill_bytes is None else fill_bytes
-    read = fill * found.units(fill).touched
+    read = fill * touched.units(fill).touched
     written = partial = 0
     if True in stores:
         partial = sectors.partial
         read = rules.merge_bytes * partial
-        written = rules.written_bytes * found.units(rules.written_bytes).touched
+        written = rules.written_bytes * touched.units(rules.written_bytes).touched
     notes = dict.fromkeys(
         note
-        for access, rule in zip(given, touching, strict=True)
+        for access, rule in zip(chosen, touching, strict=True)
         for note in access_notes(rule, machine, access.element, layout)
     )
-    ops = ", ".join(dict.fromkeys(access.op for access in given))
+    ops = ", ".join(dict.fromkeys(access.op for access in chosen))
     return DramReport(
-        ops, requests, sectors.touched, halves.touched, lines.touched, partial, found.useful_bytes, read,
-        written, found.method, rules.provenance, tuple(notes),
+        ops, requests, sectors.touched, halves.touched, lines.touched, partial, touched.useful_bytes, read,
+        written, touched.method, rules.provenance, tuple(notes),
     )  # fmt: skip

@@ -122,9 +122,9 @@ def touched_by(
     >>> found.units(64), found.useful_bytes == 64 << 20, found.method
     (Units(touched=1835008, whole=262144), True, 'digit-classes')
     """
-    given = list(accesses)
-    runs = None if listed else runs_of(layout, given, machine)
-    return listed_bytes(layout, given, machine) if runs is None else runs
+    all_accesses = list(accesses)
+    runs = None if listed else runs_of(layout, all_accesses, machine)
+    return listed_bytes(layout, all_accesses, machine) if runs is None else runs
 
 
 # --- the definition ------------------------------------------------------------------------------------
@@ -167,15 +167,15 @@ def listed_bytes(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -
     >>> listed_bytes(tile, [Access.of("ld.global.b32@col", tile, "f32")], ARCHS["sm_90"]).units(64)
     Units(touched=6, whole=6)
     """
-    found = list(accesses)
-    rules = [find_instruction(access.op, machine) for access in found]
+    all_accesses = list(accesses)
+    rules = [find_instruction(access.op, machine) for access in all_accesses]
     grain = min([machine.sector_bytes, *(rule.width_bytes for rule in rules)])
     if not has_numpy():
-        return Listed(grain, _one_by_one(layout, found, machine, grain))
+        return Listed(grain, _one_by_one(layout, all_accesses, machine, grain))
     import numpy as np
 
     seen = [np.zeros(0, dtype=np.int64)]
-    for access, rule in zip(found, rules, strict=True):
+    for access, rule in zip(all_accesses, rules, strict=True):
         counted = addressing(access, rule, machine)
         extent = access_extent(layout, counted, rule, machine)
         text = f"{access.op} on {layout}: listing the bytes of {extent.instructions} requests"
@@ -219,7 +219,7 @@ def runs_of(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -> Run
     >>> runs_of(tile, [Access.of("ld.global.b128@row", tile, "f32")], ARCHS["sm_90"])
     Runs(first=0, run=256, digits=((8, 400),))
     """
-    found: set[Runs] = set()
+    distinct_runs: set[Runs] = set()
     for access in accesses:
         rule = find_instruction(access.op, machine)
         counted = addressing(access, rule, machine)
@@ -227,35 +227,35 @@ def runs_of(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -> Run
         runs = None if strides is None else _runs_of_strides(strides)
         if runs is None:
             return None
-        found.add(runs)
-    return _together(found)
+        distinct_runs.add(runs)
+    return _together(distinct_runs)
 
 
-def _runs_of_strides(found: AccessStrides) -> Runs | None:
+def _runs_of_strides(strides: AccessStrides) -> Runs | None:
     """The bytes of one access."""
-    if not found.adds:
+    if not strides.adds:
         return None
-    first, digits = found.byte(found.offset), list[tuple[int, int]]()
-    for extent, stride in (*found.threads, *found.registers, *found.iterations):
-        step, rest = divmod(stride * found.bits, 8)
+    first, digits = strides.byte(strides.offset), list[tuple[int, int]]()
+    for extent, stride in (*strides.threads, *strides.registers, *strides.iterations):
+        step, rest = divmod(stride * strides.bits, 8)
         if rest:
             return None
         first += min(0, (extent - 1) * step)
         digits.append((extent, abs(step)))
-    return nested(first, found.rule.width_bytes, digits)
+    return nested(first, strides.rule.width_bytes, digits)
 
 
-def _together(found: set[Runs]) -> Runs | None:
+def _together(distinct_runs: set[Runs]) -> Runs | None:
     """The union of runs that differ in where they begin, by equal steps."""
-    if len({(runs.run, runs.digits) for runs in found}) != 1:
+    if len({(runs.run, runs.digits) for runs in distinct_runs}) != 1:
         return None
-    first, *others = sorted(found)
+    first, *others = sorted(distinct_runs)
     if not others:
         return first
     step = others[0].first - first.first
     if any(runs.first != first.first + (n + 1) * step for n, runs in enumerate(others)):
         return None
-    return nested(first.first, first.run, (*first.digits, (len(found), step)))
+    return nested(first.first, first.run, (*first.digits, (len(distinct_runs), step)))
 
 
 def nested(first: int, run: int, digits: Iterable[tuple[int, int]]) -> Runs | None:
@@ -321,8 +321,8 @@ class _Joined:
             ends = (not single_a and a.last_bytes == self.full) + (
                 not single_b and b.first_bytes == self.full
             )
-            whole = a.whole + b.whole + ends
-            return _Part(a.touched + b.touched, whole, a.first, a.first_bytes, b.last, b.last_bytes)
+            between = a.whole + b.whole + ends
+            return _Part(a.touched + b.touched, between, a.first, a.first_bytes, b.last, b.last_bytes)
         both = a.last_bytes | b.first_bytes
         inner = not single_a and not single_b and both == self.full
         return _Part(
@@ -388,5 +388,5 @@ def count_units(runs: Runs, unit_bytes: int) -> Units:
         known[start, len(digits)] = out
         return out
 
-    found = part(runs.first % unit_bytes, runs.digits)
-    return Units(found.touched, joined.whole(found))
+    total = part(runs.first % unit_bytes, runs.digits)
+    return Units(total.touched, joined.whole(total))

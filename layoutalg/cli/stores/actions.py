@@ -111,19 +111,19 @@ def board_parts(boards: Sequence[Board]) -> list[Any]:
         for board in boards
     )  # fmt: skip
     columns = ("GPU", "board", "copy GB/s", "of its model", "results", "clocks held back")
-    said: list[Any] = [table("Boards, by the copy beside each timing", columns, rows, left=2)]
+    parts: list[Any] = [table("Boards, by the copy beside each timing", columns, rows, left=2)]
     for board in boards:
         if board.is_slow:
-            said.append(
+            parts.append(
                 f"{board.name} is slow: its copies have {board.share:.3f} of the median of {board.gpu}, less "
                 f"than {SLOW}. Its {count(board.records)} results are of a slow board."
             )
         if board.slow:
-            said.append(
+            parts.append(
                 f"{count(len(board.slow))} of {count(board.records)} results of {board.name} were taken "
                 f"beside a copy of less than {SLOW} of the median of {board.gpu}: they are marked."
             )
-    return said
+    return parts
 
 
 def _read(path: str) -> tuple[Store, list[Record]]:
@@ -144,111 +144,111 @@ def _torn(store: Store) -> list[str]:
     ]
 
 
-def _show(asked: Asked) -> Found:
+def _show(request: Asked) -> Found:
     from layoutalg.kernels.tuning import boards_of
 
-    store, records = _read(asked.words[0])
-    shown = sorted((r for r in records if asked.gpu in (None, r.key.gpu)), key=by_place)
+    store, records = _read(request.words[0])
+    shown = sorted((r for r in records if request.gpu in (None, r.key.gpu)), key=by_place)
     boards = boards_of(shown)
     slow = slow_of(boards)
-    said: list[Any] = [*_torn(store)]
+    parts: list[Any] = [*_torn(store)]
     for place in dict.fromkeys(r.key.place for r in shown):
         rows = [record_row(r, slow) for r in shown if r.key.place == place]
         title = f"{place[0]} times, {', '.join(x for x in place[1:] if x)}"
-        said.append(table(title, ("problem", "configuration", "rank", "time"), rows, left=2))
-    said += board_parts(boards)
-    said.append(
+        parts.append(table(title, ("problem", "configuration", "rank", "time"), rows, left=2))
+    parts += board_parts(boards)
+    parts.append(
         f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
     )
-    if asked.html is not None:
+    if request.html is not None:
         from layoutalg.cli.stores.page import timings_html
 
-        page = timings_html(Path(asked.words[0]).name, shown).encode()
-        write_whole(asked.html, page, private=True)
-        said.append(f"{asked.html} ({len(page):,} bytes): open it in a browser.")
-    return said, TuneAnswer(
-        "show", len(records), store.torn_bytes, None if asked.html is None else str(asked.html),
+        page = timings_html(Path(request.words[0]).name, shown).encode()
+        write_whole(request.html, page, private=True)
+        parts.append(f"{request.html} ({len(page):,} bytes): open it in a browser.")
+    return parts, TuneAnswer(
+        "show", len(records), store.torn_bytes, None if request.html is None else str(request.html),
         tuple(timing_row(r, slow) for r in shown),
         {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
     )  # fmt: skip
 
 
-def _merge(asked: Asked) -> Found:
+def _merge(request: Asked) -> Found:
     from layoutalg.kernels.tuning import Store, salvaged
 
-    new, added, said, broken = Store(Path(asked.words[0])), 0, [], 0
-    for path in asked.words[1:]:
+    new, added, parts, broken = Store(Path(request.words[0])), 0, [], 0
+    for path in request.words[1:]:
         records, lines = salvaged(Path(path))
         added += new.add_all(records)
         broken += len(lines)
         if lines:
-            said.append(f"{path}: line {', '.join(map(str, lines[:20]))} is damaged and left out.")
+            parts.append(f"{path}: line {', '.join(map(str, lines[:20]))} is damaged and left out.")
     total = len(new.records())
-    said.append(f"{count(added)} records added: {asked.words[0]} holds {count(total)}.")
-    return said, TuneAnswer("merge", total, numbers={"added": added, "damaged": broken})
+    parts.append(f"{count(added)} records added: {request.words[0]} holds {count(total)}.")
+    return parts, TuneAnswer("merge", total, numbers={"added": added, "damaged": broken})
 
 
-def _export(asked: Asked) -> Found:
+def _export(request: Asked) -> Found:
     from layoutalg.kernels.tuning import t4_results
 
-    _, every = _read(asked.words[0])
-    records = [r for r in every if asked.gpu in (None, r.key.gpu)]
+    _, every = _read(request.words[0])
+    records = [r for r in every if request.gpu in (None, r.key.gpu)]
     text = json.dumps(t4_results(records), indent=1) + "\n"
-    target = asked.output or Path(asked.words[0]).with_suffix(".t4.json")
+    target = request.output or Path(request.words[0]).with_suffix(".t4.json")
     write_whole(target, text.encode())
-    said = [f"{count(len(records))} records in {target}, in the T4 results format."]
-    return said, TuneAnswer("export", len(records), output=str(target))
+    parts = [f"{count(len(records))} records in {target}, in the T4 results format."]
+    return parts, TuneAnswer("export", len(records), output=str(target))
 
 
-def _lock(asked: Asked) -> Found:
+def _lock(request: Asked) -> Found:
     from layoutalg.kernels.tuning import VERIFIED, lock_of, lock_text
 
-    _, records = _read(asked.words[0])
-    lock, target = lock_of(records, asked.gpu), asked.output or Path("layoutalg.lock")
+    _, records = _read(request.words[0])
+    lock, target = lock_of(records, request.gpu), request.output or Path("layoutalg.lock")
     if not lock.choices:
         there = sorted({r.key.gpu for r in records if not r.failure and r.key.timing != VERIFIED})
-        of = "" if asked.gpu is None else f" of {asked.gpu}"
+        of = "" if request.gpu is None else f" of {request.gpu}"
         known = ", ".join(there) or "no GPU"
-        raise UnsupportedError(f"{asked.words[0]} has no times{of} to make a lock of, but those of {known}")
+        raise UnsupportedError(f"{request.words[0]} has no times{of} to make a lock of, but those of {known}")
     write_whole(target, lock_text(lock).encode())
     problems = len(lock.choices)
-    said = [f"{count(problems)} problems, by {lock.timing} times on {lock.gpu}, in {target}."]
-    return said, TuneAnswer("lock", len(records), output=str(target), numbers={"problems": problems})
+    parts = [f"{count(problems)} problems, by {lock.timing} times on {lock.gpu}, in {target}."]
+    return parts, TuneAnswer("lock", len(records), output=str(target), numbers={"problems": problems})
 
 
-def _fit(asked: Asked) -> Found:
+def _fit(request: Asked) -> Found:
     from layoutalg.kernels.tuning import rates_of, rates_text
 
-    _, records = _read(asked.words[0])
-    fit = rates_of((r for r in records if asked.gpu in (None, r.key.gpu)), asked.words[1])
+    _, records = _read(request.words[0])
+    fit = rates_of((r for r in records if request.gpu in (None, r.key.gpu)), request.words[1])
     rates = fit.rates_ns
-    said: list[Any] = [
+    parts: list[Any] = [
         table("Nanoseconds", ("of one of", "ns"), ((name, f"{x:.6g}") for name, x in rates.items())),
         f"{count(fit.records)} times of {count(fit.problems)} problems; of problems left out, the median "
         f"error is {fit.median_error:.1%} and the worst {fit.worst_error:.1%}.",
     ]
-    if asked.output is not None:
-        write_whole(asked.output, rates_text(fit).encode())
+    if request.output is not None:
+        write_whole(request.output, rates_text(fit).encode())
     numbers = dict(rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error}
-    written = None if asked.output is None else str(asked.output)
-    return said, TuneAnswer("fit", fit.records, output=written, numbers=numbers)
+    written = None if request.output is None else str(request.output)
+    return parts, TuneAnswer("fit", fit.records, output=written, numbers=numbers)
 
 
-def _replay(asked: Asked) -> Found:
+def _replay(request: Asked) -> Found:
     from layoutalg.kernels.tuning import shares, without
 
-    _, records = _read(asked.words[0])
-    own = [r for r in records if asked.gpu in (None, r.key.gpu)]
-    found = shares(own, TOPS)
+    _, records = _read(request.words[0])
+    own = [r for r in records if request.gpu in (None, r.key.gpu)]
+    reached = shares(own, TOPS)
     lost = {n: without(own, n) for n in TOPS}
-    cells = ((str(n), f"{share:.4f}") for n, share in found.items())
-    said: list[Any] = [
+    cells = ((str(n), f"{share:.4f}") for n, share in reached.items())
+    parts: list[Any] = [
         table("Share of the best time that the first candidates reach", ("candidates", "share"), cells)
     ]
-    said += [
+    parts += [
         f"Left out where none of the first {n} stands: {count(x)} problems." for n, x in lost.items() if x
     ]
-    return said, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in found.items()})
+    return parts, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in reached.items()})
 
 
 _Action = Callable[[Asked], Found]

@@ -74,11 +74,11 @@ def _boards(boards: Sequence[Board]) -> Iterator[str]:
     rows = []
     for board in boards:
         held = "" if board.held_back is None else f"{board.held_back:.0%}"
-        said = '<span class="bad">slow</span>' if board.is_slow else ""
+        verdict = '<span class="bad">slow</span>' if board.is_slow else ""
         rows.append(
             [
                 escaped(board.gpu), escaped(board.name), f"{board.median:,.0f}", f"{board.share:.3f}",
-                f"{board.records:,}", f"{len(board.slow):,}", held, said,
+                f"{board.records:,}", f"{len(board.slow):,}", held, verdict,
             ]
         )  # fmt: skip
     columns = (

@@ -89,41 +89,41 @@ def sweep(
                 )
                 yield job
 
-        def told(record: Record) -> None:
+        def hear(record: Record) -> None:
             heard.append(record)
             for _ in range(blocks[_name(record)][1]):
                 step()
 
-        summary = tune(drawn(), opened, store, budget_s=asked.budget_s, heard=told)
+        summary = tune(drawn(), opened, store, budget_s=asked.budget_s, heard=hear)
     own = [r for r in store.records().values() if r.key.place == place and _name(r) in blocks]
     failures = [r for r in own if r.failure]
     right = sum(blocks[_name(r)][1] for r in own if not r.failure)
     failed = sum(blocks[_name(r)][1] for r in failures)
     known = right + failed - sum(blocks[_name(r)][1] for r in heard)
     left = asked.cases - right - failed
-    said: list[Any] = [*unfit_words(summary)]
+    parts: list[Any] = [*unfit_words(summary)]
     if failures:
-        said.append(
+        parts.append(
             table("Failures", ("problem", "configuration", "what was said"), map(_row, failures), left=3)
         )
         first, many = min(blocks[_name(r)] for r in failures)
         options = (" --target gpu" if asked.target == "gpu" else "") + (
             " --counters" if asked.counters else ""
         )
-        said.append(
+        parts.append(
             f"The first again: layoutalg verify {family} --random {many} --seed {first}{options} --store NEW"
         )
     findings = _laws(own) if family == ALGEBRA else _counters(own) if asked.counters else _runs(own)
-    said += findings.said
+    parts += findings.said
     done = "counted" if asked.counters else "passed"
     of_block = " (whole blocks of cases, of which at least one fails each)" if family == ALGEBRA else ""
-    said.append(
+    parts.append(
         f"{count(asked.cases)} cases of {family} from seed {asked.seed} on the {place[1]}: "
         f"{count(right)} {done}, {count(failed)} failed"
         f"{of_block if failures else ''}; {count(known)} were in {asked.store} before."
     )
     if left:
-        said.append(f"{count(left)} are left: the same command goes on with them.")
+        parts.append(f"{count(left)} are left: the same command goes on with them.")
     target: Literal["gpu", "host", "simulator"] = (
         "gpu" if asked.on_gpu else "host" if family == ALGEBRA else "simulator"
     )
@@ -138,34 +138,34 @@ def sweep(
     scope = replace(findings.scope, gaps=(*missed, *findings.scope.gaps))
     passed = verdict(scope, broken=bool(reports)) == "passed"
     so_far = " so far" if left else ""
-    said.append(f"Passed{so_far}." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
+    parts.append(f"Passed{so_far}." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
     counts = findings.compared, findings.equal, findings.missing
     cases = RandomCases(asked.cases, asked.seed, right, failed, known, *counts, left, str(asked.store))
-    return passed, said, cases, tuple(reports)
+    return passed, parts, cases, tuple(reports)
 
 
-def _check(family: str, asked: Sweep) -> None:
+def _check(family: str, options: Sweep) -> None:
     """Refuse what cannot be swept before any process is started."""
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.tuning import ALGEBRA, profiler
 
     if family == ALGEBRA:
-        if asked.on_gpu:
+        if options.on_gpu:
             raise UnsupportedError(
                 "the laws of the algebra are checked on the host: no --target gpu, no --counters"
             )
         return
     find_family(family)
-    if asked.seed < 0:
-        raise ShapeError(f"the seed is {asked.seed}; seeds count from 0")
-    if asked.counters and asked.scheduler is None:
+    if options.seed < 0:
+        raise ShapeError(f"the seed is {options.seed}; seeds count from 0")
+    if options.counters and options.scheduler is None:
         from layoutalg.codegen.gpu import require_gpu
 
         require_gpu()
         profiler()
 
 
-def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Job]]:
+def _jobs(family: str, options: Sweep, opened: Engine) -> tuple[Place, Iterator[Job]]:
     """The place where the cases run, and the cases."""
     from layoutalg.kernels.tuning import (
         ALGEBRA,
@@ -179,15 +179,15 @@ def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Jo
         laws_of,
     )
 
-    path = asked.store.resolve()
+    path = options.store.resolve()
     if family == ALGEBRA:
-        return HOST, laws_of(asked.cases, seed=asked.seed, store=path)
-    if not asked.on_gpu:
-        return SIMULATOR, cases_of(family, asked.cases, seed=asked.seed, store=path)
-    found, arch = first_of(opened, gpu_place)
-    place: Place = (VERIFIED, *found[1:])
-    jobs = counted_cases if asked.counters else cases_of
-    return place, jobs(family, asked.cases, seed=asked.seed, place=place, arch=arch, store=path)
+        return HOST, laws_of(options.cases, seed=options.seed, store=path)
+    if not options.on_gpu:
+        return SIMULATOR, cases_of(family, options.cases, seed=options.seed, store=path)
+    gpu, arch = first_of(opened, gpu_place)
+    place: Place = (VERIFIED, *gpu[1:])
+    jobs = counted_cases if options.counters else cases_of
+    return place, jobs(family, options.cases, seed=options.seed, place=place, arch=arch, store=path)
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,9 @@ def _laws(records: Sequence[Record]) -> _Findings:
     from layoutalg.testing import Scope
 
     held, silent = (int(sum(r.counters.get(name, 0) for r in records)) for name in ("held", "undefined"))
-    said = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
+    sentence = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
     scope = Scope("cases in which a law says something", held)
-    return _Findings(scope, [said], held, held)
+    return _Findings(scope, [sentence], held, held)
 
 
 def _counters(records: Sequence[Record]) -> _Findings:
@@ -224,38 +224,38 @@ def _counters(records: Sequence[Record]) -> _Findings:
     from layoutalg.testing import Scope
 
     numbers = numbers_of(r for r in records if not r.failure)
-    exact = [one for one in numbers if one.compared]
-    apart = [one for one in exact if not one.equal]
-    said: list[Any] = [_counter_table(numbers)]
+    exact = [row for row in numbers if row.compared]
+    apart = [row for row in exact if not row.equal]
+    parts: list[Any] = [_counter_table(numbers)]
     if apart:
         cells = (
-            (one.record.problem, one.record.config, one.name, count(int(one.predicted)), _counted(one))
-            for one in apart[:MOST_SHOWN]
+            (row.record.problem, row.record.config, row.name, count(int(row.predicted)), _counted(row))
+            for row in apart[:MOST_SHOWN]
         )
         columns = ("problem", "configuration", "what", "predicted", "counted")
-        said.append(table("Counters that are not those predicted", columns, cells, left=3))
+        parts.append(table("Counters that are not those predicted", columns, cells, left=3))
     if len(apart) > MOST_SHOWN:
-        said.append(f"{MOST_SHOWN} of {count(len(apart))} are listed.")
+        parts.append(f"{MOST_SHOWN} of {count(len(apart))} are listed.")
     equal = len(exact) - len(apart)
-    said.append(f"{count(equal)} of {count(len(exact))} numbers equal.")
-    missing = [one for one in numbers if one.counted is None]
+    parts.append(f"{count(equal)} of {count(len(exact))} numbers equal.")
+    missing = [row for row in numbers if row.counted is None]
     if missing:
-        names = ", ".join(dict.fromkeys(one.name for one in missing))
-        said.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
-    if any(not one.exact and one.counted is not None for one in numbers):
-        said.append(_ESTIMATES)
+        names = ", ".join(dict.fromkeys(row.name for row in missing))
+        parts.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
+    if any(not row.exact and row.counted is not None for row in numbers):
+        parts.append(_ESTIMATES)
     reports: list[Verified] = []
-    for record in dict.fromkeys(one.record.key for one in apart):
-        own = [one for one in exact if one.record.key == record]
+    for record in dict.fromkeys(row.record.key for row in apart):
+        own = [row for row in exact if row.record.key == record]
         checks = tuple(
-            CheckedProperty(one.name, one.equal, f"predicted {one.predicted:.0f}, counted {one.counted:.0f}")
-            for one in own
+            CheckedProperty(row.name, row.equal, f"predicted {row.predicted:.0f}, counted {row.counted:.0f}")
+            for row in own
         )
         reports.append(Verified(f"{own[0].record.problem}, {own[0].record.config}", "gpu", False, checks))
-    unseen = sum(one.exact for one in missing)
+    unseen = sum(row.exact for row in missing)
     gaps = (f"{count(unseen)} predicted numbers were not counted",) if unseen else ()
     scope = Scope("numbers to compare", len(exact), gaps)
-    return _Findings(scope, said, len(exact), equal, len(missing), reports)
+    return _Findings(scope, parts, len(exact), equal, len(missing), reports)
 
 
 _ESTIMATES = (
@@ -267,12 +267,12 @@ _ESTIMATES = (
 def _counter_table(numbers: Sequence[Number]) -> Table:
     """Sums over cases by name; "estimate" stands for the number of equal ones where none is compared."""
     rows = []
-    for name, exact in dict.fromkeys((one.name, one.exact) for one in numbers):
+    for name, exact in dict.fromkeys((row.name, row.exact) for row in numbers):
         counted = [
-            one for one in numbers if (one.name, one.exact) == (name, exact) and one.counted is not None
+            row for row in numbers if (row.name, row.exact) == (name, exact) and row.counted is not None
         ]
-        equal = count(sum(one.equal for one in counted)) if exact else "estimate"
-        sums = (sum(one.predicted for one in counted), sum(one.counted or 0 for one in counted))
+        equal = count(sum(row.equal for row in counted)) if exact else "estimate"
+        sums = (sum(row.predicted for row in counted), sum(row.counted or 0 for row in counted))
         rows.append((name, count(len(counted)), equal, *(count(int(x)) for x in sums)))
     return table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
 

@@ -121,9 +121,9 @@ def _read(layout: AnyLayout, element: DType | None) -> tuple[tuple[str, ...], tu
         by_place = tuple(n for n, c in zip(names, plain, strict=True) if at >= 0 and c >> at & 1)
         both = tuple(n for n, c in zip(names, columns, strict=True) if at >= 0 and c >> at & 1)
         adds = tuple(name for name in both if name not in by_place)
-        kept = tuple(name for name in by_place if name in both)
+        solid = tuple(name for name in by_place if name in both)
         field, hue = ("offset", _OFFSET_HUE) if element is None else _field(bit)
-        outputs.append(OutputBit(field, kept, adds, hue))
+        outputs.append(OutputBit(field, solid, adds, hue))
     return names, tuple(outputs)
 
 

@@ -39,13 +39,13 @@ def index_picture(layout: AnyLayout) -> Picture:
     unit = 1
     if isinstance(layout, ComposedLayout) and swizzled:
         unit = 1 << min(swizzle.base for swizzle in layout.swizzles if swizzle.bits)
-    whole = upcast(layout, unit) if unit > 1 else layout
-    rows, columns = extents(whole.shape)
+    units = upcast(layout, unit) if unit > 1 else layout
+    rows, columns = extents(units.shape)
     check_cells(rows * columns)
-    plain: AnyLayout = whole
-    if isinstance(whole, ComposedLayout) and swizzled:
-        plain = ComposedLayout(Swizzles(), whole.offset, whole.inner)
-    offsets = [[whole(r, c) for c in range(columns)] for r in range(rows)]
+    plain: AnyLayout = units
+    if isinstance(units, ComposedLayout) and swizzled:
+        plain = ComposedLayout(Swizzles(), units.offset, units.inner)
+    offsets = [[units(r, c) for c in range(columns)] for r in range(rows)]
     before = [[plain(r, c) for c in range(columns)] for r in range(rows)]
     bits = max(1, max(max(map(max, offsets)), max(map(max, before))).bit_length())
 

@@ -62,7 +62,7 @@ def pointer_walk(
     sides = extents(layout.shape)
     plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
     swizzle = layout.outer
-    found = []
+    steps = []
     for n in range(count):
         at = (start[0] + n * step[0], start[1] + n * step[1])
         if not all(0 <= x < extent for x, extent in zip(at, sides, strict=True)):
@@ -72,8 +72,8 @@ def pointer_walk(
             )
         a = plain(*start)
         b = plain(*at) - a
-        found.append(WalkStep(at, a, b, layout(*at), swizzle(a) ^ swizzle(b) if b >= 0 else -1))
-    return tuple(found)
+        steps.append(WalkStep(at, a, b, layout(*at), swizzle(a) ^ swizzle(b) if b >= 0 else -1))
+    return tuple(steps)
 
 
 def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int], count: int) -> Picture:

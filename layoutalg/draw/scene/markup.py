@@ -101,10 +101,10 @@ def arrow_head(line: Line) -> tuple[tuple[float, float], tuple[float, float], tu
     """
     (x0, y0), (x1, y1) = line.points[-2:]
     angle = math.atan2(y1 - y0, x1 - x0)
-    one, other = (
+    first, other = (
         (x1 - _ARROW * math.cos(angle + turn), y1 - _ARROW * math.sin(angle + turn)) for turn in (0.45, -0.45)
     )
-    return one, (x1, y1), other
+    return first, (x1, y1), other
 
 
 def _head(line: Line) -> str:

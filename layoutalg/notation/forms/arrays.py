@@ -137,9 +137,9 @@ def _item_bytes(fields: Mapping[str, Term], options: Options) -> int:
     if "itemsize" in fields and isinstance(fields["itemsize"].head, int):
         return fields["itemsize"].head
     if "typestr" in fields and isinstance(fields["typestr"].head, str):
-        found = re.fullmatch(r"[<>|=]?[a-zA-Z]([0-9]{1,3})", fields["typestr"].head)
-        if found:
-            return int(found[1])
+        match = re.fullmatch(r"[<>|=]?[a-zA-Z]([0-9]{1,3})", fields["typestr"].head)
+        if match:
+            return int(match[1])
     if "dtype" in fields and isinstance(fields["dtype"].head, str):
         return dtype(fields["dtype"].head.split(".")[-1]).nbytes
     return options.need_element("numpy", "strides count bytes").nbytes

@@ -93,8 +93,8 @@ def element_of(name: str) -> DType:
 
 def begin(text: str, start: int) -> int:
     """The position at which the term at `start` begins, perhaps behind `auto layout =`."""
-    found = BEFORE.match(text, start)
-    return found.end() if found else start
+    match = BEFORE.match(text, start)
+    return match.end() if match else start
 
 
 def read_constructor(text: str, family: str, options: Options) -> Value:
@@ -149,14 +149,14 @@ class _Reader:
             return self.dynamic.extent()
         if name in _TYPES:
             return self.typed(term)
-        called = name in FUNCTIONS and any(group.mark == "(" for group in term.groups)
+        calls = name in FUNCTIONS and any(group.mark == "(" for group in term.groups)
         numbers, arguments, options = list[int](), list[Any](), dict[str, Any]()
         why: object
         try:
-            numbers, values = self.bracketed(name, term) if called else ([], term)
-            if called or name in _TABLE:
+            numbers, values = self.bracketed(name, term) if calls else ([], term)
+            if calls or name in _TABLE:
                 arguments, options = self.arguments(values)
-            if called and name not in _TABLE:
+            if calls and name not in _TABLE:
                 return call_function(name, numbers, arguments, options)
             return _TABLE.get(name, _other)(self, term, arguments, options)
         except (LayoutAlgError, ValueError) as error:
@@ -164,9 +164,9 @@ class _Reader:
                 raise
             why = getattr(error, "message", error)
         except (TypeError, KeyError):
-            given = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
+            listed = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
             before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
-            why = f"{name} does not take {before}({given[:60]})"
+            why = f"{name} does not take {before}({listed[:60]})"
         return self.fail(why, term)
 
     def other(self, name: str, term: Term) -> Any:
@@ -181,10 +181,10 @@ class _Reader:
 
     def typed(self, term: Term) -> Any:
         """The value of the type in a wrapper: decltype(...), remove_cvref_t<...>."""
-        given = [part for group in term.groups for part in group.terms]
-        if len(given) != 1:
-            self.fail(f"{term.head} is of one type, and has {len(given)}", term)
-        return self.value(given[0])
+        inner = [part for group in term.groups for part in group.terms]
+        if len(inner) != 1:
+            self.fail(f"{term.head} is of one type, and has {len(inner)}", term)
+        return self.value(inner[0])
 
     def bracketed(self, name: str, term: Term) -> tuple[list[int], Term]:
         """The numbers in <...> of a function call, or the bits of the types there; the term without them."""
@@ -211,13 +211,13 @@ class _Reader:
         """An atom of shared memory for wgmma: Layout_K_SW128_Atom<half_t>."""
         from layoutalg.arch import atom_layout
 
-        given = [part for group in term.groups for part in group.terms]
-        if len(given) == 2 and isinstance(given[1].head, str):
-            major = _last(given[1])
+        inner = [part for group in term.groups for part in group.terms]
+        if len(inner) == 2 and isinstance(inner[1].head, str):
+            major = _last(inner[1])
             name = name.replace("Layout_", f"Layout_{major}_") if major in ("K", "MN") else name
-        if not given or not isinstance(given[0].head, str):
+        if not inner or not isinstance(inner[0].head, str):
             self.fail(f"{name} needs its element type, as in {name}<half_t>", term)
-        return atom_layout(name, element_of(given[0].head))
+        return atom_layout(name, element_of(inner[0].head))
 
     def tensor(self, term: Term) -> Any:
         """The layout of a tensor's type, Tensor<Engine, Layout>, under the swizzle of its pointer."""
@@ -330,19 +330,19 @@ def _as_ints(value: Any) -> IntTuple:
 
 def _layout(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
     """Layout and make_layout: of a shape, of shape and strides, of layouts."""
-    given = [*places, *[options.pop(key) for key in ("shape", "stride") if key in options]]
+    parts = [*places, *[options.pop(key) for key in ("shape", "stride") if key in options]]
     if options:
         raise KeyError(next(iter(options)))
-    if given and all(isinstance(part, Layout) for part in given):
-        shapes, strides = tuple(p.shape for p in given), tuple(p.stride for p in given)
+    if parts and all(isinstance(part, Layout) for part in parts):
+        shapes, strides = tuple(p.shape for p in parts), tuple(p.stride for p in parts)
         return Layout(shapes, strides)
-    if len(given) == 2 and isinstance(given[1], Major):
-        return Layout(_as_ints(given[0]), compact(given[0], given[1]))
-    if len(given) == 1:
-        return Layout(_as_ints(given[0]), compact(given[0], "left"))
-    if len(given) != 2:
+    if len(parts) == 2 and isinstance(parts[1], Major):
+        return Layout(_as_ints(parts[0]), compact(parts[0], parts[1]))
+    if len(parts) == 1:
+        return Layout(_as_ints(parts[0]), compact(parts[0], "left"))
+    if len(parts) != 2:
         raise TypeError
-    return Layout(_as_ints(given[0]), reader.dynamic.of_any_sign(given[1]))
+    return Layout(_as_ints(parts[0]), reader.dynamic.of_any_sign(parts[1]))
 
 
 def _composed(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
@@ -390,8 +390,8 @@ def _unit_basis(reader: _Reader, term: Term, places: list[Any], options: dict[st
 
 
 def _swizzle(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    given = [*places, *[options[key] for key in ("bits", "base", "shift") if key in options]]
-    return Swizzle(*given)
+    fields = [*places, *[options[key] for key in ("bits", "base", "shift") if key in options]]
+    return Swizzle(*fields)
 
 
 def _swizzles(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:

@@ -70,12 +70,12 @@ def _swizzles_in_elements(text: str, value: AnyLayout | Swizzle, bits: int) -> A
 def read_dsl(text: str, options: Options) -> Value:
     """A print of the CuTe DSL: a layout, a composed layout, a tensor, or one of them in !cute types."""
     check_length(text)
-    if found := _IR.fullmatch(text, first(text)):
-        return _of_ir(text, found, options)
-    if found := _TENSOR.fullmatch(text, first(text)):
-        if found[3]:
-            return _shifted(text, found.start(3), found[3], options)
-        return _of_pointer(text, found[1], found[2], found.start(2), options)
+    if match := _IR.fullmatch(text, first(text)):
+        return _of_ir(text, match, options)
+    if match := _TENSOR.fullmatch(text, first(text)):
+        if match[3]:
+            return _shifted(text, match.start(3), match[3], options)
+        return _of_pointer(text, match[1], match[2], match.start(2), options)
     for name in ("!memref_", "!cute.", "tensor<", "tensor("):
         if text.startswith(name, first(text)):
             known = "!cute.layout, composed_layout, memref and coord_tensor, and tensor<ptr<...> o ...>"
@@ -83,18 +83,18 @@ def read_dsl(text: str, options: Options) -> Value:
     return read_print(text, options)
 
 
-def _of_ir(text: str, found: re.Match[str], options: Options) -> Value:
-    quoted = list(_QUOTED.finditer(found[2]))
+def _of_ir(text: str, match: re.Match[str], options: Options) -> Value:
+    quoted = list(_QUOTED.finditer(match[2]))
     if not quoted:
         refuse(
             text,
             "CuTe DSL",
-            f'expected the text of a layout in quotes in !cute.{found[1]}<"...">',
-            found.start(2),
+            f'expected the text of a layout in quotes in !cute.{match[1]}<"...">',
+            match.start(2),
         )
-    start = found.start(2) + quoted[-1].start(1)
-    if found[1] == "memref":
-        return _of_pointer(text, found[2][: quoted[-1].start()], quoted[-1][1], start, options)
+    start = match.start(2) + quoted[-1].start(1)
+    if match[1] == "memref":
+        return _of_pointer(text, match[2][: quoted[-1].start()], quoted[-1][1], start, options)
     return _shifted(text, start, quoted[-1][1], options)
 
 
@@ -106,10 +106,10 @@ def _of_pointer(text: str, pointer: str, layout: str, start: int, options: Optio
         return value
     try:
         bits = element_of(re.split(r"[,\s]", pointer.strip())[0]).bits
-        found = parse_cute(swizzle[0])
-        if not isinstance(found, Swizzle):
+        parsed = parse_cute(swizzle[0])
+        if not isinstance(parsed, Swizzle):
             raise ParseError("a swizzle is needed")
-        return ComposedLayout(swizzle_in_elements(found, bits), 0, value)
+        return ComposedLayout(swizzle_in_elements(parsed, bits), 0, value)
     except (LayoutAlgError, ValueError) as error:
         refuse(text, "CuTe DSL", getattr(error, "message", error), start)
 
@@ -176,10 +176,10 @@ def _dynamic(tree: object) -> str:
         return f"({','.join(map(_dynamic, tree))})"
     if isinstance(tree, ScaledBasis):
         return f"{_dynamic(tree.value)}{''.join(f'@{mode}' for mode in reversed(tree.modes))}"
-    found = leaf_parts(tree, "the CuTe DSL's print")
-    if found is None:
+    parts = leaf_parts(tree, "the CuTe DSL's print")
+    if parts is None:
         return to_text(tree)  # type: ignore[arg-type]  # an integer, as leaf_parts says
-    return "?" if found[0] == 1 else f"?{{div={found[0]}}}"
+    return "?" if parts[0] == 1 else f"?{{div={parts[0]}}}"
 
 
 _SPELLED = {

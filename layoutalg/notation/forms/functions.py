@@ -52,69 +52,65 @@ class Function:
 
 
 def _plain(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
-    return f(*given, **keys)
+    return f(*args, **keys)
 
 
 def _after(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
     """select<0,2>(a), select(a, 0, 2) and select(a, mode=[0, 2])."""
     keys = dict(keys)
-    return f(*given, *(numbers or keys.pop("mode", ())), **keys)
+    return f(*args, *(numbers or keys.pop("mode", ())), **keys)
 
 
-def _rank(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _rank(f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]) -> Any:
     """append<4>(a) and append(a)."""
     (most,) = numbers or (None,)
-    return f(*given, **keys) if most is None else f(*given, rank=most, **keys)
+    return f(*args, **keys) if most is None else f(*args, rank=most, **keys)
 
 
 def _second(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
     """replace<1>(a, b) and replace(a, 1, b)."""
-    first, *others = given
+    first, *others = args
     return f(first, *numbers, *others, **keys)
 
 
 def _range(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
     """take<1,3>(a): the modes from the first number on, up to the second."""
-    (layout,), (begin, end) = given, numbers
+    (layout,), (begin, end) = args, numbers
     return f(layout, *range(begin, rank(layout) if end == -1 else end), **keys)
 
 
-def _mode(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _mode(f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]) -> Any:
     """size<0,1>(a): of a mode of a mode."""
-    (part,) = given
+    (part,) = args
     for at in numbers:
         part = modes(part)[at] if isinstance(part, Layout) else part[at]
     return f(part, **keys)
 
 
 def _recast(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
     """recast_layout<Old, New>(a) of C++, recast_layout(new_bits, old_bits, a) of the DSL."""
     if numbers:
-        return f(*given, *numbers, **keys)
+        return f(*args, *numbers, **keys)
     names = ("new_type_bits", "old_type_bits", "src_layout")
-    new, old, layout = [*given, *(keys[name] for name in names[len(given) :])]
+    new, old, layout = [*args, *(keys[name] for name in names[len(args) :])]
     return f(layout, old, new)
 
 
 def _ordered(
-    f: Callable[..., Any], numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]
+    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
 ) -> Any:
     """An order as numbers, or as LayoutLeft and LayoutRight of the shape before it."""
-    *before, last = given
+    *before, last = args
     if isinstance(last, Major):
         order = range(len(before[-1]) if isinstance(before[-1], tuple) else 1)
         last = tuple(order if last == "left" else reversed(order))

@@ -54,23 +54,23 @@ def read_linear(text: str, options: Options) -> Value:
         at += len(line) - len(line.lstrip())
         if body and outs is not None:
             fail("expected the end behind the out dimensions")
-        if found := _BASIS.fullmatch(body):
-            name, power, digits = found[1], found[2], found[4].split(",")
+        if match := _BASIS.fullmatch(body):
+            name, power, digits = match[1], match[2], match[4].split(",")
             bases = ins.setdefault(name, [])
             if int(power) != 1 << len(bases):
                 fail(f"expected {name}={1 << len(bases)}, found {name}={power}")
             parts = [part.strip() for part in digits if part.strip()]
-            if len(found[3]) != len(found[5]) or any(not p.isdigit() or len(p) > MAX_DIGITS for p in parts):
+            if len(match[3]) != len(match[5]) or any(not p.isdigit() or len(p) > MAX_DIGITS for p in parts):
                 fail("expected a basis such as (0, 1)")
             if len(parts) > MAX_PARTS or len(bases) >= MAX_PARTS:
                 fail(f"expected at most {MAX_PARTS} bases of at most {MAX_PARTS} parts")
             bases.append(tuple(map(int, parts)))
-        elif found := _ONE.fullmatch(body):
-            if found[1] in ins:
-                fail(f"{found[1]} is there already")
-            ins[found[1]] = []
-        elif found := _OUTS.fullmatch(body):
-            listed = [_OUT.fullmatch(part) for part in (found[1] or found[2] or "").split(",")]
+        elif match := _ONE.fullmatch(body):
+            if match[1] in ins:
+                fail(f"{match[1]} is there already")
+            ins[match[1]] = []
+        elif match := _OUTS.fullmatch(body):
+            listed = [_OUT.fullmatch(part) for part in (match[1] or match[2] or "").split(",")]
             if not all(listed):
                 fail("expected out dimensions such as dim0 (size 32), dim1 (size 32)")
             outs = [(part[1], part[2]) for part in listed if part]
@@ -100,12 +100,12 @@ def write_linear(value: Value, options: Options) -> str:
     """The text of Triton's logs.  Raises UnsupportedError for tiles that are not a map of bits."""
     if isinstance(value, Swizzle):
         raise UnsupportedError(f"a LinearLayout maps a tensor, and {value} alone has no shape")
-    found = value if isinstance(value, LinearLayout) else offsets_of(value, "LinearLayout")
+    linear = value if isinstance(value, LinearLayout) else offsets_of(value, "LinearLayout")
     lines: list[str] = []
-    for name, bases in found.ins:
+    for name, bases in linear.ins:
         if not bases:
             lines.append(f" - {name} is a size 1 dimension")
         for j, basis in enumerate(bases):
             lines.append(f" {' ' if j else '-'} {name}={1 << j} -> ({', '.join(map(str, basis))})")
-    outs = ", ".join([f"{name} (size {extent})" for name, extent in found.outs])
+    outs = ", ".join([f"{name} (size {extent})" for name, extent in linear.outs])
     return "\n".join([*lines, f"where out dims are: [{outs}]"])

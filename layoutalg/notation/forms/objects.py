@@ -64,10 +64,10 @@ def from_object(value: Any) -> AnyLayout | Swizzle:
 
 
 def _layout(value: Any) -> AnyLayout:
-    found = from_object(value)
-    if isinstance(found, Swizzle):
-        raise ArgumentTypeError(f"{found} alone is no inner layout")
-    return found
+    inner = from_object(value)
+    if isinstance(inner, Swizzle):
+        raise ArgumentTypeError(f"{inner} alone is no inner layout")
+    return inner
 
 
 def _tree(tree: Any) -> Any:

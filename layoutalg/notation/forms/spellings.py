@@ -73,12 +73,12 @@ def _tree(tree: Any, spelling: Spelling, many: Callable[[list[str]], str]) -> st
                 f"{spelling.name} has no strides along modes of a coordinate, such as {tree}"
             )
         return spelling.basis(_tree(tree.value, spelling, many), tree.modes)
-    found = leaf_parts(tree, spelling.name)
-    if found is None:
+    parts = leaf_parts(tree, spelling.name)
+    if parts is None:
         return spelling.integer(tree)
     if spelling.symbol is None:
         raise UnsupportedError(f"{spelling.name} has integers alone, and {tree} is a symbol")
-    multiple, name = found
+    multiple, name = parts
     if multiple != 1:
         raise UnsupportedError(f"{spelling.name} is written with names and integers, and {tree} is a product")
     return spelling.symbol(name)

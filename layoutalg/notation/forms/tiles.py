@@ -90,30 +90,30 @@ def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:
     if not names:
         raise UnsupportedError(f"no {what} for {value}: it has no modes")
     try:
-        found = LinearLayout.from_layout(value, names)
+        offset_of = LinearLayout.from_layout(value, names)
     except LayoutAlgError as error:
         raise UnsupportedError(f"no {what} for {value}: {error.message}") from error
     elements = 1
     for extent in extents:
         elements *= extent
-    if not found.is_injective() or found.outs[0][1] != elements:
+    if not offset_of.is_injective() or offset_of.outs[0][1] != elements:
         raise UnsupportedError(
-            f"no {what} for {value}: its {elements} elements lie at offsets up to {found.outs[0][1] - 1} "
+            f"no {what} for {value}: its {elements} elements lie at offsets up to {offset_of.outs[0][1] - 1} "
             f"with gaps or copies, and the tile has an offset for each element"
         )
-    back = found.invert()
+    back = offset_of.invert()
     return LinearLayout({"offset": dict(back.ins)["offset"], "block": ()}, back.outs)
 
 
 def threads_of(found: LinearLayout) -> AnyLayout:
     """The thread-value layout of a map of registers and lanes: (thread, value), and block where there are."""
     ins = {name: dict(found.ins).get(name, ()) for name in DISTRIBUTED}
-    whole = LinearLayout([(name, ins[name]) for name in ("lane", "warp", "register", "block")], found.outs)
-    bits = whole.in_bits
+    threads = LinearLayout([(name, ins[name]) for name in ("lane", "warp", "register", "block")], found.outs)
+    bits = threads.in_bits
     shape = {"thread": bits["lane"] + bits["warp"], "value": bits["register"]}
     if bits["block"]:
         shape["block"] = bits["block"]
-    return whole.reshape_ins(shape).to_layout()
+    return threads.reshape_ins(shape).to_layout()
 
 
 def map_of_threads(layout: AnyLayout, shape: tuple[int, ...]) -> LinearLayout:
@@ -126,9 +126,9 @@ def map_of_threads(layout: AnyLayout, shape: tuple[int, ...]) -> LinearLayout:
             f"{layout} has {rank(layout)} modes; (thread, value) or (thread, value, block) are needed"
         )
     names = ["thread", "register", "block"][: rank(layout)]
-    found = LinearLayout.from_layout(layout, names)
-    bits = {"block": 0, **found.in_bits}
-    columns = found.columns
+    linear = LinearLayout.from_layout(layout, names)
+    bits = {"block": 0, **linear.in_bits}
+    columns = linear.columns
     outs = [(f"dim{i}", extent) for i, extent in enumerate(shape)]
     lanes = min(LANES, bits["thread"])
     ins = {
@@ -137,8 +137,8 @@ def map_of_threads(layout: AnyLayout, shape: tuple[int, ...]) -> LinearLayout:
         "register": bits["register"],
         "block": bits["block"],
     }
-    whole = LinearLayout.from_columns(columns, ins, outs)
-    return whole.transpose_ins(list(DISTRIBUTED))
+    threads = LinearLayout.from_columns(columns, ins, outs)
+    return threads.transpose_ins(list(DISTRIBUTED))
 
 
 def as_layout(value: AnyLayout | LinearLayout) -> AnyLayout:
@@ -147,6 +147,6 @@ def as_layout(value: AnyLayout | LinearLayout) -> AnyLayout:
         return value
     names = set(value.in_bits)
     if "offset" in names:
-        found = tile_of(value)
-        return found.to_layout() if isinstance(found, LinearLayout) else found
+        tile = tile_of(value)
+        return tile.to_layout() if isinstance(tile, LinearLayout) else tile
     return threads_of(value) if names <= set(DISTRIBUTED) else value.to_layout()

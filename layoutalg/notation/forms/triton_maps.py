@@ -49,15 +49,15 @@ class Blocks:
     @classmethod
     def of(cls, per_cluster: Ints, split: Ints, order: Ints) -> Blocks:
         """From CTAsPerCGA, CTASplitNum and CTAOrder: blocks past the split hold copies."""
-        found: list[Ints] = []
+        bases: list[Ints] = []
         for dim in order:
             bits = _bits(per_cluster[dim], "CTAsPerCGA")
             parts = _bits(split[dim], "CTASplitNum")
             if parts > bits:
                 raise ShapeError(f"CTASplitNum {split[dim]} is more than CTAsPerCGA {per_cluster[dim]}")
             rank = len(per_cluster)
-            found += [_unit(rank, dim, 1 << j) if j < parts else (0,) * rank for j in range(bits)]
-        return cls(tuple(found))
+            bases += [_unit(rank, dim, 1 << j) if j < parts else (0,) * rank for j in range(bits)]
+        return cls(tuple(bases))
 
 
 class Deal:
@@ -175,10 +175,10 @@ def blocked(
     return _without_copies(deal.made(shape, blocks))
 
 
-def _without_copies(found: LinearLayout) -> LinearLayout:
+def _without_copies(linear: LinearLayout) -> LinearLayout:
     """The map without bits of a register that change nothing."""
-    ins = {name: [b for b in bases if name != "register" or any(b)] for name, bases in found.ins}
-    return LinearLayout(ins, found.outs)
+    ins = {name: [b for b in bases if name != "register" or any(b)] for name, bases in linear.ins}
+    return LinearLayout(ins, linear.outs)
 
 
 def _mma_tile(deal: Deal, tile: Ints, width: int, order: Ints) -> None:
@@ -280,8 +280,8 @@ def slice_of(parent: Callable[[Ints], LinearLayout], dim: int, shape: Ints) -> L
     """
     if not 0 <= dim <= len(shape):
         raise ShapeError(f"a slice along dimension {dim} of a tensor of rank {len(shape) + 1}")
-    whole = parent((*shape[:dim], 1, *shape[dim:]))
-    ins = {name: [(*b[:dim], *b[dim + 1 :]) for b in bases] for name, bases in whole.ins}
+    wider = parent((*shape[:dim], 1, *shape[dim:]))
+    ins = {name: [(*b[:dim], *b[dim + 1 :]) for b in bases] for name, bases in wider.ins}
     return _without_copies(LinearLayout(ins, [(f"dim{i}", extent) for i, extent in enumerate(shape)]))
 
 
@@ -302,8 +302,8 @@ def swizzled_shared(
         split = [max(s, 2 * p) for s, p in zip(split, basis, strict=True)]
     inner = [max(1, extent // parts) for extent, parts in zip(shape, split, strict=True)]
     deal = Deal(rank, SHARED, order)
-    for place, dim in enumerate(order):
-        if place != 1:
+    for position, dim in enumerate(order):
+        if position != 1:
             deal.give("offset", inner[dim], dim)
             continue
         for row in _powers(inner[dim]):
@@ -339,8 +339,8 @@ def nvmma_shared(
     if blocks.bases:
         raise UnsupportedError("nvmma_shared is read for one block")
     if transposed:
-        whole = _atoms(width, element_bits, shape[::-1], (1, 0))
-        ins = {name: [b[::-1] for b in bases] for name, bases in whole.ins}
+        atoms = _atoms(width, element_bits, shape[::-1], (1, 0))
+        ins = {name: [b[::-1] for b in bases] for name, bases in atoms.ins}
         return LinearLayout(ins, [(f"dim{i}", extent) for i, extent in enumerate(shape)])
     return _atoms(width, element_bits, shape, tuple(range(rank)))
 

@@ -30,12 +30,12 @@ MAX_RANK = 4
 """Most dimensions of a tensor whose encoding is searched for."""
 
 
-def _shape(found: LinearLayout) -> tuple[int, ...]:
-    return tuple([extent for _, extent in found.outs])
+def _shape(linear: LinearLayout) -> tuple[int, ...]:
+    return tuple([extent for _, extent in linear.outs])
 
 
-def _rank(found: LinearLayout, what: str) -> int:
-    rank = len(found.outs)
+def _rank(linear: LinearLayout, what: str) -> int:
+    rank = len(linear.outs)
     if not 1 <= rank <= MAX_RANK:
         raise UnsupportedError(f"no {what} of rank {rank} is searched for: 1 to {MAX_RANK} dimensions are")
     return rank
@@ -52,17 +52,17 @@ def find_shared_linear(found: LinearLayout, options: Options) -> Fields:
     return _bases(found, maps.SHARED, "shared_linear")
 
 
-def _bases(found: LinearLayout, names: tuple[str, ...], what: str) -> dict[str, Any]:
-    given = dict(found.ins)
-    if set(given) - set(names):
-        raise UnsupportedError(f"no {what}: it maps {', '.join(names)}, and this maps {', '.join(given)}")
-    if not any(given.values()):
+def _bases(linear: LinearLayout, names: tuple[str, ...], what: str) -> dict[str, Any]:
+    ins = dict(linear.ins)
+    if set(ins) - set(names):
+        raise UnsupportedError(f"no {what}: it maps {', '.join(names)}, and this maps {', '.join(ins)}")
+    if not any(ins.values()):
         raise UnsupportedError(f"no {what}: a tensor of one element has no bases, and so the text no rank")
-    if not found.is_surjective():
-        raise UnsupportedError(f"no {what}: some elements of the tensor {_shape(found)} are held nowhere")
-    if [name for name, _ in found.outs] != [f"dim{i}" for i in range(len(found.outs))]:
-        raise UnsupportedError(f"no {what}: its dimensions are dim0, dim1, ..., and not {dict(found.outs)}")
-    return {name: given.get(name, ()) for name in names}
+    if not linear.is_surjective():
+        raise UnsupportedError(f"no {what}: some elements of the tensor {_shape(linear)} are held nowhere")
+    if [name for name, _ in linear.outs] != [f"dim{i}" for i in range(len(linear.outs))]:
+        raise UnsupportedError(f"no {what}: its dimensions are dim0, dim1, ..., and not {dict(linear.outs)}")
+    return {name: ins.get(name, ()) for name in names}
 
 
 # --- shared memory ---------------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ def find_swizzled_shared(found: LinearLayout, options: Options) -> Fields:
     return _checked(found, fields, made, "swizzled_shared", why)
 
 
-def _one_block(found: LinearLayout, what: str) -> tuple[tuple[int, ...], ...]:
-    given = dict(found.ins)
-    if set(given) - {"offset", "block"} or given.get("block"):
+def _one_block(linear: LinearLayout, what: str) -> tuple[tuple[int, ...], ...]:
+    ins = dict(linear.ins)
+    if set(ins) - {"offset", "block"} or ins.get("block"):
         raise UnsupportedError(f"no {what}: it is searched for offsets within one block")
-    return given["offset"]
+    return ins["offset"]
 
 
 def _order(bases: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,16 +139,16 @@ def find_nvmma_shared(found: LinearLayout, options: Options) -> Fields:
     )
 
 
-def _checked(found: LinearLayout, fields: Fields, made: LinearLayout, what: str, why: str) -> Fields:
+def _checked(linear: LinearLayout, fields: Fields, made: LinearLayout, what: str, why: str) -> Fields:
     """The fields, where they make the map again."""
-    if _aligned(made) != _aligned(found):
+    if _aligned(made) != _aligned(linear):
         raise UnsupportedError(f"no {what}: {why}")
     return fields
 
 
-def _aligned(found: LinearLayout) -> tuple[tuple[str, Any], ...]:
+def _aligned(linear: LinearLayout) -> tuple[tuple[str, Any], ...]:
     """The bases by name, empty in dimensions left out, to compare."""
-    return tuple(sorted((name, bases) for name, bases in found.ins if bases))
+    return tuple(sorted((name, bases) for name, bases in linear.ins if bases))
 
 
 # --- registers -------------------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ def find_blocked(found: LinearLayout, options: Options) -> Fields:
     Bits that hold what others hold stand behind those of a dimension that is full; which, changes nothing.
     """
     rank, shape = _rank(found, "blocked"), _shape(found)
-    given = _distributed(found, "blocked")
-    lanes, warps = [list(_counts(given[name], rank, "blocked")) for name in ("lane", "warp")]
-    registers = list(_counts(given["register"], rank, "blocked"))
+    bases = _distributed(found, "blocked")
+    lanes, warps = [list(_counts(bases[name], rank, "blocked")) for name in ("lane", "warp")]
+    registers = list(_counts(bases["register"], rank, "blocked"))
     budget = Budget("which blocked encoding is it?")
     for parts in product(registers, lanes, warps):
         for sizes in _sizes(parts[0]):
@@ -178,12 +178,12 @@ def find_blocked(found: LinearLayout, options: Options) -> Fields:
     )
 
 
-def _distributed(found: LinearLayout, what: str) -> dict[str, Any]:
+def _distributed(linear: LinearLayout, what: str) -> dict[str, Any]:
     """The bases of registers, lanes and warps of one block."""
-    given = {name: dict(found.ins).get(name, ()) for name in maps.DISTRIBUTED}
-    if set(dict(found.ins)) - set(maps.DISTRIBUTED) or given["block"]:
+    bases = {name: dict(linear.ins).get(name, ()) for name in maps.DISTRIBUTED}
+    if set(dict(linear.ins)) - set(maps.DISTRIBUTED) or bases["block"]:
         raise UnsupportedError(f"no {what}: it is searched for registers, lanes and warps within one block")
-    return given
+    return bases
 
 
 def _counts(bases: tuple[tuple[int, ...], ...], rank: int, what: str) -> Iterator[tuple[int, ...]]:
@@ -225,9 +225,9 @@ def _total(sizes: tuple[int, ...]) -> int:
 def find_nvidia_mma(found: LinearLayout, options: Options) -> Fields:
     """warpsPerCTA of an accumulator of mma.sync.m16n8 (version 2)."""
     rank, shape = _rank(found, "nvidia_mma"), _shape(found)
-    given = _distributed(found, "nvidia_mma")
-    if rank == 2 and len(given["lane"]) == LANES:
-        warps = len(given["warp"])
+    bases = _distributed(found, "nvidia_mma")
+    if rank == 2 and len(bases["lane"]) == LANES:
+        warps = len(bases["warp"])
         for along in range(warps + 1):
             split = (1 << along, 1 << warps - along)
             made = maps.nvidia_mma(2, split, (16, 8), shape)

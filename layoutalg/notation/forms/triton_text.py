@@ -160,12 +160,12 @@ def _padded_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     """The map of offsets before the pads: of bases, or of an order and a shape."""
     if fields.get("block") or _blocks(fields).bases:
         raise UnsupportedError("padded_shared of more than one block: its pads are of each block's offsets")
-    given = fields.get("shape", shape)
-    if shape and given != shape:
-        raise UnsupportedError(f"padded_shared of shape {given}, for a tensor of shape {shape}")
+    extents = fields.get("shape", shape)
+    if shape and extents != shape:
+        raise UnsupportedError(f"padded_shared of shape {extents}, for a tensor of shape {shape}")
     if "offset" in fields:
-        return _of_bases({"offset": fields["offset"], "block": ()}, given)
-    return maps.swizzled_shared(1, 1, 1, fields["order"], given)
+        return _of_bases({"offset": fields["offset"], "block": ()}, extents)
+    return maps.swizzled_shared(1, 1, 1, fields["order"], extents)
 
 
 def _nvmma_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
@@ -353,19 +353,19 @@ def read_encoding(text: str, options: Options) -> Value:
     if not encoded.encoding.own_shape or ("order" in encoded.fields and "shape" not in encoded.fields):
         shape = options.need_shape(encoded.encoding.mnemonic)
     try:
-        found = encoded.map(shape)
+        linear = encoded.map(shape)
         if encoded.encoding.pads:
-            return _with_pads(found, encoded.fields)
+            return _with_pads(linear, encoded.fields)
     except KeyError as error:
         refuse(text, FAMILY, f"{encoded.encoding.mnemonic} has no {error.args[0]}", term.start)
     except (LayoutAlgError, ValueError, TypeError, IndexError) as error:
         refuse(text, FAMILY, getattr(error, "message", error), term.start)
-    return tile_of(found) if encoded.encoding.shared else found
+    return tile_of(linear) if encoded.encoding.shared else linear
 
 
-def _with_pads(found: LinearLayout, fields: Fields) -> AnyLayout:
+def _with_pads(linear: LinearLayout, fields: Fields) -> AnyLayout:
     """The tile of a map of offsets, with the pads between its intervals."""
-    tile = tile_of(found)
+    tile = tile_of(linear)
     if isinstance(tile, LinearLayout):
         raise UnsupportedError("padded_shared whose bases hold an element twice, or not all")
     pairs = fields["interval_padding_pairs"]
@@ -415,14 +415,14 @@ def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
 
 def _arguments(term: Term) -> list[tuple[str | None, Term]]:
     """The fields of `<{...}>`, `<{...}, key = ...>` or `(...)`."""
-    found: list[tuple[str | None, Term]] = []
+    fields: list[tuple[str | None, Term]] = []
     for group in term.groups:
         for key, part in zip(group.keys, group.terms, strict=True):
             if key is None and part.head is None and part.groups[0].mark == "{":
-                found += zip(part.groups[0].keys, part.groups[0].terms, strict=True)
+                fields += zip(part.groups[0].keys, part.groups[0].terms, strict=True)
             else:
-                found.append((key, part))
-    return found
+                fields.append((key, part))
+    return fields
 
 
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "True": True, "False": False, "None": None}
@@ -448,7 +448,7 @@ def write_encoding(value: LinearLayout, options: Options, encoding: Encoding, *,
         raise UnsupportedError(f"{encoding.mnemonic} is read, and not written")
     fields = encoding.find(value, options)
     if encoding.shared and not fields.get("block", True):
-        fields = {key: given for key, given in fields.items() if key != "block"}
+        fields = {key: field for key, field in fields.items() if key != "block"}
     if not gluon:
         inside = ", ".join(
             [f"{key} = {_text(v, 'true', 'false')}" for key, v in fields.items() if key in _ir(encoding)]

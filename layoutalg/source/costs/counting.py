@@ -87,9 +87,9 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     uniform = _Uniform(touch, turns, launch, period, enumerated)
     out = Cost()
     for env, counts, times in uniform.classes():
-        one = _counted(touch, rule, machine, launch, env, counts)
-        out = sum_of(out, Cost(one.instructions * times, one.total * times, one.ideal * times, one.worst,
-                               one.useful_bytes * times))  # fmt: skip
+        part = _counted(touch, rule, machine, launch, env, counts)
+        out = sum_of(out, Cost(part.instructions * times, part.total * times, part.ideal * times, part.worst,
+                               part.useful_bytes * times))  # fmt: skip
     return out
 
 
@@ -160,18 +160,18 @@ class _Uniform:
 
     def _remainders(self) -> list[tuple[int, int]]:
         """Pairs (shift modulo the period, count) over the loops and blocks that only shift the address."""
-        found = {0: 1}
+        tally = {0: 1}
         for n, k in self.shifting.items():
             cycle = self.period // math.gcd(self.period, k)
             each, rest = divmod(self.turns[n], cycle)
             fresh: dict[int, int] = {}
-            for (before, times), turn in itertools.product(found.items(), range(min(cycle, self.turns[n]))):
+            for (before, times), turn in itertools.product(tally.items(), range(min(cycle, self.turns[n]))):
                 here = each + (turn < rest)
                 if here:
                     at = (before + k * turn) % self.period
                     fresh[at] = fresh.get(at, 0) + times * here
-            found = fresh
-        return sorted(found.items())
+            tally = fresh
+        return sorted(tally.items())
 
     def _representatives(self, total: int) -> tuple[Any, Any]:
         """The number of a combination of each class, and the size of the class."""
@@ -197,16 +197,16 @@ class _Uniform:
         return atom.op == "var" and atom.data in self.shifting
 
     def _column_of(
-        self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any
+        self, total: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any
     ) -> None:
         """Add the parts of a sum that distinguish turns and blocks: uniform summands, also inside others."""
-        if not one.variables & set(self.inside):
+        if not total.variables & set(self.inside):
             return
-        alone = tuple((a, k) for a, k in one.parts if not a.variables & LANE_NAMES)
-        mixed = tuple((a, k) for a, k in one.parts if a.variables & LANE_NAMES)
+        alone = tuple((a, k) for a, k in total.parts if not a.variables & LANE_NAMES)
+        mixed = tuple((a, k) for a, k in total.parts if a.variables & LANE_NAMES)
         if alone:
             u = values(Sum(0, alone), env, known)
-            columns.append(rule(u, one) if rule is not None else u)
+            columns.append(rule(u, total) if rule is not None else u)
         for atom, _ in mixed:
             if not atom.variables & set(self.inside):
                 continue
@@ -265,11 +265,11 @@ def _counted(
         taken, ideal = served_batch(rule, machine, *checked)
         worst = _worst(rule, machine, taken, ideal, *checked)
         return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), worst)
-    found = traffic_batch(rule, machine, *checked)
-    fewest = -(-found[:, 2] // machine.sector_bytes)
+    moved = traffic_batch(rule, machine, *checked)
+    fewest = -(-moved[:, 2] // machine.sector_bytes)
     return Cost(
-        int(times.sum()), int((found[:, 0] * times).sum()), int((fewest * times).sum()),
-        useful_bytes=int((found[:, 2] * times).sum()),
+        int(times.sum()), int((moved[:, 0] * times).sum()), int((fewest * times).sum()),
+        useful_bytes=int((moved[:, 2] * times).sum()),
     )  # fmt: skip
 
 

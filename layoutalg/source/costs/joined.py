@@ -66,10 +66,10 @@ def joined_rows(
             written = _sum(group, launch, machine)
         except LayoutAlgError:  # its row says why it is not read
             continue
-        found = _by_constants(group, launch, machine) or _by_turns(group, fenced, launch, machine)
-        if found is not None and found.cost.total * written.ideal != written.total * found.cost.ideal:
+        joined = _by_constants(group, launch, machine) or _by_turns(group, fenced, launch, machine)
+        if joined is not None and joined.cost.total * written.ideal != written.total * joined.cost.ideal:
             for touch in group:
-                yield (touch.line, touch.column, touch.op, touch.array), found
+                yield (touch.line, touch.column, touch.op, touch.array), joined
 
 
 def _alike(touch: Touch) -> object:
@@ -79,11 +79,11 @@ def _alike(touch: Touch) -> object:
     return touch.op, touch.array, declared, Sum(0, touch.offset.parts).key, where
 
 
-def _ordered(one: Touch, moved: Collection[tuple[int, str, str]]) -> bool:
+def _ordered(touch: Touch, moved: Collection[tuple[int, str, str]]) -> bool:
     """Whether an access of the other kind, to what may be the same memory, may be between some accesses."""
-    other = "st" if one.op.startswith("ld") else "ld"
-    place = "global" if ".global" in one.op else one.array
-    return (one.epoch, other, place) in moved
+    other = "st" if touch.op.startswith("ld") else "ld"
+    memory = "global" if ".global" in touch.op else touch.array
+    return (touch.epoch, other, memory) in moved
 
 
 def _sum(touches: Sequence[Touch], launch: Launch, machine: Arch) -> Cost:
@@ -107,9 +107,9 @@ def _by_constants(group: Sequence[Touch], launch: Launch, machine: Arch) -> Join
             continue
         parts = Sum(0, group[0].offset.parts)
         starts = [replace(group[0], offset=add(parts, constant(run[0]))) for run in runs]
-        found = _counted(starts, wide, launch, machine)
-        if found is not None:
-            return found
+        joined = _counted(starts, wide, launch, machine)
+        if joined is not None:
+            return joined
     return None
 
 
@@ -117,26 +117,26 @@ def _by_turns(
     group: Sequence[Touch], fenced: Collection[str], launch: Launch, machine: Arch
 ) -> Joined | None:
     """The widest vectors that the turns of a loop make, which steps from neighbour to neighbour."""
-    one = group[0]
+    first = group[0]
     if len({touch.offset.key for touch in group}) > 1:
         return None
-    for name, turns in one.turns:
-        steps = [(atom, k) for atom, k in one.offset.parts if atom.op == "var" and atom.data == name]
-        rest = Sum(one.offset.constant, tuple(p for p in one.offset.parts if p not in steps))
-        alone = name not in rest.variables and not any(name in c.variables for c in one.conditions)
-        if name in fenced or len(steps) != 1 or steps[0][1] != one.width or not alone:
+    for name, turns in first.turns:
+        steps = [(atom, k) for atom, k in first.offset.parts if atom.op == "var" and atom.data == name]
+        rest = Sum(first.offset.constant, tuple(p for p in first.offset.parts if p not in steps))
+        alone = name not in rest.variables and not any(name in c.variables for c in first.conditions)
+        if name in fenced or len(steps) != 1 or steps[0][1] != first.width or not alone:
             continue
         for wide in VECTOR_BYTES:
-            count = wide // one.width
-            if count < 2 or wide > one.align or turns % count:
+            count = wide // first.width
+            if count < 2 or wide > first.align or turns % count:
                 continue
             offset = add(rest, scale(variable(name, 0, turns // count - 1), wide))
-            fewer = tuple((n, t // count if n == name else t) for n, t in one.turns)
-            found = _counted(
+            fewer = tuple((n, t // count if n == name else t) for n, t in first.turns)
+            joined = _counted(
                 [replace(each, offset=offset, turns=fewer) for each in group], wide, launch, machine
             )
-            if found is not None:
-                return found
+            if joined is not None:
+                return joined
     return None
 
 

@@ -90,19 +90,19 @@ def hindrances(array: SharedArray, reading: KernelReading, launch: Launch, machi
         return ()
     if written is None:
         return ("its declaration is not written in this file",)
-    found: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for use in written.uses:
         if use.form:
-            found[f"line {use.line}, {use.form}: {use.text}"] = None
+            reasons[f"line {use.line}, {use.form}: {use.text}"] = None
         elif (use.line, use.column) not in reading.seen:
-            found[f"line {use.line} is not read: {use.text}"] = None
+            reasons[f"line {use.line} is not read: {use.text}"] = None
     named = {(use.line, use.column) for use in written.uses}
     for line, _ in sorted(set(array.declared.references) - named):
-        found[f"line {line}, a macro names it"] = None
+        reasons[f"line {line}, a macro names it"] = None
     for touch in (*array.touches, *array.unread):
         if not _inside(touch, len(array.dims), launch, machine):
-            found[f"line {touch.line}, an index may be past the end of a row"] = None
-    return tuple(found)
+            reasons[f"line {touch.line}, an index may be past the end of a row"] = None
+    return tuple(reasons)
 
 
 def _inside(touch: Touch, dims: int, launch: Launch, machine: Arch) -> bool:

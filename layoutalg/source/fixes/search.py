@@ -108,7 +108,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     """
     machine = find_arch(reading.arch)
     launch = Launch(reading.block, reading.grid)
-    found: list[Fix] = []
+    fixes: list[Fix] = []
     notes: list[str] = []
     added: dict[str, int] = {}  # static bytes of the paddings so far, by the kernels that have the array
     names = Counter(declared.name for declared in reading.shared)
@@ -119,7 +119,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
         if search.before.total == search.before.ideal:
             continue
         own = search.remedies()
-        found += own
+        fixes += own
         name = declared.name if names[declared.name] == 1 else f"{declared.name} of line {declared.line}"
         if own and array.unread:
             count = len({(t.line, t.column) for t in array.unread})
@@ -128,18 +128,18 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
             notes.append(f"{name}: {search.tried.words()}")
         elif search.tried.refused:
             notes.append(f"{name}: {'; '.join(search.tried.refused)}")
-    return tuple(_together(found, reading)), tuple(notes)
+    return tuple(_together(fixes, reading)), tuple(notes)
 
 
-def _together(found: list[Fix], reading: KernelReading) -> Iterator[Fix]:
+def _together(fixes: list[Fix], reading: KernelReading) -> Iterator[Fix]:
     """The fixes, with all edits of one statement in the code of each of them."""
-    for fix in found:
+    for fix in fixes:
         declared = next((d for d in reading.shared if (d.name, d.line) == (fix.array, fix.line)), None)
         if fix.edit is None or declared is None or declared.written is None:
             yield fix
             continue
         first, last = declared.written.line, declared.written.line + declared.written.text.count("\n")
-        edits = {f.edit for f in found if f.edit is not None and first <= f.edit.line <= last}
+        edits = {f.edit for f in fixes if f.edit is not None and first <= f.edit.line <= last}
         within = [e for e in edits if _is_in(e, declared)]
         yield replace(fix, code=f"{edited(declared, within)}{fix.code}")
 
@@ -325,12 +325,12 @@ class _Search:
         if not accesses:
             return None
         try:
-            found = synthesize(
+            answer = synthesize(
                 shape, accesses, element=element, order="row", form="single", arch=self.machine
             )
         except LayoutAlgError:
             return None
-        layout = found.layout
+        layout = answer.layout
         if not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1 or layout.inner != plain:
             return None
         return self._applied(tile, layout.swizzles[0], tile.rows * tile.pitch)
@@ -341,18 +341,18 @@ class _Search:
         All that keep vectors whole and map the array onto itself are tried.
         """
         size = self.array.size
-        whole, highest = self._whole(tile), (size - 1).bit_length()
+        lowest, highest = self._whole(tile), (size - 1).bit_length()
         for count in range(1, MOST_BITS + 1):
-            for base in range(whole, highest - 2 * count + 1):
+            for base in range(lowest, highest - 2 * count + 1):
                 last = size - size % (
                     1 << base + count
                 )  # whole blocks are permuted, perhaps what is left over
                 for shift in range(count, highest - base - count + 1):
                     swizzle = Swizzle(count, base, shift)
                     if all(swizzle(at) < size for at in range(last, size)):
-                        found = self._applied(tile, swizzle, size)
-                        if found is not None:
-                            return found
+                        fix = self._applied(tile, swizzle, size)
+                        if fix is not None:
+                            return fix
         return None
 
     def _whole(self, tile: _Tile) -> int:
@@ -400,10 +400,10 @@ def _access(touch: Touch, tile: _Tile, launch: Launch, element: str) -> Access |
     wide = touch.width // tile.element_bytes
     strides = [int(offsets[1 << b]) ^ start for b in range(threads.bit_length() - 1)]
     number = np.arange(threads)
-    whole = np.full(threads, start)
+    linear = np.full(threads, start)
     for b, stride in enumerate(strides):
-        whole ^= np.where(number >> b & 1, stride, 0)
-    if (whole != offsets).any() or any(s & t for i, s in enumerate(strides) for t in strides[:i] if s != t):
+        linear ^= np.where(number >> b & 1, stride, 0)
+    if (linear != offsets).any() or any(s & t for i, s in enumerate(strides) for t in strides[:i] if s != t):
         return None
     if any(s and s & (s - 1) for s in strides) or not wide:
         return None

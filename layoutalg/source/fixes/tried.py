@@ -42,24 +42,24 @@ class Tried:
         return "; ".join([words, *self.refused])
 
 
-def _numbers(given: list[int]) -> str:
+def _numbers(numbers: list[int]) -> str:
     """4, 8, 12 as they are; a long row of equal steps by its first two and its last."""
-    steps = {b - a for a, b in pairwise(given)}
-    if len(given) > 4 and len(steps) == 1:
-        return f"{given[0]}, {given[1]}, ..., {given[-1]}"
-    return ", ".join(map(str, given))
+    steps = {b - a for a, b in pairwise(numbers)}
+    if len(numbers) > 4 and len(steps) == 1:
+        return f"{numbers[0]}, {numbers[1]}, ..., {numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
-def _swizzles(given: list[Swizzle]) -> str:
+def _swizzles(swizzles: list[Swizzle]) -> str:
     """The swizzles, or how many and their ranges."""
-    if len(given) <= 3:
-        return ", ".join(map(str, given))
+    if len(swizzles) <= 3:
+        return ", ".join(map(str, swizzles))
     ranges = (
         f"{name} of {min(numbers)} to {max(numbers)}"
         for name, numbers in (
-            ("B", [s.bits for s in given]),
-            ("M", [s.base for s in given]),
-            ("S", [s.shift for s in given]),
+            ("B", [s.bits for s in swizzles]),
+            ("M", [s.base for s in swizzles]),
+            ("S", [s.shift for s in swizzles]),
         )
     )
-    return f"{len(given):,} swizzles Sw<B,M,S>, with {', '.join(ranges)}"
+    return f"{len(swizzles):,} swizzles Sw<B,M,S>, with {', '.join(ranges)}"

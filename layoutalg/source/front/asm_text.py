@@ -35,11 +35,11 @@ def sections(text: str, at: int) -> Any:
         elif match[0] == ":" and depth == 1:
             sections.append([])
     template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-    given = [*sections[1:3], [], []]
+    operands = [*sections[1:3], [], []]
     return {
         "text": template,
-        "outputs": len(given[0]),
-        "kept": [i for i, c in enumerate(given[0]) if "+" in c],
+        "outputs": len(operands[0]),
+        "kept": [i for i, c in enumerate(operands[0]) if "+" in c],
     }
 
 
@@ -49,14 +49,14 @@ def in_macro(texts: list[str], name: str, entered: set[str]) -> list[Any]:
         return []
     entered.add(name)
     pattern = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
-    found = []
+    statements = []
     for text in texts:
         for match in pattern.finditer(text):
             body = re.sub(r"\\\r?\n", " ", match[1])
             for word in re.finditer(r"\b\w+\b", body):
                 opened = ASM.match(body, word.start())
                 if opened is not None:
-                    found.append(sections(body, opened.end()))
+                    statements.append(sections(body, opened.end()))
                 elif word[0].isupper() or "asm" in word[0]:
-                    found += in_macro(texts, word[0], entered)
-    return found
+                    statements += in_macro(texts, word[0], entered)
+    return statements

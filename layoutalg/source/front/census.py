@@ -103,8 +103,8 @@ class Census:
             node = waiting.pop()
             yield node
             if node.type == "call_expression":
-                called = node.child_by_field_name("function")
-                if called is not None and self.said(called) in self.macros:
+                function = node.child_by_field_name("function")
+                if function is not None and self.said(function) in self.macros:
                     continue
             if node.type in _UNEVALUATED:
                 continue
@@ -131,15 +131,15 @@ class Census:
         if above is not None and above.type == "template_declaration":
             head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
         device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
-        said = self.said(name) if name is not None else ""
-        if said.startswith("~") and not device:
-            said = ""
-        parameters = head.partition(said)[2] if said else head
-        return Function(said, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
+        named = self.said(name) if name is not None else ""
+        if named.startswith("~") and not device:
+            named = ""
+        parameters = head.partition(named)[2] if named else head
+        return Function(named, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
 
     def sites(self) -> list[Site]:
         """The sites in the bodies of functions that may touch memory."""
-        found: list[Site] = []
+        sites: list[Site] = []
         for function in self.functions:
             node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)
             for inner in self._written(node):
@@ -148,8 +148,8 @@ class Census:
                     continue
                 row, column = inner.start_point
                 names = self.names_in(inner) if kind == "call" else ()
-                found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
-        return found
+                sites.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
+        return sites
 
     def _touches(self, node: Any, kind: str) -> bool:
         """Whether a node of this kind may touch memory: `*p` and not `&p`, `p->x` and not `p.x`."""
@@ -158,13 +158,13 @@ class Census:
         if kind == "arrow":
             return any(child.type == "->" for child in node.children)
         if kind == "call":
-            called = node.child_by_field_name("function")
-            return called is not None and called.type != "primitive_type"
+            function = node.child_by_field_name("function")
+            return function is not None and function.type != "primitive_type"
         return True
 
     def names_in(self, top: Any) -> tuple[str, ...]:
         """The identifiers below a node that may be variables: not what is called, declared or a member."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for node in self._nodes(top):
             above = node.parent
             argument = node.type == "type_identifier" and above.type == "parameter_declaration"
@@ -175,8 +175,8 @@ class Census:
             )
             declares = field == "declarator" and above.type != "parameter_declaration"
             if not declares and field not in ("function", "name", "scope"):
-                found[self.said(node)] = None
-        return tuple(found)
+                names[self.said(node)] = None
+        return tuple(names)
 
     def names_between(self, start: int, end: int) -> tuple[str, ...]:
         """`names_in` of the statement of these bytes."""

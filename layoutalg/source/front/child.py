@@ -81,9 +81,9 @@ class Parser:
 
     def _conditional(self) -> list[tuple[str, str]]:
         """Names that are set and that a condition of the preprocessor asks for."""
-        asked = " ".join(re.findall(r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)", self.asked["text"], re.M))
+        lines = " ".join(re.findall(r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)", self.asked["text"], re.M))
         return [
-            (name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", asked)
+            (name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", lines)
         ]
 
     def _stub(self, name: str) -> bool:
@@ -93,12 +93,12 @@ class Parser:
         if self.own and (Path(self.own) / name).is_file():
             return False
         inner = self.folder / "stubs" / "a" / "b" / "c"  # room for ../../..
-        place = Path(str(inner / name))
-        resolved = place.resolve()
+        path = Path(str(inner / name))
+        resolved = path.resolve()
         if not resolved.is_relative_to((self.folder / "stubs").resolve()):
             return False
         resolved.parent.mkdir(parents=True, exist_ok=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if resolved.is_dir():
             return False
         resolved.touch()
@@ -131,29 +131,29 @@ class Parser:
                 return unit
             self.fresh, self.just = [], set()
             if not any([self._mended(error) for error in errors[:MOST_ERRORS]]):  # noqa: C419 - all of them
-                place = errors[0].location
-                raise ValueError(f"line {place.line}, column {place.column}: {errors[0].spelling}")
+                where = errors[0].location
+                raise ValueError(f"line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
     def _mended(self, error: Any) -> bool:
         """Handle an error, and return whether that succeeded."""
-        said = error.spelling
-        missing = re.match(r"'([^']+)' file not found", said)
+        message = error.spelling
+        missing = re.match(r"'([^']+)' file not found", message)
         if missing is not None:
             return self._stub(missing[1]) or self._out(error)
-        place = error.location
-        if place.file is None or place.file.name != self.path:
+        where = error.location
+        if where.file is None or where.file.name != self.path:
             return self._out(error)
-        name = re.match(r"(?:use of undeclared identifier|unknown type name) '(\w+)'", said)
+        name = re.match(r"(?:use of undeclared identifier|unknown type name) '(\w+)'", message)
         if name is not None and name[1] in self.sets and name[1] not in self.defines:
             self.defines[name[1]] = self.sets[name[1]]
             return True
         if name is not None:
-            after = self.text[place.offset + len(name[1].encode()) :].lstrip()[:1]
-            inside = self.census.function(place.offset)
+            after = self.text[where.offset + len(name[1].encode()) :].lstrip()[:1]
+            inside = self.census.function(where.offset)
             if (
                 after == b"("
-                and said.startswith("use")
+                and message.startswith("use")
                 and inside is not None
                 and inside.device
                 and (name[1] not in self.declared or name[1] in self.just)
@@ -162,16 +162,16 @@ class Parser:
                 if name[1] not in self.declared:
                     self.declared.append(name[1])
                 return True
-            if inside is not None and inside.device and said.startswith("use"):
+            if inside is not None and inside.device and message.startswith("use"):
                 self.unknown.add(name[1])
         return self._out(error)
 
     def _out(self, error: Any) -> bool:
         """Take out what has an error: a statement of a device function, the body of a host's, or a line."""
-        place = error.location
-        if place.file is None or place.file.name != self.path:
+        where = error.location
+        if where.file is None or where.file.name != self.path:
             return False
-        offset = place.offset
+        offset = where.offset
         if any(start <= offset < end for start, end in self.fresh):
             return True
         inside = self.census.function(offset)
@@ -183,7 +183,7 @@ class Parser:
         if span is None:
             line = self.text.rfind(b"\n", 0, offset) + 1, self.text.find(b"\n", offset)
             span = line[0], line[1] if line[1] >= 0 else len(self.text)
-        why = {"line": place.line, "column": place.column, "why": error.spelling}
+        why = {"line": where.line, "column": where.column, "why": error.spelling}
         return self._blank(span[0], span[1], why)
 
     def _blank(self, start: int, end: int, why: dict[str, Any] | None) -> bool:
@@ -192,8 +192,8 @@ class Parser:
         if before == after:
             return False
         if why is not None and before.rstrip()[-1:] in (b";", b"}") and len(after) == len(before):
-            kept = before.rstrip()  # an empty statement, at which what it may have set is lost
-            after = after[: len(kept) - 1] + b";" + after[len(kept) :]
+            trimmed = before.rstrip()  # an empty statement, at which what it may have set is lost
+            after = after[: len(trimmed) - 1] + b";" + after[len(trimmed) :]
         self.fresh.append((start, end))
         self.text = self.text[:start] + after + self.text[end:]
         if why is not None:
@@ -201,8 +201,8 @@ class Parser:
             inside = self.census.function(start)
             where = {"start": start, "end": end, "first": first, "last": last}
             text = before[:MOST_KEPT].decode("utf-8", "replace")
-            said = {"function": inside.name if inside is not None else "", "text": text}
-            self.removed.append(why | where | said)
+            context = {"function": inside.name if inside is not None else "", "text": text}
+            self.removed.append(why | where | context)
         return True
 
     def _line(self, offset: int) -> int:
@@ -211,7 +211,7 @@ class Parser:
 
 def kernels_of(top: Any, path: str) -> list[Any]:
     """The __global__ functions and templates that the file itself defines, in its order."""
-    found, waiting = [], [top]
+    kernels, waiting = [], [top]
     while waiting:
         cursor = waiting.pop()
         for child in cursor.get_children():
@@ -223,8 +223,8 @@ def kernels_of(top: Any, path: str) -> list[Any]:
                 parts = list(child.get_children())
                 kernel = any(c.kind == _K.CUDAGLOBAL_ATTR for c in parts)
                 if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts):
-                    found.append(child)
-    return sorted(found, key=lambda c: c.location.offset)
+                    kernels.append(child)
+    return sorted(kernels, key=lambda c: c.location.offset)
 
 
 def template_parameters(kernel: Any) -> list[dict[str, Any]]:
@@ -246,8 +246,8 @@ def instances_in(text: str, name: str) -> list[str]:
     """
     pattern = rf"\b{re.escape(name)}\s*<([\w\s,:]+)>\s*(?:<<<|\()"
     special = re.compile(r"template\s*<\s*>[^;{}]*\Z")  # a kernel by itself
-    found = [m for m in re.finditer(pattern, text) if special.search(text[: m.start()]) is None]
-    return list(dict.fromkeys(" ".join(m[1].split()) for m in found))
+    matches = [m for m in re.finditer(pattern, text) if special.search(text[: m.start()]) is None]
+    return list(dict.fromkeys(" ".join(m[1].split()) for m in matches))
 
 
 def qualified(cursor: Any) -> str:
@@ -267,15 +267,15 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
         return kernel, "", []
     parameters = template_parameters(kernel)
     names = [p["name"] for p in parameters]
-    given = [n for n in names if n in parser.sets]
-    parser.used |= set(given)
+    chosen = [n for n in names if n in parser.sets]
+    parser.used |= set(chosen)
     tries: list[str] = []
-    if given or all(p["default"] for p in parameters):
-        last = max([i for i, n in enumerate(names) if n in given], default=-1)
-        if all(n in given for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
+    if chosen or all(p["default"] for p in parameters):
+        last = max([i for i, n in enumerate(names) if n in chosen], default=-1)
+        if all(n in chosen for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
             tries.append(", ".join(parser.sets[n] for n in names[: last + 1]))
     plain = bool(tries)
-    if len(given) < len(names):
+    if len(chosen) < len(names):
         for text in instances_in(parser.given.decode("utf-8", "replace"), kernel.spelling):
             words = text.split(", ") if ", " in text else text.split(",")
             for i, n in enumerate(names[: len(words)]):
@@ -294,9 +294,9 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
                     target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
                     if target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition():
                         return target, "", [other for other in tries if other != arguments]
-    missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in given]
+    missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in chosen]
     if not missing:
-        return None, f"its template arguments do not make an instance: {', '.join(given)}", []
+        return None, f"its template arguments do not make an instance: {', '.join(chosen)}", []
     wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
     return None, f"template parameters of {kernel.spelling} are not known: {wanted}", []
 
@@ -314,22 +314,22 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             continue
         where = kernel.location.line
         extent = [kernel.extent.start.line, kernel.extent.end.line]
-        found, why, others = instance(parser, kernel)
-        one: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
-        one["template"] = template_parameters(kernel)
-        one["others"] = others
-        one["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
-        if found is not None:
+        target, why, others = instance(parser, kernel)
+        entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
+        entry["template"] = template_parameters(kernel)
+        entry["others"] = others
+        entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
+        if target is not None:
             dump = Dump({parser.path: parser.text}, parser.path)
-            one["root"] = dump.function_of(found)
+            entry["root"] = dump.function_of(target)
             dump.finish()
             note_uses(parser.census, dump)
-            one |= {
+            entry |= {
                 "types": dump.types,
                 "decls": dump.decls,
                 "functions": {str(k): v for k, v in dump.functions.items()},
             }
-        out["kernels"].append(one)
+        out["kernels"].append(entry)
     census = parser.census
     extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in kernels]
     kernel_lines = [(f.name, census.text.count(b"\n", 0, f.start) + 1) for f in census.functions if f.kernel]
@@ -374,11 +374,11 @@ def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[s
 
 def main() -> None:
     """Read the question on standard input, and write the answer."""
-    asked = json.load(sys.stdin)
+    question = json.load(sys.stdin)
     sys.setrecursionlimit(20_000)
     with tempfile.TemporaryDirectory(prefix="layoutalg-") as spot:
         try:
-            out = answer(asked, Path(spot))
+            out = answer(question, Path(spot))
         except (ValueError, OverflowError) as error:
             out = {"error": str(error)}
     json.dump(out, sys.stdout)

@@ -49,8 +49,8 @@ def is_made_plainly(record: Any) -> bool:
 
 def has_value(field: Any) -> bool:
     """Whether a field is given a value where it is declared."""
-    given = [c for c in field.get_children() if c.kind.is_expression()]
-    return len(given) > int(field.is_bitfield())
+    values = [c for c in field.get_children() if c.kind.is_expression()]
+    return len(values) > int(field.is_bitfield())
 
 
 def same_place(outer: Any, inner: Any) -> bool:

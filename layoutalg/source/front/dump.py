@@ -129,40 +129,40 @@ class Dump:
 
     def type_of(self, given: Any) -> int:
         """The number of a type in `types`."""
-        whole = given.get_canonical()
-        key = whole.spelling
+        canonical = given.get_canonical()
+        key = canonical.spelling
         if key in self._type_numbers:
             return self._type_numbers[key]
         number = self._type_numbers[key] = len(self.types)
         self.types.append(None)
-        kind = whole.kind
+        kind = canonical.kind
         entry: dict[str, Any] = {
-            "name": key, "bytes": max(whole.get_size(), 0), "align": max(whole.get_align(), 1),
-            "const": whole.is_const_qualified(),
+            "name": key, "bytes": max(canonical.get_size(), 0), "align": max(canonical.get_align(), 1),
+            "const": canonical.is_const_qualified(),
         }  # fmt: skip
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
         elif kind == _T.ENUM:
-            under = whole.get_declaration().enum_type
+            under = canonical.get_declaration().enum_type
             entry |= {"kind": "int", "signed": _INTEGERS.get(under.get_canonical().kind, True), "bool": False}
         elif kind in _FLOATS:
             entry |= {"kind": "float"}
         elif kind in (_T.POINTER, _T.LVALUEREFERENCE, _T.RVALUEREFERENCE):
             named = "pointer" if kind == _T.POINTER else "reference"
-            entry |= {"kind": named, "to": self.type_of(whole.get_pointee())}
+            entry |= {"kind": named, "to": self.type_of(canonical.get_pointee())}
         elif kind in (_T.CONSTANTARRAY, _T.INCOMPLETEARRAY, _T.VARIABLEARRAY):
-            extent = whole.element_count if kind == _T.CONSTANTARRAY else 0
-            entry |= {"kind": "array", "extent": extent, "to": self.type_of(whole.element_type)}
+            extent = canonical.element_count if kind == _T.CONSTANTARRAY else 0
+            entry |= {"kind": "array", "extent": extent, "to": self.type_of(canonical.element_type)}
         elif kind == _T.RECORD:
-            entry |= {"kind": "record"} | self._record(whole)
+            entry |= {"kind": "record"} | self._record(canonical)
         else:
             entry |= {"kind": "void" if kind == _T.VOID else "other"}
         self.types[number] = entry
         return number
 
-    def _record(self, whole: Any) -> dict[str, Any]:
+    def _record(self, canonical: Any) -> dict[str, Any]:
         """The fields of a struct, those of its first base in front: names, offsets, widths of bit-fields."""
-        declared = whole.get_declaration()
+        declared = canonical.get_declaration()
         definition = declared.get_definition() or declared
         fields, narrow, bases, others = list[Any](), dict[str, int](), list[str](), list[str]()
         parts = list(definition.get_children())
@@ -183,7 +183,7 @@ class Dump:
             others += above.get("others", ())
             fields += above.get("fields", ())
             narrow |= above.get("narrow", {})
-        for field in whole.get_fields():
+        for field in canonical.get_fields():
             bits = field.get_field_offsetof()
             fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
             held = self.types[fields[-1][2]]
@@ -212,15 +212,15 @@ class Dump:
         template._tu = declared._tu
         return list(template.get_children())
 
-    def _is_made_by_code(self, given: Any) -> bool:
+    def _is_made_by_code(self, kind: Any) -> bool:
         """Whether an object of a type that is made without arguments executes more than plain numbers."""
-        whole = given.get_canonical()
-        while whole.kind == _T.CONSTANTARRAY:
-            whole = whole.element_type.get_canonical()
-        if whole.kind != _T.RECORD:
+        canonical = kind.get_canonical()
+        while canonical.kind == _T.CONSTANTARRAY:
+            canonical = canonical.element_type.get_canonical()
+        if canonical.kind != _T.RECORD:
             return False
-        entry = self.types[self.type_of(whole)]
-        return entry is None or bool(entry.get("makes")) or not is_made_plainly(whole.get_declaration())
+        entry = self.types[self.type_of(canonical)]
+        return entry is None or bool(entry.get("makes")) or not is_made_plainly(canonical.get_declaration())
 
     def decl_of(self, cursor: Any) -> int:
         """The number of a variable's declaration in `decls`."""
@@ -229,7 +229,7 @@ class Dump:
         if key in self._decl_numbers:
             return self._decl_numbers[key]
         number = self._decl_numbers[key] = len(self.decls)
-        place = cursor.location
+        where = cursor.location
         attributes = {child.kind for child in cursor.get_children() if child.kind.is_attribute()}
         space = "local"
         if _K.CUDASHARED_ATTR in attributes:
@@ -247,9 +247,9 @@ class Dump:
             "name": cursor.spelling,
             "type": self.type_of(cursor.type),
             "space": space,
-            "line": place.line,
-            "column": place.column,
-            "file": "" if place.file is None or place.file.name == self.main else place.file.name,
+            "line": where.line,
+            "column": where.column,
+            "file": "" if where.file is None or where.file.name == self.main else where.file.name,
         }
         entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
         entry["const"] = cursor.type.is_const_qualified()
@@ -296,22 +296,22 @@ class Dump:
 
     def _initializers(self, children: list[Any]) -> list[Any]:
         """(member, or "" for a base, and its value) of each initializer of a constructor."""
-        found: list[Any] = []
+        pairs: list[Any] = []
         name: str | None = None
         for child in children:
             if child.kind == _K.MEMBER_REF:
                 name = child.spelling
             elif child.kind.is_expression():
-                found.append([name or "", self.node(child)])
+                pairs.append([name or "", self.node(child)])
                 name = None
-        return found
+        return pairs
 
     def _foreign(self, cursor: Any) -> bool:
         """Whether a function is neither in the text nor one that CUDA's headers declare."""
         if is_there(cursor):
             return False
-        place = cursor.location.file
-        known = place is not None and place.name.endswith("/shim.cuh")
+        file = cursor.location.file
+        known = file is not None and file.name.endswith("/shim.cuh")
         any_result = "layoutalg_any" in cursor.result_type.spelling
         return not known or (any_result and not cursor.spelling.startswith("operator"))
 
@@ -324,27 +324,27 @@ class Dump:
             raise OverflowError(f"a kernel has more than {Most.FOLLOWED.number:,} statements and operators")
         kind = cursor.kind
         start = cursor.extent.start
-        place = [start.line, start.column]
+        where = [start.line, start.column]
         if kind in _STATEMENTS:
             label = None
             if kind == _K.GOTO_STMT:
                 label = next((c.spelling for c in cursor.get_children() if c.kind == _K.LABEL_REF), None)
             elif kind == _K.LABEL_STMT:
                 label = cursor.spelling
-            return [_STATEMENTS[kind], *place, -1, label, self._parts(cursor, kind)]
+            return [_STATEMENTS[kind], *where, -1, label, self._parts(cursor, kind)]
         if kind == _K.VAR_DECL:
-            return self._variable(cursor, place)
+            return self._variable(cursor, where)
         if kind in (_K.ASM_STMT, _K.MS_ASM_STMT):
-            return ["asm", *place, -1, self._asm(cursor), [self.node(c) for c in self._own(cursor)]]
+            return ["asm", *where, -1, self._asm(cursor), [self.node(c) for c in self._own(cursor)]]
         if kind == _K.UNEXPOSED_STMT:  # a statement with attributes, such as #pragma unroll
             below = [c for c in self._own(cursor) if c.kind.is_statement()]
             if below:
                 return self.node(below[-1])
         if not kind.is_expression():
             if kind in _SILENT_DECLARATIONS:
-                return ["null", *place, -1, None, []]
-            return ["other", *place, -1, kind.name, self._below(self._own(cursor))]
-        return self._expression(cursor, kind, place)
+                return ["null", *where, -1, None, []]
+            return ["other", *where, -1, kind.name, self._below(self._own(cursor))]
+        return self._expression(cursor, kind, where)
 
     def _below(self, children: list[Any]) -> list[Any]:
         return [self.node(c) for c in children]
@@ -352,57 +352,57 @@ class Dump:
     def _own(self, cursor: Any) -> list[Any]:
         return [c for c in cursor.get_children() if c.kind not in _REFERENCES and not c.kind.is_attribute()]
 
-    def _expression(self, cursor: Any, kind: Any, place: list[int]) -> Any:
-        whole = cursor.type
-        number = self.type_of(whole)
+    def _expression(self, cursor: Any, kind: Any, where: list[int]) -> Any:
+        typed = cursor.type
+        number = self.type_of(typed)
         children = self._own(cursor)
         if kind in _CONSTANTS or (kind == _K.UNEXPOSED_EXPR and not children):
             value = self._value(cursor)
             if value is not None:
-                return ["const", *place, number, value, []]
+                return ["const", *where, number, value, []]
             if kind == _K.CXX_NULL_PTR_LITERAL_EXPR:
-                return ["const", *place, number, 0, []]
-            return ["other", *place, number, kind.name, []]
+                return ["const", *where, number, 0, []]
+            return ["other", *where, number, kind.name, []]
         if kind == _K.DECL_REF_EXPR:
-            return self._name(cursor, place, number)
+            return self._name(cursor, where, number)
         if kind in _CASTS and len(children) == 1:
             if kind == _K.UNEXPOSED_EXPR and not same_place(cursor, children[0]):
-                return ["other", *place, number, kind.name, self._below(children)]
+                return ["other", *where, number, kind.name, self._below(children)]
             named = kind.name
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
                 named = "LVALUE"  # (T&)x: no copy is made of x
-            return ["cast", *place, number, named, [self.node(children[0])]]
+            return ["cast", *where, number, named, [self.node(children[0])]]
         if (
             kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children
         ):  # a cast whose type has an expression in it: the last one is cast
-            return ["cast", *place, number, kind.name, [self.node(children[-1])]]
+            return ["cast", *where, number, kind.name, [self.node(children[-1])]]
         if kind == _K.ARRAY_SUBSCRIPT_EXPR:
-            return ["subscript", *place, number, None, self._below(children)]
+            return ["subscript", *where, number, None, self._below(children)]
         if kind in (_K.BINARY_OPERATOR, _K.COMPOUND_ASSIGNMENT_OPERATOR):
             op = _BINARY.get(self.lib.clang_getCursorBinaryOperatorKind(cursor), "?")
             if op.endswith("=") and op not in ("==", "!=", "<=", ">="):
-                return ["assign", *place, number, op[:-1], self._below(children)]
-            return ["binary", *place, number, op, self._below(children)]
+                return ["assign", *where, number, op[:-1], self._below(children)]
+            return ["binary", *where, number, op, self._below(children)]
         if kind == _K.UNARY_OPERATOR:
             op = _UNARY.get(self.lib.clang_getCursorUnaryOperatorKind(cursor), "?")
-            return ["unary", *place, number, op, self._below(children)]
+            return ["unary", *where, number, op, self._below(children)]
         if kind == _K.CONDITIONAL_OPERATOR:
-            return ["cond", *place, number, None, self._below(children)]
+            return ["cond", *where, number, None, self._below(children)]
         if kind in (_K.MEMBER_REF_EXPR,):
-            return ["member", *place, number, cursor.spelling, self._below(children)]
+            return ["member", *where, number, cursor.spelling, self._below(children)]
         if kind == _K.CALL_EXPR:
-            return self._call(cursor, place, number, children)
+            return self._call(cursor, where, number, children)
         if kind == _K.INIT_LIST_EXPR:
-            return ["init", *place, number, None, self._below(children)]
+            return ["init", *where, number, None, self._below(children)]
         if kind == _K.LAMBDA_EXPR:
-            return self._lambda(cursor, place, number, children)
+            return self._lambda(cursor, where, number, children)
         if kind == _STATEMENT_EXPRESSION and len(children) == 1:
-            return ["statements", *place, number, None, self._below(self._own(children[0]))]
+            return ["statements", *where, number, None, self._below(self._own(children[0]))]
         if kind == _K.CXX_THIS_EXPR:
-            return ["this", *place, number, None, []]
+            return ["this", *where, number, None, []]
         if kind == _K.STRING_LITERAL:
-            return ["text", *place, number, None, []]
-        return ["other", *place, number, kind.name, self._below(children)]
+            return ["text", *where, number, None, []]
+        return ["other", *where, number, kind.name, self._below(children)]
 
     def _is_place(self, cursor: Any) -> bool:
         """Whether an expression names a place: for its value, the front end puts a node around it."""
@@ -415,7 +415,7 @@ class Dump:
             return target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL)
         return cursor.kind in (_K.ARRAY_SUBSCRIPT_EXPR, _K.MEMBER_REF_EXPR)
 
-    def _lambda(self, cursor: Any, place: list[int], number: int, children: list[Any]) -> Any:
+    def _lambda(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
         """A lambda: the variables that it copies, and what initializes those of its own."""
         tokens = [t.spelling for t in cursor.get_tokens()]
         depth, head = 0, []
@@ -446,27 +446,27 @@ class Dump:
             copies = [n for name, n in named.items() if name in head and name not in by_name]
         self._copies[cursor.type.get_declaration().hash] = copies
         inits = [c for c in children if c.kind.is_expression() and "=" in head[1:]]
-        return ["lambda", *place, number, copies, self._below(inits)]
+        return ["lambda", *where, number, copies, self._below(inits)]
 
-    def _name(self, cursor: Any, place: list[int], number: int) -> Any:
+    def _name(self, cursor: Any, where: list[int], number: int) -> Any:
         target = cursor.referenced
         if target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL):
             if target.kind == _K.VAR_DECL and target.type.is_const_qualified():
                 value = self._value(cursor)
                 if value is not None:
-                    return ["const", *place, number, value, []]
-            return ["name", *place, number, self.decl_of(target), []]
+                    return ["const", *where, number, value, []]
+            return ["name", *where, number, self.decl_of(target), []]
         value = self._value(cursor)
         if value is not None:
-            return ["const", *place, number, value, []]
-        return ["other", *place, number, cursor.spelling, []]
+            return ["const", *where, number, value, []]
+        return ["other", *where, number, cursor.spelling, []]
 
-    def _call(self, cursor: Any, place: list[int], number: int, children: list[Any]) -> Any:
+    def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
         target = cursor.referenced
-        given = list(cursor.get_arguments())
-        arguments = [["null", *place, -1, None, []] if c is None else self.node(c) for c in given]
+        passed = list(cursor.get_arguments())
+        arguments = [["null", *where, -1, None, []] if c is None else self.node(c) for c in passed]
         if target is not None and target.kind == _K.CONSTRUCTOR:
-            return ["construct", *place, number, self.function_of(target), arguments]
+            return ["construct", *where, number, self.function_of(target), arguments]
         value: dict[str, Any] = {"name": cursor.spelling, "function": -1, "object": None}
         if target is not None and target.kind in (
             _K.FUNCTION_DECL, _K.CXX_METHOD, _K.CONVERSION_FUNCTION
@@ -489,16 +489,16 @@ class Dump:
                     value["object"], arguments = arguments[0], arguments[1:]
         elif not value["name"] and children:
             value["name"] = children[0].spelling
-        return ["call", *place, number, value, arguments]
+        return ["call", *where, number, value, arguments]
 
-    def _variable(self, cursor: Any, place: list[int]) -> Any:
+    def _variable(self, cursor: Any, where: list[int]) -> Any:
         init = self.lib.clang_Cursor_getVarDeclInitializer(cursor)
         children: list[Any] = []
         if init.kind.is_expression():
             init._tu = cursor._tu
             children = [self.node(init)]
         static = cursor.storage_class == cindex.StorageClass.STATIC
-        return ["var", *place, self.type_of(cursor.type), [self.decl_of(cursor), static], children]
+        return ["var", *where, self.type_of(cursor.type), [self.decl_of(cursor), static], children]
 
     def _value(self, cursor: Any) -> int | float | None:
         """The constant that an expression is, or None."""
@@ -593,7 +593,7 @@ class Dump:
             return sections(text, opened.end())
         name = re.compile(r"\w+").match(text, at)
         texts = [data.decode("utf-8", "replace") for data in self._files.values()]
-        found = [] if name is None else in_macro(texts, name[0], set())
+        written = [] if name is None else in_macro(texts, name[0], set())
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
-        return found[number % len(found)] if found else None
+        return written[number % len(written)] if written else None

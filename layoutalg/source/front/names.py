@@ -28,8 +28,8 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
     for kind in ("declaration", "parameter_declaration", "optional_parameter_declaration", "for_range_loop"):
         for node in census.nodes(kind):
             held = node.child_by_field_name("type")
-            said = "" if held is None else census.said(held)
-            number = held is not None and (held.type in _TYPES or _NUMBERS.match(said) is not None)
+            spelled = "" if held is None else census.said(held)
+            number = held is not None and (held.type in _TYPES or _NUMBERS.match(spelled) is not None)
             for declarator in node.children_by_field_name("declarator"):
                 name, plain = _declared(census, declarator)
                 every |= name
@@ -64,12 +64,12 @@ def _declared(census: Census, node: Any) -> tuple[set[str], bool]:
 
 def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> list[str]:
     """The undeclared names that may be numbers: those without a call, a subscript or a member access."""
-    found = []
+    numbers = []
     for name in sorted(unknown - declared):
         places = re.finditer(rb"\b" + re.escape(name.encode()) + rb"\b", census.text)
-        if any(_BEHIND.match(census.text, place.end()) is None for place in places):
-            found.append(name)
-    return found
+        if any(_BEHIND.match(census.text, match.end()) is None for match in places):
+            numbers.append(name)
+    return numbers
 
 
 def helped(

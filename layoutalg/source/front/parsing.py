@@ -242,12 +242,12 @@ def parse_cuda(
         raise UndecidedError(f"the source was not parsed: {error}", budget=int(SECONDS)) from None
     if ran.status != 0:
         ending = signal.Signals(-ran.status).name if ran.status < 0 else f"exit code {ran.status}"
-        said = (ran.said.splitlines() or [ending])[-1][:300]
-        raise CompileError(f"the process that parsed the source ended: {said}", log=ran.said)
-    found = json.loads(ran.out)
-    if "error" in found:
-        raise ParseError(f"the source does not parse: {found['error']}")
-    return _parsed(found)
+        last = (ran.said.splitlines() or [ending])[-1][:300]
+        raise CompileError(f"the process that parsed the source ended: {last}", log=ran.said)
+    reply = json.loads(ran.out)
+    if "error" in reply:
+        raise ParseError(f"the source does not parse: {reply['error']}")
+    return _parsed(reply)
 
 
 def _folders() -> list[str]:
@@ -260,36 +260,36 @@ def _folders() -> list[str]:
     folders = [str(Path(__file__).resolve().parents[3])]
     for module, wheel in needed.items():
         top = module.partition(".")[0]
-        found = importlib.util.find_spec(top)
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec(top)
+        if spec is None or not spec.submodule_search_locations:
             raise UnsupportedError(
                 f"reading CUDA sources needs {wheel}, which is not installed: "
                 f"pip install 'layoutalg[source]' brings it"
             )
-        folders.append(str(Path(next(iter(found.submodule_search_locations))).parent))
+        folders.append(str(Path(next(iter(spec.submodule_search_locations))).parent))
     return list(dict.fromkeys(folders))
 
 
-def _parsed(found: Any) -> Parsed:
-    kernels = tuple(_kernel(one) for one in found["kernels"])
-    sites = tuple(Site._make((*site[:5], tuple(site[5]))) for site in found["sites"])
+def _parsed(reply: Any) -> Parsed:
+    kernels = tuple(_kernel(entry) for entry in reply["kernels"])
+    sites = tuple(Site._make((*site[:5], tuple(site[5]))) for site in reply["sites"])
     removed = tuple(
         Removed._make(tuple(r[name]) if name == "names" else r[name] for name in Removed._fields)
-        for r in found["removed"]
+        for r in reply["removed"]
     )
     return Parsed(
-        kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
-        tuple(found["headers"]), frozenset(found["numbers"]), frozenset(found["functions"]),
-        tuple((name, line) for name, line in found["hidden"]),
+        kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]), tuple(reply["defined"]),
+        tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
+        tuple((name, line) for name, line in reply["hidden"]),
     )  # fmt: skip
 
 
-def _kernel(one: Any) -> Kernel:
-    template = tuple(p["name"] for p in one["template"])
-    head = (one["name"], one["line"], tuple(one["extent"]), one["why"], tuple(one["parameters"]), template)
-    if one["root"] < 0:
+def _kernel(raw: Any) -> Kernel:
+    template = tuple(p["name"] for p in raw["template"])
+    head = (raw["name"], raw["line"], tuple(raw["extent"]), raw["why"], tuple(raw["parameters"]), template)
+    if raw["root"] < 0:
         return Kernel(*head, None)
-    types = _types(one["types"])
+    types = _types(raw["types"])
 
     def node(raw: Any) -> Node | None:
         if raw is None:
@@ -305,7 +305,7 @@ def _kernel(one: Any) -> Kernel:
             number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"],
             node(d["init"]), d["column"], d["file"], _written(d.get("written")),
         )
-        for number, d in enumerate(one["decls"])
+        for number, d in enumerate(raw["decls"])
         if not d.get("function")
     }  # fmt: skip
     functions = {
@@ -322,13 +322,13 @@ def _kernel(one: Any) -> Kernel:
             (f["extent"][0], f["extent"][1]),
             f["foreign"],
         )
-        for number, f in one["functions"].items()
+        for number, f in raw["functions"].items()
     }
     for function in functions.values():
         for inner in function.body.walk() if function.body is not None else ():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    return Kernel(*head, functions[one["root"]], declarations, functions, tuple(one["others"]))
+    return Kernel(*head, functions[raw["root"]], declarations, functions, tuple(raw["others"]))
 
 
 def _written(raw: Any) -> Written | None:

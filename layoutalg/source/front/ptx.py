@@ -74,7 +74,7 @@ def statements(text: str) -> list[Instruction]:
             start = at + 1
     if text[start:].strip():
         parts.append(text[start:])
-    return [found for part in parts if (found := _statement(" ".join(part.split()))) is not None]
+    return [parsed for part in parts if (parsed := _statement(" ".join(part.split()))) is not None]
 
 
 def _statement(text: str) -> Instruction | None:

@@ -207,12 +207,12 @@ def _vectors() -> str:
         for count in range(1, 5):
             aligned = width * count if count in (1, 2, 4) else width
             fields = ", ".join("xyzw"[:count])
-            whole = f"{name}{count}"
-            given = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
+            vector = f"{name}{count}"
+            arguments = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
             lines.append(
-                f"struct __attribute__((aligned({min(aligned, 16)}))) {whole} {{ {kind} {fields}; }};"
+                f"struct __attribute__((aligned({min(aligned, 16)}))) {vector} {{ {kind} {fields}; }};"
             )
-            lines.append(f"__host__ __device__ {whole} make_{whole}({given});")
+            lines.append(f"__host__ __device__ {vector} make_{vector}({arguments});")
     return "\n".join(lines)
 
 
@@ -246,8 +246,8 @@ def _reals() -> str:
     for count in _REALS:
         for name in _REALS[count].split():
             for kind, suffix in (("float", "f"), ("double", "")):
-                given = ", ".join([kind] * count)
-                lines.append(f"__host__ __device__ {kind} {name}{suffix}({given});")
+                arguments = ", ".join([kind] * count)
+                lines.append(f"__host__ __device__ {kind} {name}{suffix}({arguments});")
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
             lines.append(f"namespace std {{ using ::{name}; using ::{name}f; }}")
         for name in _FAST[count].split():

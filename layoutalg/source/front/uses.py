@@ -88,10 +88,10 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
         scope = scope.parent
     uses = [_use(census, node, dims) for node in _named(scope, name.encode()) if node.start_byte != at]
     uses += _in_macros(census, name, scope)
-    whole = text[start : stop + 1].decode("utf-8", "replace")
+    statement = text[start : stop + 1].decode("utf-8", "replace")
     row, first = text.count(b"\n", 0, start), start - (text.rfind(b"\n", 0, start) + 1)
     places = tuple((a - start, b - start) for a, b in extents)
-    return Written(row + 1, first + 1, whole, places, tuple(uses))
+    return Written(row + 1, first + 1, statement, places, tuple(uses))
 
 
 def _offset(text: bytes, line: int, column: int) -> int:
@@ -103,8 +103,8 @@ def _offset(text: bytes, line: int, column: int) -> int:
 
 def _extents(text: bytes, at: int, dims: int) -> tuple[list[tuple[int, int]], int]:
     """(start, end) of what is in the brackets behind a name, and where they end."""
-    found: list[tuple[int, int]] = []
-    while len(found) < dims:
+    spans: list[tuple[int, int]] = []
+    while len(spans) < dims:
         opened = re.compile(rb"\s*\[").match(text, at)
         if opened is None:
             break
@@ -112,9 +112,9 @@ def _extents(text: bytes, at: int, dims: int) -> tuple[list[tuple[int, int]], in
         while depth and end < len(text):
             depth += (text[end : end + 1] == b"[") - (text[end : end + 1] == b"]")
             end += 1
-        found.append((opened.end(), end - 1))
+        spans.append((opened.end(), end - 1))
         at = end
-    return found, at
+    return spans, at
 
 
 def _named(scope: Any, name: bytes) -> Iterator[Any]:
@@ -130,16 +130,16 @@ def _named(scope: Any, name: bytes) -> Iterator[Any]:
 def _in_macros(census: Census, name: str, scope: Any) -> Iterator[Use]:
     """The macros that the scope uses and whose bodies name it, in macros that they use or themselves."""
     bodies = [(node, census.said(node)) for node in census.nodes("preproc_arg")]
-    names, found = {name}, []
+    names, nodes = {name}, []
     while True:
         word = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
-        found = [node for node, body in bodies if word.search(body)]
-        heads = {_macro(census, node) for node in found} - {""}
+        nodes = [node for node, body in bodies if word.search(body)]
+        heads = {_macro(census, node) for node in nodes} - {""}
         if heads <= names:
             break
         names |= heads
     within = census.said(scope)
-    for node in found:
+    for node in nodes:
         head = _macro(census, node)
         if head and re.search(rf"\b{re.escape(head)}\b", within) and (
             head != name or re.search(rf"\b{re.escape(name)}\s*\(", within)
@@ -201,9 +201,9 @@ def _of_element(census: Census, node: Any, above: Any) -> str:
         return ""
     if above.type == "cast_expression":
         return "it is cast to a reference" if "&" in _before(census, above, node) else ""
-    called = _callee(census, above)
-    if called is not None:
-        return "" if _by_value(census, called) else f"it is handed to {called}"
+    function = _callee(census, above)
+    if function is not None:
+        return "" if _by_value(census, function) else f"it is handed to {function}"
     if above.type in ("init_declarator", "initializer_list"):
         return "a reference is bound to it" if "&" in _head(census, above, node) else ""
     if above.type == "return_statement":
@@ -251,14 +251,14 @@ def _callee(census: Census, above: Any) -> str | None:
     """The name of the function whose argument something is."""
     if above.type != "argument_list" or above.parent is None:
         return None
-    called = above.parent.child_by_field_name("function")
-    return census.said(called) if called is not None else census.said(above.parent).partition("(")[0][:40]
+    function = above.parent.child_by_field_name("function")
+    return census.said(function) if function is not None else census.said(above.parent).partition("(")[0][:40]
 
 
-def _by_value(census: Census, called: str) -> bool:
+def _by_value(census: Census, function: str) -> bool:
     """Whether a function takes its arguments by value: of CUDA's headers, a cast, or of this file."""
-    name, _, arguments = called.partition("<")
-    if name.endswith("_cast") or called in ("int", "float", "double", "unsigned", "half", "bool"):
+    name, _, arguments = function.partition("<")
+    if name.endswith("_cast") or function in ("int", "float", "double", "unsigned", "half", "bool"):
         return "&" not in arguments and "*" not in arguments
     if name in census.macros:
         return False

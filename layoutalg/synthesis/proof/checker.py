@@ -150,23 +150,23 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
         return
     if isinstance(layout, ComposedLayout) and (layout.offset or not swizzles):
         raise MismatchError(f"{layout} is not a chain of swizzles of a tile that starts at 0")
-    found: tuple[Kind, int]
+    actual: tuple[Kind, int]
     if inner == base and len(swizzles) < 2:
-        found = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
+        actual = ("swizzle", bytes_past(synthesis, swizzles[0])) if swizzles else ("plain", 0)
     elif extra_bytes and any(
         layout == padded for extra, padded in paddings(synthesis, extra_bytes) if extra == extra_bytes
     ):
-        found = "padding", extra_bytes
+        actual = "padding", extra_bytes
     elif tma and _sides(inner) == _sides(base) and is_written(synthesis, layout, extra_bytes):
-        found = "swizzle" if swizzles else "plain", extra_bytes
+        actual = "swizzle" if swizzles else "plain", extra_bytes
     elif _sides(inner) == _sides(base):
-        found = "xor", 0
+        actual = "xor", 0
         _check_place(synthesis, layout, 0)
     else:
         raise MismatchError(f"{layout} is not a layout of a tile {to_text(synthesis.shape)}")
-    if found != (kind, extra_bytes):
+    if actual != (kind, extra_bytes):
         raise MismatchError(
-            f"{layout} is of kind {found[0]!r} with {found[1]} extra bytes, not {kind!r} with {extra_bytes}"
+            f"{layout} is of kind {actual[0]!r} with {actual[1]} extra bytes, not {kind!r} with {extra_bytes}"
         )
 
 
@@ -176,9 +176,9 @@ def _check_rotation(synthesis: Synthesis, layout: AnyLayout, extra_bytes: int) -
     import numpy as np
 
     flat = np.arange(product(synthesis.shape))
-    found = layout(flat) if size(layout) == flat.size else -flat
+    offsets = layout(flat) if size(layout) == flat.size else -flat
     storage = base(flat)
-    if extra_bytes or not any((turned(storage) == found).all() for turned in rotations(synthesis)):
+    if extra_bytes or not any((turned(storage) == offsets).all() for turned in rotations(synthesis)):
         raise MismatchError(f"{layout} is not a rotation of {base} that keeps vectors whole")
 
 
@@ -266,11 +266,11 @@ def _check_reports(synthesis: Synthesis, layout: AnyLayout) -> None:
     accesses = lane_accesses(synthesis)
     if len(synthesis.reports) != len(accesses):
         raise MismatchError(f"{len(synthesis.reports)} reports are given for {_accesses(accesses)}")
-    for i, (access, given) in enumerate(zip(accesses, synthesis.reports, strict=True)):
+    for i, (access, report) in enumerate(zip(accesses, synthesis.reports, strict=True)):
         fresh = analyze_access(layout, access, synthesis.arch)
         if not isinstance(fresh, SharedReport) or not fresh.conflict_free:
             raise MismatchError(f"access {i} has bank conflicts on {layout}", index=i)
-        if given != fresh:
+        if report != fresh:
             raise MismatchError(f"the report of access {i} is not that of a fresh analysis", index=i)
 
 
@@ -298,17 +298,17 @@ def _check_classes(synthesis: Synthesis, layout: AnyLayout) -> str:
         raise MismatchError(f"{layout} is not a single swizzle, of which alone classes of instructions speak")
     (swizzle,) = layout.swizzles
     accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
-    words = (8 * synthesis.arch.bank_bytes // one.bits for one in accesses)
-    period = max([1, swizzle.period, *words, *(one.elems for one in accesses)])
-    classes = [one.classes(period) for one in accesses]
+    words = (8 * synthesis.arch.bank_bytes // each.bits for each in accesses)
+    period = max([1, swizzle.period, *words, *(each.elems for each in accesses)])
+    classes = [each.classes(period) for each in accesses]
     claimed = 1 << certificate.period_bits, certificate.reached
     if (period, tuple(len(rows) for rows, _ in classes)) != claimed:
         raise MismatchError(
             f"modulo {period} elements the accesses have {[len(rows) for rows, _ in classes]} classes of "
             f"instructions; {list(certificate.reached)} are claimed, modulo {claimed[0]}"
         )
-    for i, (one, rows) in enumerate(zip(accesses, classes, strict=True)):
-        if not one.served(swizzle, *rows, synthesis.arch).all():
+    for i, (each, rows) in enumerate(zip(accesses, classes, strict=True)):
+        if not each.served(swizzle, *rows, synthesis.arch).all():
             raise MismatchError(f"access {i} has bank conflicts on {layout}, or vectors torn", index=i)
     _check_reports(synthesis, layout)
     return (

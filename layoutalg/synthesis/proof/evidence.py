@@ -166,13 +166,13 @@ class Instructions(NamedTuple):
         import numpy as np
 
         moved = np.where(mask, place(offsets), 0)
-        whole = (moved % self.elems == 0).all(axis=1)
+        intact = (moved % self.elems == 0).all(axis=1)
         for n in range(1, self.elems):
-            whole &= (~mask | (place(offsets + n * mask) == moved + n)).all(axis=1)
+            intact &= (~mask | (place(offsets + n * mask) == moved + n)).all(axis=1)
         rule = find_instruction(self.op, machine)
-        lanes = batch_lanes(rule, machine, np.where(whole[:, None], moved, 0) * self.bits // 8, mask)
+        lanes = batch_lanes(rule, machine, np.where(intact[:, None], moved, 0) * self.bits // 8, mask)
         taken, ideal = served_batch(rule, machine, *lanes)
-        out: NDArray[Any] = whole & (taken == ideal)
+        out: NDArray[Any] = intact & (taken == ideal)
         return out
 
 
@@ -192,13 +192,13 @@ def instructions_of(synthesis: Synthesis, access: Access) -> Instructions:
     machine = synthesis.arch
     rule = find_instruction(access.op, machine)
     elems = 8 * rule.width_bytes // access.element.bits
-    place = [(extent, stride) for extent, stride in leaves(_mode(access, 2)) if stride]
+    moving = [(extent, stride) for extent, stride in leaves(_mode(access, 2)) if stride]
     threads, warp = size(_mode(access, 0)), machine.lanes
     warps, vectors = -(-threads // warp), size(_mode(access, 1)) // elems
     loops = [0]
-    count = warps * vectors * prod(extent for extent, _ in place)
+    count = warps * vectors * prod(extent for extent, _ in moving)
     Most.ONE_BY_ONE.decide(count, f"the instructions of {access.op} are looked at one by one")
-    for extent, stride in place:
+    for extent, stride in moving:
         loops = [at + n * stride for at in loops for n in range(extent)]
     starts = [_mode(access, 1)(vector * elems) for vector in range(vectors)]
     lane = np.arange(warps * warp).reshape(warps, warp)

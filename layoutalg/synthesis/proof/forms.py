@@ -155,8 +155,8 @@ def rotations(synthesis: Synthesis) -> Iterator[Callable[[Any], Any]]:
 
 def _turned(length: int, step: int, together: int, offset: Any) -> Any:
     """Map an offset: its row, of `length`, is rotated by `step` for every `together` rows above it."""
-    row, place = offset // length, offset % length
-    return row * length + (place + row // together * step) % length
+    row, column = offset // length, offset % length
+    return row * length + (column + row // together * step) % length
 
 
 def _set_apart(stride: IntTuple, run: int, pad: int) -> IntTuple:
@@ -195,8 +195,8 @@ def refusal(synthesis: Synthesis, shape: IntTuple | None = None, more: str = "")
     if synthesis.certificate.classes == ("any-placement",):
         return f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
     among = ruled_out(synthesis) + (f"; {more}" if more else "")
-    found = f"No conflict-free layout of {tile} was found for these accesses among {among}."
-    return f"{found} Others were not searched."
+    claim = f"No conflict-free layout of {tile} was found for these accesses among {among}."
+    return f"{claim} Others were not searched."
 
 
 def class_in_words(synthesis: Synthesis, name: str) -> str:
@@ -209,7 +209,7 @@ def class_in_words(synthesis: Synthesis, name: str) -> str:
     base, extra = storage_layout(synthesis.shape, synthesis.order), synthesis.max_extra_bytes
     memory = f"its memory and {extra} bytes more" if extra else "its own memory"
     kind, _, units = name.partition(" of whole ")
-    whole = f" that keep {units} whole" if units else ""
+    keeping = f" that keep {units} whole" if units else ""
     if name == "any-placement":
         return "all placements"
     if name == "plain":
@@ -224,5 +224,5 @@ def class_in_words(synthesis: Synthesis, name: str) -> str:
         step_bytes = pad_step(synthesis) * synthesis.element.bits // 8
         return f"{base} with longer rows, by multiples of {step_bytes} bytes, up to {extra} bytes in all"
     if kind == "linear-in-place":
-        return f"F2-linear maps of {base} onto itself{whole}"
-    return f"permutations of {base}{whole}"
+        return f"F2-linear maps of {base} onto itself{keeping}"
+    return f"permutations of {base}{keeping}"

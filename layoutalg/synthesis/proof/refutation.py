@@ -163,10 +163,10 @@ def narrow_banks(synthesis: Synthesis, phases: Sequence[Phase]) -> tuple[int, in
     """
     many, wide = synthesis.certificate.clash
     keep = phases[wide].vector_bits
-    asked = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
+    wanted = intersection(phases[many].footprint, [1 << j for j in range(keep, word_count_bits(synthesis))])
     if synthesis.certificate.classes == ("any-placement",):
-        asked = intersection(asked, phases[wide].reach)
-    return 1 << len(asked), synthesis.arch.banks >> keep
+        wanted = intersection(wanted, phases[wide].reach)
+    return 1 << len(wanted), synthesis.arch.banks >> keep
 
 
 def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
@@ -184,9 +184,9 @@ def _check_exhausted(synthesis: Synthesis, phases: Sequence[Phase]) -> str:
     if _has_kernel(spaces, banks):
         raise MismatchError(f"a bank map serves the accesses {certificate.clash} without conflicts")
     if anything in classes:
-        met = words_met(phases)
-        if (1 << bits) - met >= (1 << bits) // synthesis.arch.banks - 1:
-            raise MismatchError(f"word 0 meets {met - 1} others; its bank can be filled without them")
+        meeting = words_met(phases)
+        if (1 << bits) - meeting >= (1 << bits) // synthesis.arch.banks - 1:
+            raise MismatchError(f"word 0 meets {meeting - 1} others; its bank can be filled without them")
     return f"none is free of conflicts for {certificate.clash} of {ruled_out(synthesis)}"
 
 
@@ -209,7 +209,7 @@ def _points(space: Sequence[int]) -> list[int]:
 
 def _has_kernel(spaces: Sequence[Sequence[int]], codimension: int) -> bool:
     """True when a subspace of this codimension in the span of `spaces` meets each of them in 0 alone."""
-    whole = basis(vector for space in spaces for vector in space)
+    joint = basis(vector for space in spaces for vector in space)
     points = frozenset(point for space in spaces for point in _points(space)) - {0}
     tried = 0
 
@@ -230,7 +230,7 @@ def _has_kernel(spaces: Sequence[Sequence[int]], codimension: int) -> bool:
             struck.add(x)
         return False
 
-    return exists(points, whole, len(whole) - codimension)
+    return exists(points, joint, len(joint) - codimension)
 
 
 def _check_forms(synthesis: Synthesis) -> str:
@@ -245,11 +245,11 @@ def _check_forms(synthesis: Synthesis) -> str:
     if proper == ("rotation",):
         _check_conflict(synthesis, storage_layout(synthesis.shape, synthesis.order))
         for turned in rotations(synthesis):
-            if all(one.served(turned, one.offsets, one.mask, synthesis.arch).all() for one in accesses):
+            if all(each.served(turned, each.offsets, each.mask, synthesis.arch).all() for each in accesses):
                 raise MismatchError(f"a rotation of {to_text(synthesis.shape)} is free of conflicts")
     if proper == ("tma",):
         for tile in tiles_of_question(synthesis):
-            if all(one.served(tile.at, one.offsets, one.mask, synthesis.arch).all() for one in accesses):
+            if all(each.served(tile.at, each.offsets, each.mask, synthesis.arch).all() for each in accesses):
                 raise MismatchError(f"what tensor-map copies write in mode {tile.mode} is free of conflicts")
     return f"none is free of conflicts of {ruled_out(synthesis)}"
 
@@ -263,12 +263,12 @@ def _check_singles(synthesis: Synthesis) -> None:
         free = True
         # A few instructions are mostly enough; if not, all of them are looked at.
         for few in (8, None):
-            for one in accesses:
-                step = max(1, len(one.offsets) // few) if few else 1
-                offsets, mask = one.offsets[::step], one.mask[::step]
+            for each in accesses:
+                step = max(1, len(each.offsets) // few) if few else 1
+                offsets, mask = each.offsets[::step], each.mask[::step]
                 if free:
                     looked_at += offsets.size
-                    free = bool(one.served(swizzle, offsets, mask, synthesis.arch).all())
+                    free = bool(each.served(swizzle, offsets, mask, synthesis.arch).all())
         if looked_at > ADDRESSES:
             raise UndecidedError(f"the swizzles move more than {ADDRESSES} addresses", budget=ADDRESSES)
         if free and tile_bytes(synthesis) + bytes_past(synthesis, swizzle) <= room_bytes(synthesis):

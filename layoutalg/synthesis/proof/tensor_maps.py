@@ -245,7 +245,7 @@ def _of_copies(synthesis: Synthesis, copies: Sequence[TmaAccess]) -> Iterator[Wr
     """The one tile that all copies write, or nothing when they differ."""
     written = [_of_copy(synthesis, copy) for copy in copies]
     first = written[0]
-    if all(one.extra_bytes == first.extra_bytes and (one.places == first.places).all() for one in written):
+    if all(each.extra_bytes == first.extra_bytes and (each.places == first.places).all() for each in written):
         yield first
 
 
@@ -259,10 +259,10 @@ def _of_copy(synthesis: Synthesis, copy: TmaAccess) -> Written:
         raise MismatchError(f"the TMA box {copy.box} does not divide the tile {to_text(synthesis.shape)}")
     mode = find_swizzle_mode(copy.swizzle_bytes)
     tensor = storage_layout(tuple(sides), synthesis.order)
-    one = check_tma(tensor, box, element, mode=mode, arch=synthesis.arch).require()
+    made = check_tma(tensor, box, element, mode=mode, arch=synthesis.arch).require()
     boxes = prod(sides) // prod(box)
-    if boxes > 1 and one.shared_bytes % BOX_START_BYTES:
-        raise MismatchError(f"TMA boxes {copy.box} of {one.shared_bytes} bytes start between chunks of 128")
+    if boxes > 1 and made.shared_bytes % BOX_START_BYTES:
+        raise MismatchError(f"TMA boxes {copy.box} of {made.shared_bytes} bytes start between chunks of 128")
     along = _along(synthesis, sides)
     # Innermost first, as the storage order runs, and as boxes lie but for the contiguous mode, which is last.
     order = [
@@ -279,7 +279,7 @@ def _of_copy(synthesis: Synthesis, copy: TmaAccess) -> Written:
     inside, weight = np.zeros_like(left), 1
     for i, side in enumerate(box):
         inside, weight = inside + weight * (coordinate[i] % side), weight * side
-    span = 8 * one.shared_bytes // element.bits
-    plain = number * span + _before_xor(one, 1)[inside]
+    span = 8 * made.shared_bytes // element.bits
+    plain = number * span + _before_xor(made, 1)[inside]
     places = mode.in_elements(element.bits)(plain)
-    return Written(mode, places, boxes * one.shared_bytes - tile_bytes(synthesis))
+    return Written(mode, places, boxes * made.shared_bytes - tile_bytes(synthesis))

@@ -94,7 +94,7 @@ class TileSynthesis:
     @property
     def exists_nowhere(self) -> bool:
         """Whether it is proved that no placement whatsoever is free of conflicts."""
-        return any(one.certificate.classes == ("any-placement",) for _, one in self.tried)
+        return any(each.certificate.classes == ("any-placement",) for _, each in self.tried)
 
     def ways(self, which: int) -> list[tuple[Cover, Cost]]:
         """The ways in which access `which` tiles, the one that was taken first, with what each costs.
@@ -141,21 +141,21 @@ def synthesize_tile(
     if isinstance(extra, tuple) or extra < 0:
         raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")
     tile = read_tile(given)
-    asked = list(accesses)
-    ways = [covers_of(spec, tile.tile, what) for spec in asked]
+    listed = list(accesses)
+    ways = [covers_of(spec, tile.tile, what) for spec in listed]
     search = _Search(tile, what, form, extra, machine)
-    specs = tuple(spec if isinstance(spec, str) else f"{spec.op}@{spec.tv}" for spec in asked)
+    specs = tuple(spec if isinstance(spec, str) else f"{spec.op}@{spec.tv}" for spec in listed)
     covers = tuple(way[0] for way in ways)
-    tried, found = search.run(covers)
-    choices = [search.choice(covers, one, pitch, found is one) for pitch, one in tried if one is found]
+    tried, answer = search.run(covers)
+    choices = [search.choice(covers, each, pitch, answer is each) for pitch, each in tried if each is answer]
     choices += search.alternatives(covers, tried)
     choices.append(search.as_given(covers))
-    offers = () if found is not None else tuple(search.offers(asked, specs, covers, tried))
+    offers = () if answer is not None else tuple(search.offers(listed, specs, covers, tried))
     ranking = ranked_choices(
         [*choices, *(o.choice for o in offers if o.accesses == specs)], index_instructions
     )
     best = None
-    if found is not None:
+    if answer is not None:
         best = next(choice for choice in ranking if choice.layout == choices[0].layout)
     return TileSynthesis(
         given,
@@ -166,7 +166,7 @@ def synthesize_tile(
         tuple(cost_of(cover, tile.tile, tile.shape, machine) for cover in covers),
         best,
         () if best is None else tuple(cost_of(cover, best.stage, tile.shape, machine) for cover in covers),
-        found if found is not None else tried[0][1],
+        answer if answer is not None else tried[0][1],
         tuple(tried),
         ranking,
         offers,
@@ -218,23 +218,23 @@ class _Search:
         if first.certificate.classes == ("any-placement",) or self.form in ("tma", "rotation"):
             return tried, None
         for pitch in self.longer(covers, self.max_extra_bytes):
-            one = self.ask(covers, pitch, "single", 0)
-            if one.layout is not None and self.extra_bytes(one, pitch) > self.max_extra_bytes:
+            answer = self.ask(covers, pitch, "single", 0)
+            if answer.layout is not None and self.extra_bytes(answer, pitch) > self.max_extra_bytes:
                 continue  # nothing is said of rows that are this far apart
-            tried.append((pitch, one))
-            if one.layout is not None:
-                return tried, one
+            tried.append((pitch, answer))
+            if answer.layout is not None:
+                return tried, answer
         return tried, None
 
     def placed(self, buffer: AnyLayout, pitch: int, extra_bytes: int) -> Placed:
         """Place a layout of the buffer, which takes `extra_bytes` more than its rows, in the given layout."""
         return self.tile.place(buffer, pitch, -(-8 * extra_bytes // self.element.bits))
 
-    def extra_bytes(self, found: Synthesis, pitch: int) -> int:
+    def extra_bytes(self, answer: Synthesis, pitch: int) -> int:
         """The bytes that an answer takes beyond the layout as it is given."""
-        if found.layout is None:
+        if answer.layout is None:
             raise MismatchError("there is no layout whose memory could be measured")
-        span = self.placed(found.layout, pitch, found.extra_bytes).span
+        span = self.placed(answer.layout, pitch, answer.extra_bytes).span
         return (span - self.tile.span) * self.element.bits // 8
 
     def longer(self, covers: Iterable[Cover], extra_bytes: int) -> list[int]:
@@ -253,14 +253,14 @@ class _Search:
             out.append(pitch)
         return out
 
-    def choice(self, covers: Iterable[Cover], found: Synthesis, pitch: int, proved: bool) -> Choice:
+    def choice(self, covers: Iterable[Cover], answer: Synthesis, pitch: int, proved: bool) -> Choice:
         """An answer as a choice; of a proved one every stage is counted as well."""
-        if found.layout is None:
+        if answer.layout is None:
             raise MismatchError("there is no layout to choose")
-        kind: str = found.kind
+        kind: str = answer.kind
         if pitch != self.tile.pitch:
             kind = {"plain": "padding"}.get(kind, f"{kind} and padding")
-        return self._choice(covers, found.layout, pitch, kind, found.extra_bytes, proved=proved)
+        return self._choice(covers, answer.layout, pitch, kind, answer.extra_bytes, proved=proved)
 
     def _choice(
         self,
@@ -277,7 +277,7 @@ class _Search:
         costs = [cost_of(cover, stage, self.tile.shape, self.machine) for cover in covers]
         if proved:
             self._check_stages(covers, placed)
-        whole = placed.inside or plain_layout(buffer)
+        unsplit = placed.inside or plain_layout(buffer)
         tma = tma_mode(stage, self.tile.shape, self.element, self.tile.order, self.machine)
         wgmma = wgmma_operands(stage, self.element, self.machine)
         return Choice(
@@ -287,8 +287,8 @@ class _Search:
             (placed.span - self.tile.span) * self.element.bits // 8,
             sum(cost.total for cost in costs),
             sum(cost.ideal_total for cost in costs),
-            tma if whole else "no",
-            wgmma if whole else "no",
+            tma if unsplit else "no",
+            wgmma if unsplit else "no",
         )
 
     def _check_stages(self, covers: Iterable[Cover], placed: Placed) -> None:
@@ -307,10 +307,10 @@ class _Search:
 
     def alternatives(self, covers: Iterable[Cover], tried: list[tuple[int, Synthesis]]) -> Iterator[Choice]:
         """The alternatives that the questions found beside their answers."""
-        for pitch, one in tried:
-            if pitch != self.tile.pitch and one.layout is None:
+        for pitch, each in tried:
+            if pitch != self.tile.pitch and each.layout is None:
                 continue
-            for other in one.alternatives:
+            for other in each.alternatives:
                 kind: str = other.kind
                 if pitch != self.tile.pitch:
                     kind = {"plain": "padding", "padding": "padding"}.get(kind, f"{kind} and padding")
@@ -318,13 +318,13 @@ class _Search:
 
     def offers(
         self,
-        asked: list[str | Access],
+        accesses: list[str | Access],
         specs: tuple[str, ...],
         covers: tuple[Cover, ...],
         tried: list[tuple[int, Synthesis]],
     ) -> Iterator[Offer]:
         """Other lane orders on the layout as given, then more memory than was allowed."""
-        yield from self._lane_orders(asked, specs)
+        yield from self._lane_orders(accesses, specs)
         if tried[0][1].certificate.classes == ("any-placement",) or self.form in ("tma", "rotation"):
             return
         seen = {pitch for pitch, _ in tried}
@@ -333,21 +333,21 @@ class _Search:
             if pitch in seen:
                 continue
             try:
-                one = self.ask(covers, pitch, "single", 0)
+                answer = self.ask(covers, pitch, "single", 0)
             except (UndecidedError, ResourceError, DivisibilityError):
                 continue
-            if one.layout is not None:
-                choice = self.choice(covers, one, pitch, proved=True)
+            if answer.layout is not None:
+                choice = self.choice(covers, answer, pitch, proved=True)
                 change = f"rows {pitch} elements apart, {choice.extra_bytes} bytes more"
-                yield Offer(change, specs, choice, one)
+                yield Offer(change, specs, choice, answer)
                 return
 
-    def _lane_orders(self, asked: list[str | Access], specs: tuple[str, ...]) -> Iterator[Offer]:
+    def _lane_orders(self, accesses: list[str | Access], specs: tuple[str, ...]) -> Iterator[Offer]:
         """The stores and vector loads in memory order, with lanes down the rows instead, as few as serve."""
         for rows in (2, 4, 8, 16, 32):
             changed: list[str | Access] = []
             words: list[str] = []
-            for spec, text in zip(asked, specs, strict=True):
+            for spec, text in zip(accesses, specs, strict=True):
                 other = self._down(text, rows) if isinstance(spec, str) else None
                 changed.append(spec if other is None else other)
                 words.append(text if other is None else other)
@@ -355,14 +355,14 @@ class _Search:
                 continue
             try:
                 covers = tuple(covers_of(spec, self.tile.tile, self.element)[0] for spec in changed)
-                one = self.ask(covers, self.tile.pitch, self.form, self.max_extra_bytes // self.copies)
+                answer = self.ask(covers, self.tile.pitch, self.form, self.max_extra_bytes // self.copies)
             except (UndecidedError, AlignmentError, ShapeError, DivisibilityError):
                 continue
-            if one.layout is not None:
-                choice = self.choice(covers, one, self.tile.pitch, proved=True)
+            if answer.layout is not None:
+                choice = self.choice(covers, answer, self.tile.pitch, proved=True)
                 phase = self._bytes_per_row(words, specs, rows)
                 change = f"lanes down {rows} rows first, {phase} contiguous bytes of each row per phase"
-                yield Offer(change, tuple(words), choice, one)
+                yield Offer(change, tuple(words), choice, answer)
                 return
 
     def _bytes_per_row(self, words: list[str], specs: tuple[str, ...], rows: int) -> int:
@@ -384,35 +384,35 @@ class _Search:
             return None
         row, column = (1, self.tile.rows) if self.tile.order == "row" else (self.tile.run, 1)
         parts = [(group, elems * column), (self.tile.rows, row), (left // group, group * elems * column)]
-        kept = [part for part in parts if part[0] > 1]
-        shape, stride = tuple(extent for extent, _ in kept), tuple(step for _, step in kept)
+        longer = [part for part in parts if part[0] > 1]
+        shape, stride = tuple(extent for extent, _ in longer), tuple(step for _, step in longer)
         tv = Layout((shape, elems), (stride, column if elems > 1 else 0))
         return f"{rule.name}@{tv}"
 
     def notes(self, best: Choice | None, tried: list[tuple[int, Synthesis]]) -> Iterator[str]:
         """Notes on what is easily overlooked in a buffer and its stages."""
-        found = next(((pitch, one) for pitch, one in tried if one.layout is not None), None)
-        if best is None or found is None or found[1].layout is None:
+        solved = next(((pitch, each) for pitch, each in tried if each.layout is not None), None)
+        if best is None or solved is None or solved[1].layout is None:
             return
-        pitch, buffer = found[0], found[1].layout
+        pitch, buffer = solved[0], solved[1].layout
         swizzled = not plain_layout(buffer)
         if swizzled and pitch != self.tile.run:
             yield (
                 f"the swizzle is one of the whole buffer of rows {pitch} elements apart: whatever else lies "
                 f"in its rows has to be addressed through it"
             )
-        placed = self.placed(buffer, pitch, found[1].extra_bytes)
+        placed = self.placed(buffer, pitch, solved[1].extra_bytes)
         for stage, stride in zip(self.tile.stages, placed.strides, strict=True):
             yield self._stage_note(stage.mode, stage.extent, stage.stride, stride, placed, swizzled=swizzled)
 
     def _stage_note(
-        self, mode: int, extent: int, given: int, stride: int, placed: Placed, *, swizzled: bool
+        self, mode: int, extent: int, before: int, stride: int, placed: Placed, *, swizzled: bool
     ) -> str:
         bits = self.element.bits
         name = f"mode {mode} ({extent} stages, {stride * bits // 8} bytes apart"
-        name += ")" if stride == given else f", {given * bits // 8} as given: a stage no longer fits)"
+        name += ")" if stride == before else f", {before * bits // 8} as given: a stage no longer fits)"
         if not swizzled:
-            return f"{name} is as it was given" if stride == given else f"{name} is changed"
+            return f"{name} is as it was given" if stride == before else f"{name} is changed"
         period = placed.period * bits // 8
         if stride % placed.period == 0:
             return (

@@ -88,8 +88,8 @@ def cost_of(cover: Cover, layout: AnyLayout, shape: tuple[int, int], machine: Ar
     >>> cost_of(cover, Layout((64, 72), (72, 1)), (64, 72), ARCHS["sm_90"])
     Cost(instructions=20, total=72, ideal_total=72)
     """
-    found = [analyze_access(piece.on(layout, shape), piece.access, machine) for piece in cover.pieces]
-    shared = [report for report in found if isinstance(report, SharedReport)]
+    reports = [analyze_access(piece.on(layout, shape), piece.access, machine) for piece in cover.pieces]
+    shared = [report for report in reports if isinstance(report, SharedReport)]
     return Cost(
         sum(report.instructions for report in shared),
         sum(report.total for report in shared),
@@ -114,10 +114,10 @@ def covers_of(spec: str | Access, tile: Layout, element: str | DType) -> list[Co
         op, _, mapping = (part.strip() for part in spec.partition("@"))
         rule = find_instruction(op)
         narrower = _matrices if rule.matrices else _vectors
-        found = list(narrower(rule, tile, element, mapping or "default"))
-        if not found:
+        pieces = list(narrower(rule, tile, element, mapping or "default"))
+        if not pieces:
             raise
-        return found
+        return pieces
     return [replace(_whole(access, tile), asked=True)]
 
 
@@ -210,10 +210,10 @@ def _everywhere(piece: Piece, along: int, rows: int, run: int, element: DType) -
     if start_row % tall or start_column % wide or reach_rows % tall or reach_columns % wide:
         raise ShapeError(f"{piece} does not lie on the grid of {tall} rows by {wide} columns")
     extent = (reach_rows, reach_columns) if along == 1 else (reach_columns, reach_rows)
-    whole = (rows, run) if along == 1 else (run, rows)
+    tile = (rows, run) if along == 1 else (run, rows)
     own = Layout(extent, (extent[1], 1) if along == 1 else (1, extent[0]))
     access = Access.along(piece.op, own, element)
-    return Access(access.op, compose_layouts(Layout(extent, (1, whole[0])), access.tv), element)
+    return Access(access.op, compose_layouts(Layout(extent, (1, tile[0])), access.tv), element)
 
 
 def _strides(tile: Layout) -> tuple[int, int]:

@@ -184,10 +184,10 @@ class WrittenTile:
             step *= stage.extent
         return out
 
-    def _with_stages(self, one: Layout, strides: list[int]) -> Layout:
+    def _with_stages(self, stage_layout: Layout, strides: list[int]) -> Layout:
         """A layout of the given shape from one of a stage."""
         parts = list(modes(self.given))
-        first, second = modes(one)
+        first, second = modes(stage_layout)
         extents: dict[int, tuple[int, int]] = {
             stage.mode: (stage.extent, stride) for stage, stride in zip(self.stages, strides, strict=True)
         }
@@ -219,10 +219,10 @@ def _joined(parts: list[Layout]) -> Layout:
 
 def _places(layout: Layout) -> list[int]:
     """The flat index of coordinate 1 of each mode."""
-    out, place = [], 1
+    out, weight = [], 1
     for mode in modes(layout):
-        out.append(place)
-        place *= size(mode)
+        out.append(weight)
+        weight *= size(mode)
     return out
 
 
@@ -240,21 +240,21 @@ def read_tile(layout: Layout) -> WrittenTile:
     layoutalg.errors.ShapeError: (8,8):(8,2) has no contiguous mode; a tile is rows of contiguous elements
     """
     check_integers("a tile in shared memory", layout)
-    found: list[tuple[int, int, int]] = []  # stride, extent, mode
+    ordered: list[tuple[int, int, int]] = []  # stride, extent, mode
     for index, mode in enumerate(modes(layout)):
         merged = [(extent, stride) for extent, stride in leaves(coalesce(mode)) if extent > 1]
         if len(merged) > 1:
             raise ShapeError(
                 f"mode {index} of {layout} has {len(merged)} strides; rows and stages are each a mode"
             )
-        found += [(stride, extent, index) for extent, stride in merged]
-    found.sort()
-    if len(found) < 2 or found[0][0] != 1:
-        what = "fewer than two modes" if len(found) < 2 else "no contiguous mode"
+        ordered += [(stride, extent, index) for extent, stride in merged]
+    ordered.sort()
+    if len(ordered) < 2 or ordered[0][0] != 1:
+        what = "fewer than two modes" if len(ordered) < 2 else "no contiguous mode"
         raise ShapeError(f"{layout} has {what}; a tile is rows of contiguous elements")
-    (_, run, run_mode), (pitch, rows, row_mode), *outside = found
+    (_, run, run_mode), (pitch, rows, row_mode), *outside = ordered
     end = run
-    for stride, extent, index in found[1:]:
+    for stride, extent, index in ordered[1:]:
         if stride < end:
             raise ShapeError(
                 f"mode {index} of {layout} has stride {stride}, and what is inside of it spans {end} elements"

@@ -171,9 +171,9 @@ def _of_memory(
         dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=base) for spec in specs
     ]
     named: Named = [
-        (spec, dram_of(layout, one, machine, method)) for spec, one in zip(specs, chosen, strict=True)
+        (spec, dram_of(layout, each, machine, method)) for spec, each in zip(specs, chosen, strict=True)
     ]
-    if len({one.op.startswith("st.") for one in chosen}) == 1 < len(chosen):
+    if len({each.op.startswith("st.") for each in chosen}) == 1 < len(chosen):
         named.append(("together", dram_of(layout, chosen, machine, method)))
     return Subject(str(layout), None, None, element.name), named, "", None
 
@@ -186,12 +186,12 @@ def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | Non
         return None
 
 
-def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[Subject, Named, str]:
+def _of_offsets(query: AccessOptions, machine: Arch) -> tuple[Subject, Named, str]:
     """The report of one instruction on offsets that are spelled out."""
-    given, op = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine), str(asked.op)
-    element = None if asked.dtype is None else element_type(asked.dtype)
-    addresses = to_bytes(given.offsets, 8 if element is None else element.bits, asked.base)
-    report = count_explicit(op, addresses, given.mask, given.warps, machine, element)
+    lanes, op = read_explicit(query.index, query.offsets, query.warps, query.regs, machine), str(query.op)
+    element = None if query.dtype is None else element_type(query.dtype)
+    addresses = to_bytes(lanes.offsets, 8 if element is None else element.bits, query.base)
+    report = count_explicit(op, addresses, lanes.mask, lanes.warps, machine, element)
     name = None if element is None else element.name
-    where = None if asked.offsets is None else str(asked.offsets)
-    return Subject(None, asked.index, where, name), [(op, report)], ""
+    where = None if query.offsets is None else str(query.offsets)
+    return Subject(None, query.index, where, name), [(op, report)], ""

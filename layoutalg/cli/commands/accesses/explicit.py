@@ -110,12 +110,12 @@ def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[
     by_warp = given.offsets.reshape(-1, given.warps, machine.lanes).transpose(1, 2, 0)
     threads = given.warps * machine.lanes
     table = (by_warp[..., None] + np.arange(elems)).reshape(threads, -1)
-    found = identify(table)
-    if found.layout is None:
+    result = identify(table)
+    if result.layout is None:
         raise UnsupportedError(
-            f"a page draws layouts, and these offsets are none: {found.why}; layoutalg analyze counts them"
+            f"a page draws layouts, and these offsets are none: {result.why}; layoutalg analyze counts them"
         )
-    return found.layout, f"{rule.name}@({threads},{table.shape[1]}):(1,{threads})"
+    return result.layout, f"{rule.name}@({threads},{table.shape[1]}):(1,{threads})"
 
 
 def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:
@@ -132,8 +132,8 @@ def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -
     lane = np.arange(machine.lanes)
     warp = np.arange(warps)[:, None]
     register = np.arange(registers)[:, None, None]
-    found = index(lane=lane, warp=warp, reg=register, tid=warp * machine.lanes + lane)
-    return found.reshape(registers * warps, machine.lanes)
+    offsets = index(lane=lane, warp=warp, reg=register, tid=warp * machine.lanes + lane)
+    return offsets.reshape(registers * warps, machine.lanes)
 
 
 def row_arrays(rows: Sequence[Offsets]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -189,17 +189,17 @@ def count_explicit(
             int(traffic_batch(rule, machine, checked[0] + shift, checked[1])[:, 0].sum())
             for shift in range(0, machine.sector_bytes, rule.width_bytes)
         )
-        found = kinds(list(traffic_batch(rule, machine, *checked).T))
+        counted = kinds(list(traffic_batch(rule, machine, *checked).T))
         return global_report(
-            rule.name, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
+            rule.name, counted, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
         )
-    found = kinds(served_batch(rule, machine, *checked))
+    counted = kinds(served_batch(rule, machine, *checked))
     ways = ways_batch(rule, machine, *checked)
-    worst_place = max(range(len(found)), key=lambda n: (worst_rank(found[n]), ways[n]))
+    worst_place = max(range(len(counted)), key=lambda n: (worst_rank(counted[n]), ways[n]))
     offsets = [
         int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
     ]
     clash = worst_clash(rule.name, offsets, machine)
-    place = found[worst_place].place
+    place = counted[worst_place].place
     witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
-    return shared_report(rule.name, found, "enumerated", rule.provenance, witness, notes)
+    return shared_report(rule.name, counted, "enumerated", rule.provenance, witness, notes)

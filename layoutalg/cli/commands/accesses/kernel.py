@@ -147,11 +147,11 @@ def kernel_command(
 
     sizes = read_extents("--block", block)
     blocks = None if grid is None else read_extents("--grid", grid)
-    given = read_sets(sets or [])
+    values = read_sets(sets or [])
     text = read_source(source)
     folder = None if source == "-" else str(Path(source).resolve().parent)
     with progress("reading", quiet=as_json):
-        reading = read_kernel(text, sizes, grid=blocks, sets=given, kernel=kernel, arch=arch, folder=folder)
+        reading = read_kernel(text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder)
         refuse_unread(reading)
         fixes: tuple[Fix, ...] = ()
         notes: tuple[str, ...] = ()
@@ -164,8 +164,8 @@ def kernel_command(
         say_answer(taken(KernelAnswer, reading, source=source, notes=named, fixes=edits))
     else:
         _show(reading, notes)
-        for one in fixes:
-            _show_fix(one)
+        for repair in fixes:
+            _show_fix(repair)
         if fix and not reading.conflicting:
             say(_without_conflicts(reading))
     return 0
@@ -235,13 +235,13 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts += [f"line {part.line}: {part.why}." for part in unfollowed]
     if unread or unfollowed:
         parts.append("")
-    said = f"{len(rows)} of {len(reading.memory)} accesses are read"
+    summary = f"{len(rows)} of {len(reading.memory)} accesses are read"
     if never := sum(not a.reached for a in unread):
-        said += f"; {never} {'is' if never == 1 else 'are'} never reached"
+        summary += f"; {never} {'is' if never == 1 else 'are'} never reached"
     registers = sum(a.op == "registers" for a in reading.accesses)
     if registers:
-        said += f"; {registers} more are to arrays in registers"
-    parts.append(f"{said}.")
+        summary += f"; {registers} more are to arrays in registers"
+    parts.append(f"{summary}.")
     if reading.unfollowed:
         parts.append("Some parts are not followed, and there may be more accesses than these.")
     if reading.wanted:

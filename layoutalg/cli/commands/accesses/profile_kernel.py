@@ -68,19 +68,19 @@ def profile_command(
     )
 
     text = None if source is None else read_source(str(source))
-    given = read_sets(sets or [])
-    found = []
+    values = read_sets(sets or [])
+    explained = []
     with progress("reading", quiet=as_json):
         read = read_report(report, kernel)
         for launch in read.launches:
-            accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
+            accesses = [] if source is None or text is None else _accesses(launch, source, text, values)
             name = source.name if source else None
-            found.append((launch, explain_launch(launch, name, accesses, whole=True)))
+            explained.append((launch, explain_launch(launch, name, accesses, whole=True)))
     if as_json:
-        launches = tuple(launch_answer(launch, findings) for launch, findings in found)
+        launches = tuple(launch_answer(launch, findings) for launch, findings in explained)
         say_answer(ProfileAnswer(read.file, tuple(read.names), launches))
         return
-    for launch, findings in found:
+    for launch, findings in explained:
         say(table(title_of(launch), HEADER, finding_rows(findings)))
         if sass:
             say(table("By instruction", SASS_HEADER, sass_rows(launch)))
@@ -88,14 +88,14 @@ def profile_command(
             say(line)
 
 
-def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
+def _accesses(launch: Launch, source: Path, text: str, values: dict[str, str]) -> list[dict[str, Any]]:
     """The accesses of the source in a launch: of its kernel, its block and all of its grid."""
     from layoutalg.profiling import with_ends
     from layoutalg.source import fixes_of, read_kernel
 
     folder = str(source.resolve().parent)
     kernel = launch.name.partition("<")[0]
-    reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
+    reading = read_kernel(text, launch.block, grid=launch.grid, sets=values, kernel=kernel, folder=folder)
     pitches = {declared.name: _row_bytes(declared.type) for declared in reading.shared}
     fixes: dict[str, list[str]] = {}
     for fix in fixes_of(reading)[0]:

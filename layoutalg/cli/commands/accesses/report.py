@@ -81,9 +81,9 @@ def report_command(
             texts, specs, element = layouts, asked.access or [], "f32" if dtype is None else dtype
         else:
             element = "u8" if dtype is None else dtype
-            given = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine)
-            found, spec = layout_of(given, str(asked.op), element_type(element), machine)
-            texts, specs = [str(found)], [spec]
+            explicit = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine)
+            layout, spec = layout_of(explicit, str(asked.op), element_type(element), machine)
+            texts, specs = [str(layout)], [spec]
         page = report_html(texts, specs, dtype=element, arch=arch, base_bytes=base, method=wanted).encode()
         failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))
     write_whole(output, page, private=True)

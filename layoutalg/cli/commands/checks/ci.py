@@ -102,8 +102,8 @@ def ci_command(
             after_each=step,
         )  # fmt: skip
     results = Results(path.as_posix(), outcomes)
-    for place, kind in forms.items():
-        write_whole(place, _text(kind, results).encode())
+    for target, kind in forms.items():
+        write_whole(target, _text(kind, results).encode())
     if write_baseline is not None:
         write_whole(write_baseline, baseline_text(outcomes).encode(), private=True)
     if as_json or form != "table":
@@ -138,10 +138,10 @@ def _tables(results: Results) -> list[Table]:
 
 
 def _notes(outcomes: tuple[Outcome, ...]) -> list[str]:
-    found = {note: outcome.check.name for outcome in reversed(outcomes) for note in outcome.notes}
-    return [f"{name}: {note}" for note, name in reversed(found.items())]
+    checks = {note: outcome.check.name for outcome in reversed(outcomes) for note in outcome.notes}
+    return [f"{name}: {note}" for note, name in reversed(checks.items())]
 
 
 def _said(forms: dict[Path, str], write_baseline: Path | None) -> list[str]:
-    written = [str(place) for place in (*forms, write_baseline) if place is not None]
+    written = [str(path) for path in (*forms, write_baseline) if path is not None]
     return [f"Wrote {', '.join(written)}."] if written else []

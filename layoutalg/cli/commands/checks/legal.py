@@ -186,7 +186,7 @@ def legal_command(
 
     Exits 0 where it is legal, 1 where it is not, 2 where the request is not understood.
     """
-    given = {
+    options = {
         "--box": _ints(box), "--mode": mode, "--interleave": interleave,
         "--element-strides": _ints(element_strides),
         "--nan-fill": nan_fill or None, "--shared": _layout(shared), "--shared-alignment": shared_alignment,
@@ -194,8 +194,8 @@ def legal_command(
         "--descriptor": _bits(descriptor), "--tile": _ints(tile), "--a-source": a_source, "--tv": _layout(tv),
         "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
     }  # fmt: skip
-    asked = {name: value for name, value in given.items() if value is not None}
-    subject = _subject(what, layout, dtype, arch, asked)
+    requested = {name: value for name, value in options.items() if value is not None}
+    subject = _subject(what, layout, dtype, arch, requested)
     from layoutalg.legality import nearest_legal
 
     report = subject.check(**subject.arguments)
@@ -226,49 +226,49 @@ _MEMORY = {
 _PRODUCT = {"n": "--n", "a_source": "--a-source", "arch": "--arch"}
 
 
-def _subject(what: str, layout: str, dtype: str, arch: str, asked: dict[str, Any]) -> _Subject:
+def _subject(what: str, layout: str, dtype: str, arch: str, requested: dict[str, Any]) -> _Subject:
     """The question that the words ask; raises for an option that it does not have."""
     from layoutalg.legality import check_memory, check_tma, check_wgmma
 
     kind = what.strip().lower()
     if kind == "wgmma" and _TYPES.fullmatch(layout):
-        return _product(layout, arch, asked)
+        return _product(layout, arch, requested)
     if kind == "tma":
-        if "--box" not in asked:
+        if "--box" not in requested:
             raise ArgumentTypeError("tma needs --box, the sides of the box: --box 64x64")
         check: Callable[..., Any] = check_tma
         fixed: dict[str, Any] = {"tensor": _plain(layout)}
         options = _TMA
     elif kind == "wgmma":
         check, options = check_wgmma, _OPERAND
-        fixed = {"layout": _operand(layout, dtype, asked.pop("--tile", None))}
-        asked.setdefault("--operand", "A")
+        fixed = {"layout": _operand(layout, dtype, requested.pop("--tile", None))}
+        requested.setdefault("--operand", "A")
     else:
         check, options = check_memory, _MEMORY
         fixed = {"op": what, "layout": read_layout(layout)}
     names = {option: name for name, option in options.items()}
-    unknown = [option for option in asked if option not in names]
+    unknown = [option for option in requested if option not in names]
     if unknown:
         raise ArgumentTypeError(f"{what} has no {' and no '.join(unknown)}; see layoutalg legal --help")
-    arguments = fixed | {"element": dtype, "arch": arch} | {names[o]: value for o, value in asked.items()}
+    arguments = fixed | {"element": dtype, "arch": arch} | {names[o]: value for o, value in requested.items()}
     return _Subject(check, arguments, options)
 
 
-def _product(types: str, arch: str, asked: dict[str, Any]) -> _Subject:
+def _product(types: str, arch: str, requested: dict[str, Any]) -> _Subject:
     """The question of an instruction wgmma.mma_async."""
     from layoutalg.legality import check_wgmma_instruction
 
     a, b, accumulator = types.split(",")
-    majors = str(asked.pop("--major", "K,K")).split(",")
-    unknown = [option for option in asked if option not in _PRODUCT.values()]
-    if unknown or "--n" not in asked or len(majors) != 2:
+    majors = str(requested.pop("--major", "K,K")).split(",")
+    unknown = [option for option in requested if option not in _PRODUCT.values()]
+    if unknown or "--n" not in requested or len(majors) != 2:
         raise ArgumentTypeError(
             "an instruction wgmma takes --n, --major A,B (such as K,MN) and --a-source"
             + (f", not {' and '.join(unknown)}" if unknown else "")
         )
     arguments = {
         "a": a, "b": b, "accumulator": accumulator, "a_major": majors[0], "b_major": majors[1], "arch": arch,
-        "n": asked["--n"], "a_source": asked.get("--a-source", "shared"),
+        "n": requested["--n"], "a_source": requested.get("--a-source", "shared"),
     }  # fmt: skip
     return _Subject(check_wgmma_instruction, arguments, _PRODUCT)
 
@@ -301,10 +301,10 @@ def _operand(text: str, dtype: str, tile: IntTuple | None) -> AnyLayout:
 
 
 def _plain(text: str) -> Layout:
-    found = read_layout(text)
-    if not isinstance(found, Layout):
-        raise ShapeError(f"{found} is swizzled; a tensor in global memory is a plain layout")
-    return found
+    layout = read_layout(text)
+    if not isinstance(layout, Layout):
+        raise ShapeError(f"{layout} is swizzled; a tensor in global memory is a plain layout")
+    return layout
 
 
 def _layout(text: str | None) -> AnyLayout | None:
@@ -354,8 +354,8 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [what, ",".join(str(arguments[name]) for name in ("a", "b", "accumulator"))]
         words += ["--major", f"{arguments['a_major']},{arguments['b_major']}"]
     else:
-        place = next(name for name, option in subject.options.items() if not option)
-        words = [str(arguments.get("op", what)), str(arguments[place])]
+        positional = next(name for name, option in subject.options.items() if not option)
+        words = [str(arguments.get("op", what)), str(arguments[positional])]
     for name, option in subject.options.items():
         value = arguments.get(name)
         if not option or value is None or value is False or (name == "arch" and value == "sm_90"):

@@ -35,8 +35,8 @@ def cache_command(
     removed = clear_folder(folder) if clear and folder else 0
     entries, size = usage(folder) if folder else (0, 0)
     if as_json:
-        place = None if folder is None else str(folder)
-        say_answer(Cache(place, LIMIT_BYTES, entries, size, removed))
+        path = None if folder is None else str(folder)
+        say_answer(Cache(path, LIMIT_BYTES, entries, size, removed))
     elif folder is None:
         say("Compiled kernels are not kept: LAYOUTALG_CACHE is off, or there is no home.")
     else:

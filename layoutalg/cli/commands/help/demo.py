@@ -168,14 +168,14 @@ def _synthesize(tell: Tell) -> Synthesized:
 
     _title(tell, 2, "Synthesise", "a layout that serves 16-byte stores and ldmatrix without conflicts")
     specs = ["st.shared.b128", "ldmatrix.x4"]
-    found = synthesize((64, 64), specs, element="f16")
-    proof, checked = certificate_sentence(found)
-    tell(f"Found: {found.layout}")
-    tell(*report_tables(list(zip(specs, found.reports, strict=True))), proof, "")
-    _draw(tell, found)
-    free = found.layout is not None and all(r.conflict_free for r in found.reports)
-    layout = None if found.layout is None else str(found.layout)
-    return Synthesized(checked and free, layout, tuple(map(access_answer, found.reports)), checked)
+    synthesis = synthesize((64, 64), specs, element="f16")
+    proof, checked = certificate_sentence(synthesis)
+    tell(f"Found: {synthesis.layout}")
+    tell(*report_tables(list(zip(specs, synthesis.reports, strict=True))), proof, "")
+    _draw(tell, synthesis)
+    free = synthesis.layout is not None and all(r.conflict_free for r in synthesis.reports)
+    layout = None if synthesis.layout is None else str(synthesis.layout)
+    return Synthesized(checked and free, layout, tuple(map(access_answer, synthesis.reports)), checked)
 
 
 def _generate(tell: Tell) -> Written:
@@ -253,11 +253,11 @@ def _config() -> Any:
     return family.configs(problem, "sm_90")[0]
 
 
-def _draw(tell: Tell, found: Synthesis) -> None:
+def _draw(tell: Tell, synthesis: Synthesis) -> None:
     """Draw where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
     from layoutalg.draw import Cell, as_text, swizzle_picture
 
-    layout = found.layout
+    layout = synthesis.layout
     if tell is not say or not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1:
         return
     swizzle = layout.swizzles[0]

@@ -105,7 +105,7 @@ def doctor_command(as_json: JsonOption = False) -> int:
     with progress("looking", len(REQUIRED) + len(OPTIONAL), quiet=as_json) as step:
         required = [_found(part, step) for part in REQUIRED]
         optional = [_found(part, step) for part in OPTIONAL]
-    broken = [f"{found.part.name}: {found.reason}" for found in required if found.reason]
+    broken = [f"{state.part.name}: {state.reason}" for state in required if state.reason]
     broken += [] if broken else list(_wrong_answers())
     cache = _cache()
     if as_json:
@@ -113,7 +113,7 @@ def doctor_command(as_json: JsonOption = False) -> int:
         where = platform.python_version(), platform.platform()
         say_answer(Installation(__version__, *where, parts, cache, tuple(broken)))
     else:
-        absent = [found for found in optional if found.reason]
+        absent = [state for state in optional if state.reason]
         say(
             f"layoutalg {__version__}, Python {platform.python_version()}, {platform.platform()}.",
             "",
@@ -130,21 +130,21 @@ def doctor_command(as_json: JsonOption = False) -> int:
 
 def _found(part: Part, step: Callable[[], None]) -> Found:
     try:
-        version, place = part.look()
+        version, path = part.look()
     except UnsupportedError as error:
         return Found(part, reason=printable(error.message))
     finally:
         step()
-    return Found(part, printable(version), printable(place))
+    return Found(part, printable(version), printable(path))
 
 
-def _row(found: Found) -> tuple[str, str, str]:
-    return found.part.name, found.version or ("no" if found.reason else "yes"), found.place
+def _row(state: Found) -> tuple[str, str, str]:
+    return state.part.name, state.version or ("no" if state.reason else "yes"), state.place
 
 
-def _part(found: Found, *, needed: bool) -> PartAnswer:
-    part, texts = found.part, (found.version or None, found.place or None, found.reason or None)
-    return PartAnswer(part.name, needed, not found.reason, *texts, part.use, part.get)
+def _part(state: Found, *, needed: bool) -> PartAnswer:
+    part, texts = state.part, (state.version or None, state.place or None, state.reason or None)
+    return PartAnswer(part.name, needed, not state.reason, *texts, part.use, part.get)
 
 
 # --- where things are looked for ---------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def _bound(wheel: str) -> str:
         needed = importlib.metadata.requires("layoutalg") or []
     except importlib.metadata.PackageNotFoundError:
         return ""
-    found = (re.match(rf"{re.escape(wheel)}\s*>=\s*([\d.]+)", line) for line in needed)
-    return next((match[1] for match in found if match is not None), "")
+    matches = (re.match(rf"{re.escape(wheel)}\s*>=\s*([\d.]+)", line) for line in needed)
+    return next((match[1] for match in matches if match is not None), "")
 
 
 def _numbers(version: str) -> list[int]:
@@ -198,10 +198,10 @@ def _place(module: str) -> str:
 
 def _program(name: str, *words: str) -> tuple[str, str]:
     """Find a program on PATH by the version that it prints."""
-    place = shutil.which(name)
-    if place is None:
+    path = shutil.which(name)
+    if path is None:
         raise UnsupportedError(f"{name} is not on PATH")
-    return _said_version((place, *words)), place
+    return _said_version((path, *words)), path
 
 
 def _said_version(command: Sequence[str]) -> str:
@@ -209,8 +209,8 @@ def _said_version(command: Sequence[str]) -> str:
         ran = run_tool(command, timeout_s=_SECONDS)
     except (OSError, TimeoutError) as error:
         raise UnsupportedError(f"{command[0]} does not run: {error}") from None
-    said = re.search(r"release (\d+\.\d+)", ran.said) or _VERSION.search(ran.said)
-    return "" if said is None else said[said.re.groups]
+    match = re.search(r"release (\d+\.\d+)", ran.said) or _VERSION.search(ran.said)
+    return "" if match is None else match[match.re.groups]
 
 
 def _nvrtc() -> tuple[str, str]:
@@ -225,8 +225,8 @@ def _nvrtc() -> tuple[str, str]:
 def _disassembler() -> tuple[str, str]:
     from layoutalg.codegen.gpu import find_disassembler
 
-    place, _ = find_disassembler()
-    return _said_version((place, "--version")), place
+    path, _ = find_disassembler()
+    return _said_version((path, "--version")), path
 
 
 def _compiler() -> tuple[str, str]:
@@ -337,11 +337,11 @@ def _wrong_answers() -> Iterator[str]:
         yield "the file schema/output.json of the package is missing"
     for text, ways in (("(64,64):(64,1)", 8), ("Sw<3,3,3> o 0 o (64,64):(64,1)", 1)):
         try:
-            found = getattr(analyze(parse(text), "ldmatrix.x4", "f16"), "ways", None)  # type: ignore[arg-type]
+            answer = getattr(analyze(parse(text), "ldmatrix.x4", "f16"), "ways", None)  # type: ignore[arg-type]
         except (LayoutAlgError, OSError, ImportError) as error:
-            found = error
-        if found != ways:
-            yield f"ldmatrix.x4 on {text} gives {found} ways instead of {ways}"
+            answer = error
+        if answer != ways:
+            yield f"ldmatrix.x4 on {text} gives {answer} ways instead of {ways}"
 
 
 def _cache() -> CacheState:

@@ -159,9 +159,9 @@ def generate_command(
         raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
     with progress(f"writing {family}", quiet=as_json):
         number = 1 if part is None else part
-        found = find_kernel(family, options, arch, how.step, number, how.tile, how.schedule, linked=True)
-        problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
-        chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+        located = find_kernel(family, options, arch, how.step, number, how.tile, how.schedule, linked=True)
+        problem, kernel, parts, record = located.problem, located.kernel, located.parts, located.record
+        chosen = [printed(k, arch) for k in (located.kernels if part is None else (kernel,))]
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
         if ptx:
             texts = [compile_ptx(print_kernels([k]), k.name, kernel_target(k, arch)) for k in chosen]
@@ -176,7 +176,7 @@ def generate_command(
         say_answer(
             taken(
                 Generated, kernel, family=family, kernel=kernel.name, problem=problem, arch=arch,
-                launch=launches[found.part - 1], kernels=launches,
+                launch=launches[located.part - 1], kernels=launches,
                 output=None if output is None else str(output), source=source if output is None else None,
                 language="ptx" if ptx else "cuda", part=part if parts > 1 else 1, parts=parts,
                 compiled=tuple(map(cubin_answer, compiled)),
@@ -191,6 +191,6 @@ def generate_command(
     else:
         lines = count(len(source.splitlines()))
         say(f"wrote {output}: {lines} lines, {', '.join(k.name for k in chosen)} for {problem}")
-        for one in chosen:
-            say(kernel_sentence(one), *contract_lines(one))
+        for each in chosen:
+            say(kernel_sentence(each), *contract_lines(each))
         say(*(cubin_sentence(cubin) for cubin in compiled))

@@ -75,16 +75,16 @@ def l2_command(
     with progress("counting", quiet=as_json):
         best = best_band(sides, in_flight=in_flight, tile=shape)
         names = order or ["col", "row", str(best)]
-        found = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
+        localities = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
     if as_json:
-        orders = tuple(taken(OrderAnswer, locality, order=name) for name, locality in found.items())
+        orders = tuple(taken(OrderAnswer, locality, order=name) for name, locality in localities.items())
         say_answer(L2Orders(sides, in_flight, shape, best, orders))
         return
     rows = (
-        (name, count(one.a_panels), count(one.b_panels), f"{one.reuse:.2f}", f"{one.hit_rate:.1%}")
-        for name, one in found.items()
+        (name, count(each.a_panels), count(each.b_panels), f"{each.reuse:.2f}", f"{each.hit_rate:.1%}")
+        for name, each in localities.items()
     )
-    first = next(iter(found.values()))
+    first = next(iter(localities.values()))
     say(
         table(
             f"{grid} tiles of {tile}, {in_flight} blocks at a time: {first.waves} waves",

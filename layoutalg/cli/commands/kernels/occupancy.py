@@ -91,11 +91,11 @@ def occupancy_command(
             raise ArgumentTypeError(f"{family} has threads, registers and shared memory of its own")
         from layoutalg.codegen.gpu import prepare
 
-        given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+        options = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
         with progress(f"compiling {family}", quiet=as_json):
-            found = find_kernel(family, whole_size_options(family, given), arch, step, part, tile)
-            registers = prepare(found.kernel, arch).cubin.registers
-        kernel, threads, shared = found.kernel.name, found.kernel.threads, found.kernel.shared_bytes
+            located = find_kernel(family, whole_size_options(family, options), arch, step, part, tile)
+            registers = prepare(located.kernel, arch).cubin.registers
+        kernel, threads, shared = located.kernel.name, located.kernel.threads, located.kernel.shared_bytes
     report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)
     if as_json:
         limits = tuple(taken(Limit, x, per_sm=x.available) for x in report.limits)
@@ -113,9 +113,9 @@ def occupancy_command(
         for x in report.limits
     )
     what = f"{kernel}, " if kernel else ""
-    said = f"{what}{threads} threads, {registers} registers, {count(shared or 0)} bytes on {report.arch}"
+    title = f"{what}{threads} threads, {registers} registers, {count(shared or 0)} bytes on {report.arch}"
     say(
-        table(said, ("resource", "per block", "per SM", "blocks", "idle"), rows),
+        table(title, ("resource", "per block", "per SM", "blocks", "idle"), rows),
         f"{_some(report.blocks_per_sm, 'block')}, {report.warps_per_sm} of {report.max_warps_per_sm} warps "
         f"({report.occupancy:.0%}); limited by {' and '.join(report.limiting)}.",
     )

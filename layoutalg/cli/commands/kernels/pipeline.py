@@ -102,22 +102,22 @@ def pipeline_command(
     check_choice("picture format", form, FORMATS)
     if form in ("png", "pdf") and output is None:
         raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
-    found = find_family(family)
-    if "k" not in found.asks:
-        products = ", ".join(name for name, one in FAMILIES.items() if "k" in one.asks)
+    chosen = find_family(family)
+    if "k" not in chosen.asks:
+        products = ", ".join(name for name, other in FAMILIES.items() if "k" in other.asks)
         raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
     Most.PARTS.integer(tiles, "tiles along k")
     with progress(f"following {family}", quiet=as_json):
-        problem = found.problem(SIDE) if dtype is None else found.problem(SIDE, dtype=dtype)
-        name, config = find_config(found, problem, arch, step, tile)
-        sequence = found.launches(problem, config, arch)
-        given = {**dict(sequence.scalars), **found.bench.scalars(problem), "k": tiles * config.tile_k}
+        problem = chosen.problem(SIDE) if dtype is None else chosen.problem(SIDE, dtype=dtype)
+        name, config = find_config(chosen, problem, arch, step, tile)
+        sequence = chosen.launches(problem, config, arch)
+        scalars = {**dict(sequence.scalars), **chosen.bench.scalars(problem), "k": tiles * config.tile_k}
         kernel = sequence.kernels[0]
         line: Timeline | RoleTimeline
         if any(isinstance(s, Roles) for s in kernel.body):
-            line = role_timeline(kernel, given | {"m": config.tile_m, "n": config.tile_n})
+            line = role_timeline(kernel, scalars | {"m": config.tile_m, "n": config.tile_n})
         else:
-            line = timeline(kernel, given)
+            line = timeline(kernel, scalars)
     picture = line.picture()
     if form != "text":
         content = as_file(picture, form)
@@ -128,7 +128,7 @@ def pipeline_command(
     if output is not None:
         write_whole(output, content)
     if as_json:
-        of = family, line.kernel, name, found.way(config)
+        of = family, line.kernel, name, chosen.way(config)
         written = None if output is None else str(output)
         if isinstance(line, Timeline):
             say_answer(PipelineAnswer(*of, tuple(line.steps), tuple(line.rows), _uses(line), None, written))

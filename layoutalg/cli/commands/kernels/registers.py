@@ -131,18 +131,18 @@ def registers_command(
             raise ArgumentTypeError("--along reduces and --to converts: give one of them")
         target, _ = _tile(to, sides)
         with progress("converting", quiet=as_json):
-            found = convert_layout(register_layout(tv, sides), register_layout(target, sides), dtype, arch)
-        _say_conversion(source, to, sides, found, as_json=as_json)
+            result = convert_layout(register_layout(tv, sides), register_layout(target, sides), dtype, arch)
+        _say_conversion(source, to, sides, result, as_json=as_json)
         return
     tile = fragment(tv, sides)
     reports = [reduction_of(tile, along=name, arch=arch) for name in along or ("n", "m")]
     if as_json:
         reductions = tuple(
             taken(
-                ReductionAnswer, one, results=len(one.groups),
-                lane_distances=tuple(exchange.distance for exchange in one.exchanges),
+                ReductionAnswer, reduction, results=len(reduction.groups),
+                lane_distances=tuple(exchange.distance for exchange in reduction.exchanges),
             )
-            for one in reports
+            for reduction in reports
         )  # fmt: skip
         say_answer(TileReductions(source, sides, str(tv), tile.registers, tile.warps, reductions))
         return
@@ -172,13 +172,13 @@ def _tile(text: str, sides: tuple[int, int] | None) -> tuple[Layout, tuple[int, 
         raise DivisibilityError(
             f"a tile of {sides[0]} x {sides[1]} is not tiled by {rows} x {columns} of {text}"
         )
-    whole = composition(Layout((rows, columns), (1, sides[0])), tv)
-    further = Layout((sides[0] // rows, sides[1] // columns), (rows, sides[0] * columns))
-    if not isinstance(whole, Layout):
+    placed = composition(Layout((rows, columns), (1, sides[0])), tv)
+    repeats = Layout((sides[0] // rows, sides[1] // columns), (rows, sides[0] * columns))
+    if not isinstance(placed, Layout):
         raise ArgumentTypeError(f"{text} is not a plain layout of a tile of {sides[0]} x {sides[1]}")
-    threads, values = whole[0], whole[1]
+    threads, values = placed[0], placed[1]
     return Layout(
-        (threads.shape, (values.shape, further.shape)), (threads.stride, (values.stride, further.stride))
+        (threads.shape, (values.shape, repeats.shape)), (threads.stride, (values.stride, repeats.stride))
     ), sides
 
 
@@ -186,26 +186,26 @@ def _check_size(sides: tuple[int, int]) -> None:
     Most.ONE_BY_ONE.guard(sides[0] * sides[1], "elements of a tile in registers")
 
 
-def _reduction_row(one: Reduction) -> tuple[str, ...]:
-    lanes = " ".join(f"^{exchange.distance}" for exchange in one.exchanges) or "-"
-    counts = (len(one.groups), one.operations, one.shuffles)
-    return (one.along, *map(str, counts), lanes, str(one.wavefronts), str(one.barriers))
+def _reduction_row(reduction: Reduction) -> tuple[str, ...]:
+    lanes = " ".join(f"^{exchange.distance}" for exchange in reduction.exchanges) or "-"
+    counts = (len(reduction.groups), reduction.operations, reduction.shuffles)
+    return (reduction.along, *map(str, counts), lanes, str(reduction.wavefronts), str(reduction.barriers))
 
 
 def _say_conversion(
-    source: str, to: str, sides: tuple[int, int], found: Conversion, *, as_json: bool
+    source: str, to: str, sides: tuple[int, int], result: Conversion, *, as_json: bool
 ) -> None:
-    plans = (found.plan, *found.alternatives)
+    plans = (result.plan, *result.alternatives)
     if as_json:
         shown = tuple(taken(PlanAnswer, plan.cost, kind=plan.kind) for plan in plans)
-        say_answer(TileConversions(source, to, sides, str(found.element), shown, tuple(found.refused)))
+        say_answer(TileConversions(source, to, sides, str(result.element), shown, tuple(result.refused)))
         return
     columns = ("plan", "selects", "permutes", "shuffles", "wavefronts", "barriers", "cycles")
     say(
         table(
-            f"{sides[0]} x {sides[1]} of {found.element}: {source} to {to}", columns, map(_plan_row, plans)
+            f"{sides[0]} x {sides[1]} of {result.element}: {source} to {to}", columns, map(_plan_row, plans)
         ),
-        *(f"Left out: {reason}." for reason in found.refused),
+        *(f"Left out: {reason}." for reason in result.refused),
     )
 
 

@@ -122,22 +122,22 @@ def sass_command(
     )
     from layoutalg.codegen.timing import find_facts, time_main_loop
 
-    asked, arch = arch, compile_target(arch)
-    if time and (board := find_board(asked)) != find_board(arch):
+    named_arch, arch = arch, compile_target(arch)
+    if time and (board := find_board(named_arch)) != find_board(arch):
         find_facts(arch)
         raise UnsupportedError(
             f"no latencies of {board.name} are known: name {arch} for those of {find_board(arch).name}"
         )
-    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
-    options = whole_size_options(family, given)
+    fields = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
+    options = whole_size_options(family, fields)
     with progress(f"compiling {family}", quiet=as_json):
-        found = find_kernel(family, options, arch, step, part)
-        problem, kernel = found.problem, found.kernel
+        located = find_kernel(family, options, arch, step, part)
+        problem, kernel = located.problem, located.kernel
         cubin = prepare(kernel, arch).cubin
         (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
         timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
     loop = main_loop(function)
-    whole, inner = count_classes(function.instructions), count_classes(loop)
+    totals, inner = count_classes(function.instructions), count_classes(loop)
     if as_json:
         turn = None
         if timed:
@@ -149,7 +149,7 @@ def sass_command(
         say_answer(
             taken(
                 MachineCode, cubin, family=family, problem=problem, kernel=kernel.name, arch=arch,
-                all=_counted(whole), main_loop=_counted(inner) if loop else None, time=turn,
+                all=_counted(totals), main_loop=_counted(inner) if loop else None, time=turn,
             )
         )  # fmt: skip
         return
@@ -157,11 +157,11 @@ def sass_command(
         say(*_time_words(kernel.name, problem, timed))
         return
     rows = [
-        (name, count(whole[name]), count(inner.get(name, 0)) if loop else "-")
+        (name, count(totals[name]), count(inner.get(name, 0)) if loop else "-")
         for name in (*CLASSES, OTHER)
-        if name in whole
+        if name in totals
     ]
-    total = ("total", count(sum(whole.values())), count(len(loop)) if loop else "-")
+    total = ("total", count(sum(totals.values())), count(len(loop)) if loop else "-")
     spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
     say(
         table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
@@ -176,26 +176,26 @@ def _counted(classes: Mapping[str, int]) -> InstructionClasses:
 
 def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
     """A turn of the main loop beside what bounds it, the states of a warp, and what is assumed."""
-    one, bounds = timed.time, timed.bounds
+    turn, bounds = timed.time, timed.bounds
     rows = sorted(bounds.cycles.items(), key=lambda pair: -pair[1])
     yield table(
         f"A turn of the main loop of {kernel} for {problem} on {timed.arch}, with the latencies of "
         f"{find_board(timed.arch).name}",
         ("cycles", "at least", "share"),
         [
-            *((name, count(round(value)), f"{value / one.cycles:.0%}") for name, value in rows),
-            ("simulated", count(round(one.cycles)), "100%"),
+            *((name, count(round(value)), f"{value / turn.cycles:.0%}") for name, value in rows),
+            ("simulated", count(round(turn.cycles)), "100%"),
         ],
     )
     yield table(
         "What a warp does, per issued instruction",
         ("state", "cycles"),
-        [(name, f"{value:.2f}") for name, value in one.states.items() if value >= 0.005]
-        + [("all", f"{one.cpi:.2f}")],
+        [(name, f"{value:.2f}") for name, value in turn.states.items() if value >= 0.005]
+        + [("all", f"{turn.cpi:.2f}")],
     )
     yield (
         f"{timed.blocks} {'block' if timed.blocks == 1 else 'blocks'} on a multiprocessor; warps on each of "
-        f"{SCHEDULERS} schedulers: {one.warps}, of {one.instructions} instructions per turn; global memory "
+        f"{SCHEDULERS} schedulers: {turn.warps}, of {turn.instructions} instructions per turn; global memory "
         f"comes from {timed.level}."
     )
     if timed.assumed:

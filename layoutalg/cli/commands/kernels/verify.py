@@ -155,11 +155,11 @@ def verify_command(
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
         budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
         cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
-        passed, said, drawn, failures = sweep(family, cast, quiet=as_json)
+        passed, messages, drawn, failures = sweep(family, cast, quiet=as_json)
         if as_json:
             say_answer(VerifyAnswer(family, "any", passed, gpu, failures, drawn))
         else:
-            say(*said)
+            say(*messages)
         return 0 if passed else 1
     chosen = find_family(family)
     if alpha is not None or beta is not None:

@@ -97,14 +97,14 @@ def convert_command(
     """
     from layoutalg.notation import convert
 
-    given = read_source("-") if text == "-" else text
-    Most.TEXT.guard(len(given), "length of a text in characters")
+    source = read_source("-") if text == "-" else text
+    Most.TEXT.guard(len(source), "length of a text in characters")
     try:
-        result = convert(given, to, shape=_with_parentheses(shape), element=dtype, unit=unit, form=form)
+        result = convert(source, to, shape=_with_parentheses(shape), element=dtype, unit=unit, form=form)
     except ParseError as error:
-        raise _placed(error, given) from None
+        raise _placed(error, source) from None
     if as_json:
-        say_answer(Conversion(given, form, to, result))
+        say_answer(Conversion(source, form, to, result))
     else:
         sys.stdout.write(result + "\n")
 

@@ -153,11 +153,11 @@ def draw_command(
         sys.stdout.write(content.decode())
 
 
-def _format(given: str | None, output: Path | None) -> str:
+def _format(named: str | None, output: Path | None) -> str:
     """The format of the option, or of the file's name without it."""
-    if given is not None:
-        check_choice("picture format", given, FORMATS)
-        return given
+    if named is not None:
+        check_choice("picture format", named, FORMATS)
+        return named
     if output is None or not output.suffix:
         return "text"
     if output.suffix.lower() not in _BY_SUFFIX:

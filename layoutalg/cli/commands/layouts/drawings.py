@@ -73,19 +73,19 @@ class Wanted:
 
 def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
     """The subject as it is named in answers, the kind of the drawing, and the drawing."""
-    given = [name for name, value in wanted.options.items() if value is not None and value is not False]
-    what = [name for name in given if name in WHAT]
+    chosen = [name for name, value in wanted.options.items() if value is not None and value is not False]
+    what = [name for name in chosen if name in WHAT]
     if len(what) > 1:
         raise ArgumentTypeError(f"--{what[0]} and --{what[1]} draw different things: give one of them")
     subject = read_atom(text) or _read_smem_atom(text, wanted.dtype) or read_layout(text)
     if isinstance(subject, (MMAAtom, CopyAtom)):
-        if given:
+        if chosen:
             raise ArgumentTypeError(f"{subject} is an instruction: it is drawn without other options")
         picture = mma_picture(subject) if isinstance(subject, MMAAtom) else copy_picture(subject)
         return str(subject), "atom", picture
     kind = what[0] if what else ""
     allowed = _TAKES.get(kind, ())
-    for name in given:
+    for name in chosen:
         if name not in WHAT and name not in allowed:
             whose = [
                 f"--{other}" if other else "a layout" for other, names in _TAKES.items() if name in names
@@ -103,14 +103,14 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
 
 def _beside(*named: tuple[str, Picture]) -> Picture:
     """Two pictures as one, the panels of the first before those of the second."""
-    (_, one), (_, other) = named
+    (_, first), (_, other) = named
     panels = tuple(
         replace(panel, title=f"{name}: {panel.title}") for name, picture in named for panel in picture.panels
     )
-    notes = (*one.notes, *(note for note in other.notes if note not in one.notes))
-    across = len(one.panels) if len(one.panels) == len(other.panels) and len(one.panels) > 1 else 0
+    notes = (*first.notes, *(note for note in other.notes if note not in first.notes))
+    across = len(first.panels) if len(first.panels) == len(other.panels) and len(first.panels) > 1 else 0
     title = " and ".join(name for name, _ in named)
-    return Picture(title, panels, notes, across, legend=one.legend or other.legend)
+    return Picture(title, panels, notes, across, legend=first.legend or other.legend)
 
 
 def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagram, str]:
@@ -123,8 +123,8 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
             if any(wanted[name] is not None for name in ("warp", "register", "iteration")):
                 place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
             access = Access.of(wanted["access"], layout, element, wanted.arch)
-            said: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
-            return layout_access_picture(layout, access, wanted.arch, place=place, says=said), named
+            says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
+            return layout_access_picture(layout, access, wanted.arch, place=place, says=says), named
         case "tile":
             return tv_picture(layout, parse_int_tuple(wanted["tile"])), named
         case "memory":
@@ -172,12 +172,12 @@ def _range(name: str, text: str | None) -> range | None:
     """8 or 8:16, as Python's slices count."""
     if text is None:
         return None
-    found = re.fullmatch(r"(?:(\d{1,9}):)?(\d{1,9})", text.strip(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d{1,9}):)?(\d{1,9})", text.strip(), re.ASCII)
+    if match is None:
         raise ParseError(
             f"--{name} {text}: a number of {name}, or first:end such as 8:16, is needed", text=text
         )
-    return range(int(found[1] or 0), int(found[2]))
+    return range(int(match[1] or 0), int(match[2]))
 
 
 def _walk(text: str) -> tuple[tuple[int, int], tuple[int, int]]:

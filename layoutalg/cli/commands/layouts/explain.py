@@ -109,7 +109,7 @@ def explain_command(
     if _NAME.fullmatch(op) and op not in OPERATIONS:
         raise UnknownNameError("operation to explain", op, OPERATIONS)
     function = op if op in OPERATIONS else _operand(op)
-    given: list[Any] = []
+    values: list[Any] = []
     params: dict[str, Any] = {}
     counted = op in ("analyze", "synthesize")
     for name, value in (("element", dtype), ("arch", arch)):
@@ -120,9 +120,9 @@ def explain_command(
         if match := _PARAMETER.fullmatch(text):
             params[match[1]] = match[2] if counted and not match[2].isdecimal() else _operand(match[2])
         else:
-            given.append(text if counted and given else _operand(text))
+            values.append(text if counted and values else _operand(text))
     with progress(f"explaining {op}", quiet=as_json):
-        derivation = explain(function, *given, **params)
+        derivation = explain(function, *values, **params)
     if as_json:
         refusal = derivation.refusal
         refused = None if refusal is None else Refused(type(refusal).__name__, str(refusal))

@@ -93,7 +93,7 @@ def identify_command(
 
     if (source is None) == (index is None):
         raise ArgumentTypeError("identify takes a file or --index, one of them")
-    extents, given = read_shape(shape, names)
+    extents, mode_names = read_shape(shape, names)
     text = index if source is None else read_source(source)
     if text is None:
         raise ArgumentTypeError("identify takes a file or --index, one of them")
@@ -103,20 +103,20 @@ def identify_command(
     if index is not None and function is not None:
         raise ArgumentTypeError("--function names a function of a file, and --index has none")
     with progress("reading", quiet=as_json):
-        found = identify(
+        identified = identify(
             what,
             extents,
             function=function,
             language=language,
             expression=index is not None,
-            parameters=given,
+            parameters=mode_names,
         )
     if as_json:
-        witness = tuple(to_text(place) for place in found.witness)
-        say_answer(taken(Identified, found, kind=found.kind or None, witness=witness))
-    elif found.layout is None:
-        say(f"No layout: {found.why}.")
+        witness = tuple(to_text(coordinate) for coordinate in identified.witness)
+        say_answer(taken(Identified, identified, kind=identified.kind or None, witness=witness))
+    elif identified.layout is None:
+        say(f"No layout: {identified.why}.")
     else:
-        say_verbatim(str(found.layout))
-        say(f"{found.kind}: {found.why}")
-    return 0 if found.layout is not None else NO_LAYOUT
+        say_verbatim(str(identified.layout))
+        say(f"{identified.kind}: {identified.why}")
+    return 0 if identified.layout is not None else NO_LAYOUT

@@ -115,7 +115,7 @@ def code_command(
     """
     from layoutalg.indexing import code
 
-    given = read_layout(layout)
+    parsed = read_layout(layout)
     if copy is not None and through is not None:
         raise ArgumentTypeError(
             "--copy and --through are both a map in front of the layout: give one of them"
@@ -123,7 +123,7 @@ def code_command(
     check_choice("side of a copy", side, SIDES)
     with progress("proving", quiet=as_json):
         text = code(
-            given,
+            parsed,
             to,
             name,
             through=through if copy is None else _copy(copy, dtype, threads, values),
@@ -134,7 +134,7 @@ def code_command(
             carry=carry,
         )
     if as_json:
-        say_answer(IndexFunction(str(given), to, name, through, unit, text))
+        say_answer(IndexFunction(str(parsed), to, name, through, unit, text))
     else:
         sys.stdout.write(text + "\n")
 
@@ -145,9 +145,9 @@ def _copy(atom: str, dtype: str, threads: str | None, values: str | None) -> Til
 
     if threads is None:
         raise ArgumentTypeError("--copy needs --threads, the layout of its threads: '(16,8):(8,1)'")
-    given = (threads, *(() if values is None else (values,)))
-    found = [read_layout(text) if ":" in text else Layout(parse_int_tuple(text)) for text in given]
-    plain = [part for part in found if isinstance(part, Layout)]
-    if len(plain) < len(found):
+    texts = (threads, *(() if values is None else (values,)))
+    layouts = [read_layout(text) if ":" in text else Layout(parse_int_tuple(text)) for text in texts]
+    plain = [part for part in layouts if isinstance(part, Layout)]
+    if len(plain) < len(layouts):
         raise ShapeError("the threads and values of a copy are numbered by layouts without swizzles")
     return make_tiled_copy(atom, dtype, *plain)

@@ -133,7 +133,7 @@ def solve_command(
 
     if efficiency is not None:
         efficiency_share(efficiency)
-    given, of_strides, of_offset = _symbolic(layout)
+    parsed, of_strides, of_offset = _symbolic(layout)
     shift, more = _term(base, "--base")
     if not more and shift < 0:
         raise ShapeError(f"--base {base}: bytes are counted from 0 on; a non-negative number is needed")
@@ -149,17 +149,17 @@ def solve_command(
     together: ResidueSet | None = None
     with progress("solving", quiet=as_json):
         for spec in access:
-            one = symbolic_access(spec, given, dtype)
-            space = find_instruction(one.op, machine).space
-            found = _solved(given, one, symbol, shift, first, efficiency, machine, space)
-            answers.append(_answer(spec, given, one, symbol, shift, first, machine, space, found))
-            together = _both(together, found.values)
+            resolved = symbolic_access(spec, parsed, dtype)
+            space = find_instruction(resolved.op, machine).space
+            solution = _solved(parsed, resolved, symbol, shift, first, efficiency, machine, space)
+            answers.append(_answer(spec, parsed, resolved, symbol, shift, first, machine, space, solution))
+            together = _both(together, solution.values)
     decided = all(answer.open is None for answer in answers)
     several = together is not None and decided and len(answers) > 1
     everywhere = taken(ValueSet, together, **_extent(together)) if several else None
     if as_json:
-        asked = layout, known[0], base, first, dtype, machine.name, efficiency
-        say_answer(Solutions(*asked, tuple(answers), everywhere))
+        request = layout, known[0], base, first, dtype, machine.name, efficiency
+        say_answer(Solutions(*request, tuple(answers), everywhere))
     else:
         _show(answers, efficiency, symbol.name, everywhere)
     none = everywhere is not None and everywhere.empty
@@ -238,18 +238,18 @@ def _answer(
     least: int,
     machine: Any,
     space: str,
-    found: _Found,
+    solution: _Found,
 ) -> Solution:
     """The answer for an access: the set of values, the values left out, and the cost by class of values."""
     import sympy
 
     from layoutalg.symbolic import Condition, ResidueSet, symbolic_cost
 
-    values, distinct = found.values, None
-    if found.distinct is not None and isinstance(found.free, ResidueSet):
-        distinct = (found.free & found.distinct).smallest
+    values, distinct = solution.values, None
+    if solution.distinct is not None and isinstance(solution.free, ResidueSet):
+        distinct = (solution.free & solution.distinct).smallest
     fields: dict[str, Any] = {
-        "access": spec, "space": space, "latex": sympy.latex(values), "overlapping": found.shared,
+        "access": spec, "space": space, "latex": sympy.latex(values), "overlapping": solution.shared,
         "stores": machine.instructions[access.op].stores, "smallest_distinct": distinct,
     }  # fmt: skip
     if isinstance(values, Condition):
@@ -309,7 +309,7 @@ def _overlap_words(answer: Solution, name: str) -> list[str]:
         return []
     if ranges[-1][1] is None:
         return [f"Two elements share an address at every {name}{', which no store may do' * answer.stores}."]
-    texts = [str(one) if one == last else f"{one}..{last}" for one, last in ranges[:_ROWS]]
+    texts = [str(first) if first == last else f"{first}..{last}" for first, last in ranges[:_ROWS]]
     more = f" and {len(ranges) - _ROWS} more ranges" if len(ranges) > _ROWS else ""
     where = f"{name} in {{{', '.join(texts)}}}{more}"
     if answer.stores:

@@ -176,9 +176,9 @@ def synthesize_command(
     from layoutalg.dtype import dtype as element_type
 
     element = element_type(dtype)
-    asked = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
+    query = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
     with progress("searching", quiet=as_json):
-        view = _of_tile(asked, extra_bytes, _form(form), arch)
+        view = _of_tile(query, extra_bytes, _form(form), arch)
     if as_json:
         say_answer(_answer(view))
     else:
@@ -212,35 +212,35 @@ class _View(NamedTuple):
     tile: TileSynthesis | None
 
 
-def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
+def _of_tile(query: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
     """The answer for a tile as it is written, or for a shape in storage order."""
     from layoutalg.analysis import Access, analyze
     from layoutalg.synthesis import choices_of, ranked_choices, refusal, synthesize, synthesize_tile
 
-    if not asked.as_tile:
-        accesses = [Access.of(spec, asked.base, asked.element, arch) for spec in asked.specs]
-        found = synthesize(
-            asked.base.shape, accesses, element=asked.element, order=asked.order, max_extra_bytes=extra_bytes,
+    if not query.as_tile:
+        accesses = [Access.of(spec, query.base, query.element, arch) for spec in query.specs]
+        synthesis = synthesize(
+            query.base.shape, accesses, element=query.element, order=query.order, max_extra_bytes=extra_bytes,
             form=form, arch=arch,
         )  # fmt: skip
-        proof, checked = certificate_sentence(found)
-        choices = choices_of(found)
+        proof, checked = certificate_sentence(synthesis)
+        choices = choices_of(synthesis)
         ranking = ranked_choices(choices, index_instructions)
         best = None
-        if found.layout is not None:
-            best = next(choice for choice in ranking if choice.layout == found.layout)
-        before = [(s, analyze(asked.given, a, arch)) for s, a in zip(asked.specs, accesses, strict=True)]
-        after: Sequence[tuple[str, Report]] = list(zip(asked.specs, found.reports, strict=False))
-        headline = refusal(found) if best is None else ""
-        return _View(asked, best, headline, before, after, proof, checked, found, ranking, None)
+        if synthesis.layout is not None:
+            best = next(choice for choice in ranking if choice.layout == synthesis.layout)
+        before = [(s, analyze(query.given, a, arch)) for s, a in zip(query.specs, accesses, strict=True)]
+        after: Sequence[tuple[str, Report]] = list(zip(query.specs, synthesis.reports, strict=False))
+        headline = refusal(synthesis) if best is None else ""
+        return _View(query, best, headline, before, after, proof, checked, synthesis, ranking, None)
     tile = synthesize_tile(
-        asked.base, asked.specs, element=asked.element, max_extra_bytes=extra_bytes, form=form, arch=arch,
+        query.base, query.specs, element=query.element, max_extra_bytes=extra_bytes, form=form, arch=arch,
         index_instructions=index_instructions,
     )  # fmt: skip
     proof, checked = _proofs(tile)
     shape, pieces = tile.tile.shape, _pieces(tile)
-    given = asked.given if not tile.tile.stages else tile.tile.tile
-    before = [(name, analyze(piece.on(given, shape), piece.access, arch)) for name, piece in pieces]
+    original = query.given if not tile.tile.stages else tile.tile.tile
+    before = [(name, analyze(piece.on(original, shape), piece.access, arch)) for name, piece in pieces]
     after = []
     if tile.found is not None:
         stage = tile.found.stage
@@ -249,7 +249,7 @@ def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
     for offer in tile.offers:
         certificate_sentence(offer.synthesis)  # an offer whose certificate does not hold is none
     return _View(
-        asked, tile.found, headline, before, after, proof, checked, tile.synthesis, tile.ranking, tile
+        query, tile.found, headline, before, after, proof, checked, tile.synthesis, tile.ranking, tile
     )
 
 
@@ -280,9 +280,9 @@ def _proofs(tile: TileSynthesis) -> tuple[str, bool]:
     """The certificate of what was found, or of everything that was tried."""
     if tile.found is not None:
         return certificate_sentence(tile.synthesis)
-    said = [certificate_sentence(one) for _, one in tile.tried]
-    sentence, checked = said[0][0], all(ok for _, ok in said)
-    if len(said) > 1:
+    sentences = [certificate_sentence(synthesis) for _, synthesis in tile.tried]
+    sentence, checked = sentences[0][0], all(ok for _, ok in sentences)
+    if len(sentences) > 1:
         pitches = ", ".join(str(pitch) for pitch, _ in tile.tried[1:])
         proved = "also proved again" if checked else "not all proved again"
         sentence += f" The certificates of rows {pitches} elements apart are {proved}."
@@ -369,20 +369,20 @@ def _covered(tile: TileSynthesis) -> Iterator[str]:
 
 def _answer(view: _View) -> SynthesisAnswer:
     """The record of what is shown."""
-    found, best, tile = view.synthesis, view.best, view.tile
+    synthesis, best, tile = view.synthesis, view.best, view.tile
     offers = () if tile is None else tile.offers
     return taken(
         SynthesisAnswer,
-        found,
+        synthesis,
         shape=to_text(view.asked.base.shape),
-        dtype=found.element.name,
-        arch=found.arch.name,
+        dtype=synthesis.element.name,
+        arch=synthesis.arch.name,
         layout=None if best is None else str(best.layout),
         kind="none" if best is None else best.kind,
         extra_bytes=0 if best is None else best.extra_bytes,
         given=access_answers(view.before),
         accesses=access_answers(view.after),
-        certificate=taken(CertificateAnswer, found.certificate, checked=view.checked, proof=view.proof),
+        certificate=taken(CertificateAnswer, synthesis.certificate, checked=view.checked, proof=view.proof),
         alternatives=tuple(
             taken(Alternative, c) for c in view.ranking if best is None or c.layout != best.layout
         ),
@@ -405,17 +405,17 @@ def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _A
     if ":" not in text:
         base = storage_layout(parse_int_tuple(text), wanted or "row")
         return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
-    given = read_layout(text)
-    chosen = wanted or storage_order(given)
+    layout = read_layout(text)
+    chosen = wanted or storage_order(layout)
     if chosen is not None:
-        base = storage_layout(given.shape, chosen)
-        return _Asked(given, base, chosen, specs, element, _is_flat(base))
-    if not isinstance(given, Layout):
+        base = storage_layout(layout.shape, chosen)
+        return _Asked(layout, base, chosen, specs, element, _is_flat(base))
+    if not isinstance(layout, Layout):
         raise ShapeError(
-            f"synthesize lays a tile out anew, and {given} swizzles what is neither row nor column major "
+            f"synthesize lays a tile out anew, and {layout} swizzles what is neither row nor column major "
             f"without gaps; give its layout without the swizzle"
         )
-    return _Asked(given, given, read_tile(given).order, specs, element, as_tile=True)
+    return _Asked(layout, layout, read_tile(layout).order, specs, element, as_tile=True)
 
 
 def _is_flat(base: Layout) -> bool:

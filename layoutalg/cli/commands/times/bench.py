@@ -146,19 +146,19 @@ def bench_command(
     from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, with_drawn_rows
     from layoutalg.kernels.registry import find_family
 
-    asked = _listed(family, dtype, size, groups, problems)
+    timings = _listed(family, dtype, size, groups, problems)
     if group_rows == "drawn":
-        asked = [with_drawn_rows(timed) for timed in asked]
+        timings = [with_drawn_rows(timed) for timed in timings]
     method = Method(_RULES[launches], cold, energy)
-    for timed in asked:
+    for timed in timings:
         check_method(method, timed)
-    chosen, status = find_family(asked[0].family), require_gpu()
+    chosen, status = find_family(timings[0].family), require_gpu()
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
     if chosen.steps and size is None and groups is None and problems is None:
         steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
-    with progress(f"timing {family}", len(asked), quiet=as_json) as step:
-        for row in benchmark(asked, method):
+    with progress(f"timing {family}", len(timings), quiet=as_json) as step:
+        for row in benchmark(timings, method):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
@@ -167,8 +167,8 @@ def bench_command(
         how = method_answer([*steps, *rows], method)
         say_answer(answer(Timings(family, status.name, status.arch, today, how), steps, rows))
     else:
-        said = tables(family, f"on {status.name}, {today}", steps, rows)
-        say(*said, *condition_tables([*steps, *rows], method))
+        parts = tables(family, f"on {status.name}, {today}", steps, rows)
+        say(*parts, *condition_tables([*steps, *rows], method))
 
 
 def _listed(
@@ -195,8 +195,8 @@ _RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "la
 
 def _read_sizes(text: str) -> range:
     """Sizes from the first to the last, both included.  Raises ParseError, ResourceError for too many."""
-    found = re.fullmatch(r"\s*(\d{1,6}):(\d{1,6}):(\d{1,6})\s*", text, re.ASCII)
-    first, last, step = map(int, found.groups()) if found else (0, 0, 0)
+    match = re.fullmatch(r"\s*(\d{1,6}):(\d{1,6}):(\d{1,6})\s*", text, re.ASCII)
+    first, last, step = map(int, match.groups()) if match else (0, 0, 0)
     if not 0 < first <= last or not step:
         raise ParseError(
             f"cannot read the sizes {text[:80]!r}: expected FIRST:LAST:STEP, such as 1024:12800:128, none of "

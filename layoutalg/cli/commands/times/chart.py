@@ -101,8 +101,8 @@ def chart_command(
     layoutalg chart simt.json --of efficiency -o simt.svg
     """
     check_choice("number of a bench", of, OF)
-    read = [read_bench(place) for place in files]
-    series = [one for payload in read for one in _series(payload, of, several=len(read) > 1)]
+    read = [read_bench(file) for file in files]
+    series = [line for payload in read for line in _series(payload, of, several=len(read) > 1)]
     label, _ = OF[of]
     if not series:
         why = next((p["method"]["not_read"] for p in read if p["method"]["not_read"]), None)
@@ -117,11 +117,11 @@ def chart_command(
     if output is not None:
         write_whole(output, as_file(chart, chart_format(output)))
     if as_json:
-        lines = tuple(taken(Line, one) for one in series)
+        lines = tuple(taken(Line, line) for line in series)
         written = None if output is None else str(output)
         say_answer(ChartAnswer(of, label, lines, written, None if output else drawn))
     elif output is not None:
-        print(printable(f"wrote {output} ({of}, {sum(len(one.points) for one in series)} points)"))
+        print(printable(f"wrote {output} ({of}, {sum(len(line.points) for line in series)} points)"))
     else:
         sys.stdout.write(drawn)
 

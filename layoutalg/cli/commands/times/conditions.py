@@ -109,7 +109,7 @@ def _condition_row(row: BenchRow) -> tuple[str, ...]:
 
 def _moved(rows: Sequence[BenchRow]) -> str:
     """Advice where the clock moved while our kernel was timed; empty where it was steady or not read."""
-    spans = [one.sm_mhz for row in rows if (one := row.run.conditions.get("ours")) and one.sm_mhz]
+    spans = [seen.sm_mhz for row in rows if (seen := row.run.conditions.get("ours")) and seen.sm_mhz]
     low = min((span.least for span in spans), default=1.0)
     high = max((span.most for span in spans), default=1.0)
     if high <= MOVED * low:
@@ -148,7 +148,7 @@ def run_answer(row: BenchRow) -> RunAnswer:
     """The record of the conditions of a row."""
     run = row.run
     seen = {
-        name: taken(ConditionsAnswer, one, reason_names=one.names) for name, one in run.conditions.items()
+        name: taken(ConditionsAnswer, each, reason_names=each.names) for name, each in run.conditions.items()
     }
     work = {name: row.per_joule(name) for name in run.joules}
     return RunAnswer(run.cold, run.launches or None, seen, run.joules, work)

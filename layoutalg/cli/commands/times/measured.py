@@ -28,14 +28,14 @@ def read_bench(place: str) -> dict[str, Any]:
     name = "standard input" if place == "-" else Path(place).name
     text = read_source(place)
     try:
-        found = json.loads(text)
+        payload = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"{name} is not JSON that can be read: {error}") from None
-    wanted = isinstance(found, dict) and found.get("command") == "bench" and "method" in found
-    rows = found.get("rows") if wanted else None
+    wanted = isinstance(payload, dict) and payload.get("command") == "bench" and "method" in payload
+    rows = payload.get("rows") if wanted else None
     if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
         raise ParseError(f"{name} is not what layoutalg bench --json prints of matrix products")
-    return dict(found)
+    return dict(payload)
 
 
 def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
@@ -82,5 +82,5 @@ def cube_side(problem: str) -> float | None:
 
 def _extents(problem: str) -> tuple[int, ...]:
     """M, N and K of the product that a text names; () for another text."""
-    found = re.search(r"(\d{1,9}) x (\d{1,9}) x (\d{1,9}) ", problem, re.ASCII)
-    return () if found is None else tuple(map(int, found.groups()))
+    match = re.search(r"(\d{1,9}) x (\d{1,9}) x (\d{1,9}) ", problem, re.ASCII)
+    return () if match is None else tuple(map(int, match.groups()))

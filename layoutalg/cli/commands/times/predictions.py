@@ -107,7 +107,7 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
 
     chosen, reports = find_family(family), []
     if not chosen.steps:
-        stepped = [name for name, one in FAMILIES.items() if one.steps]
+        stepped = [name for name, other in FAMILIES.items() if other.steps]
         raise UnknownNameError("family with steps", family, stepped)
     machine = find_machine(usual_arch(family) if arch is None else arch)
     for size in sizes or [chosen.bench.steps_size]:
@@ -146,27 +146,27 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     """
     from layoutalg.kernels.registry import find_family
 
-    chosen, found = find_family(family), []
+    chosen, choices = find_family(family), []
     for p in problems:
         config = chosen.choose(p, arch)
         notes = chosen.bench.notes(p, config, arch)
         if not notes:
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
-        found.append((p, chosen.way(config), notes))
+        choices.append((p, chosen.way(config), notes))
     law = chosen.law_on(arch)
     if as_json:
-        said = (
+        predicted = (
             PredictedProblem(str(p), (), (), taken(GroupChoice, expected_of(notes), way=way))
-            for p, way, notes in found
+            for p, way, notes in choices
         )
-        say_answer(Predicted(family, arch, (f"times of {law.board}",), tuple(said)))
+        say_answer(Predicted(family, arch, (f"times of {law.board}",), tuple(predicted)))
         return
     rows = [
         (
             str(p), way, f"{notes['expected us']:.1f}", f"{p.flops / notes['expected us'] / 1e6:.0f}",
             f"{notes['boxes by TMA']:,}", f"{notes['boxes by threads']:,}",
         )
-        for p, way, notes in found
+        for p, way, notes in choices
     ]  # fmt: skip
     columns = ("problem", "way", "us", "TFLOP/s", "by TMA", "cut")
     say(

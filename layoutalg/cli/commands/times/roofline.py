@@ -134,34 +134,34 @@ def roofline_command(
     layoutalg roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
     """
     machine = find_arch(arch)
-    found = _rates(arch, rates, clock)
+    board = _rates(arch, rates, clock)
     _check_rated(machine, unit, dtype)
-    asked = tile or ["128x128"]
+    texts = tile or ["128x128"]
     small = {"warp": read_sides("warp", warp), "instruction": read_sides("instruction", instruction)}
     programs, reports = {}, {}
-    for text in asked:
+    for text in texts:
         block = read_sides("tile", text)
         reuse = 1.0 if size is None else _reuse(size, block, order, find_board(arch).sms)
         programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
-        reports[text] = roofline_of(found, programs[text], unit)
+        reports[text] = roofline_of(board, programs[text], unit)
     if (ladder or measured) and output is None:
         raise UnsupportedError("--ladder and --measured are drawn: name a file with -o FILE.svg")
     if output is not None:
         from layoutalg.draw import as_file, roofline_chart
 
         drawn = programs | (_ladder(ladder, dtype, small) if ladder else {})
-        points = {name: points for place in measured or () for name, points in measured_points(place, dtype)}
-        write_whole(output, as_file(roofline_chart(found, drawn, unit, points), chart_format(output)))
+        points = {name: points for file in measured or () for name, points in measured_points(file, dtype)}
+        write_whole(output, as_file(roofline_chart(board, drawn, unit, points), chart_format(output)))
     if as_json:
         written = None if output is None else str(output)
         tiles = tuple(taken(TileAnswer, report, tile=text) for text, report in reports.items())
-        of = machine.name, found.name, found.source, unit, found.units[unit]
+        of = machine.name, board.name, board.source, unit, board.units[unit]
         say_answer(RooflineAnswer(*of, written, tiles))
         return
     rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
-    peak = f"{found.units[unit] / 1e12:,.4g} TFLOP/s"
+    peak = f"{board.units[unit] / 1e12:,.4g} TFLOP/s"
     columns = ("tile", "level", "GB/s", "balance", "intensity", "TFLOP/s at most", "")
-    say(table(f"{found.name}, {unit} {peak}", columns, rows, left=2))
+    say(table(f"{board.name}, {unit} {peak}", columns, rows, left=2))
     for text, report in reports.items():
         bound = (
             f"{report.flops_per_s / 1e12:,.4g} TFLOP/s ({report.flops_per_s / report.peak_flops_per_s:.0%})"
@@ -169,7 +169,7 @@ def roofline_command(
         say(f"{text}: {bound} at most, limited by {report.limiting}.")
     if unknown := next(iter(reports.values())).unknown:
         say(f"No rate is known of {', '.join(unknown)}: these levels may limit it further.")
-    say(f"Rates: {found.source}.")
+    say(f"Rates: {board.source}.")
     if output is not None:
         say(f"wrote {output}")
 
@@ -178,12 +178,12 @@ def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[
     """Operations per byte of DRAM of a family's steps, those of one tile together."""
     from layoutalg.kernels.registry import FAMILIES, find_family
 
-    found = find_family(family)
-    if not found.steps or "k" not in found.asks:
-        named = ", ".join(name for name, one in FAMILIES.items() if one.steps and "k" in one.asks)
+    chosen = find_family(family)
+    if not chosen.steps or "k" not in chosen.asks:
+        named = ", ".join(name for name, other in FAMILIES.items() if other.steps and "k" in other.asks)
         raise UnsupportedError(f"{family} has no ladder of products: {named} have one")
     by_tile: dict[tuple[int, int], list[str]] = {}
-    for name, step in found.steps.items():
+    for name, step in chosen.steps.items():
         by_tile.setdefault((step.tile_m, step.tile_n), []).append(name.split(" ")[0])
     names: dict[float, list[str]] = {}
     for block, steps in by_tile.items():
@@ -204,16 +204,16 @@ def _rates(arch: str, kind: str, clock: float | None) -> Rates:
         if clock is not None:
             raise UnsupportedError("rates that were achieved are those of the clocks they were measured at")
         return ACHIEVED[board.name]
-    found = board_rates(board)
+    sheet = board_rates(board)
     if clock is None:
-        return found
+        return sheet
     if board.boost_hz is None:
         raise UnsupportedError(f"no document states the clock that the rates of {board.name} are those of")
     if not 1 <= clock <= 10_000:
         raise UnsupportedError(f"a clock of {clock:g} MHz: one from 1 to 10,000 is accepted")
     share = clock * 1e6 / board.boost_hz
-    units = {name: rate * share for name, rate in found.units.items()}
-    return Rates(f"{found.name}, at {clock:g} MHz", units, found.levels, found.source)
+    units = {name: rate * share for name, rate in sheet.units.items()}
+    return Rates(f"{sheet.name}, at {clock:g} MHz", units, sheet.levels, sheet.source)
 
 
 def _check_rated(machine: Arch, unit: str, element: str) -> None:

@@ -123,17 +123,17 @@ def tune_command(
             raise UnsupportedError(f"tune {what} takes {TAKES[what]}")
         if html is not None and what != "show":
             raise UnsupportedError("--html goes with tune show STORE")
-        found = ACTIONS[what](Asked([*words], gpu, output, html))
+        outcome = ACTIONS[what](Asked([*words], gpu, output, html))
     else:
         if words:
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(ACTIONS)} do")
         search = _Search(problems, sizes, dtype, groups, top, budget, limit, gpus, scheduler, timing, arch)
-        found = _search(what, search, Store(store), quiet=as_json)
-    said, answer = found
+        outcome = _search(what, search, Store(store), quiet=as_json)
+    parts, answer = outcome
     if as_json:
         say_answer(answer)
     else:
-        say(*said)
+        say(*parts)
 
 
 # --- the search ----------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class _Search:
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
 
 
-def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
+def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> Found:
     from layoutalg.arch import find_arch, find_board
     from layoutalg.kernels.identity import data_digest
     from layoutalg.kernels.registry import FAMILIES
@@ -182,25 +182,25 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
 
     if name not in FAMILIES:
         raise UnknownNameError("kernel family or action", name, (*FAMILIES, *ACTIONS))
-    check_choice("timing", asked.timing, TIMINGS)
-    family, chip = FAMILIES[name], find_arch(asked.arch).name
-    listed = _problems(family, asked)
-    on_gpus = asked.timing == "gpu"
-    if asked.timing == "model":
+    check_choice("timing", options.timing, TIMINGS)
+    family, chip = FAMILIES[name], find_arch(options.arch).name
+    listed = _problems(family, options)
+    on_gpus = options.timing == "gpu"
+    if options.timing == "model":
         for problem in listed:
             check_modelled(family, problem, chip)
-        if (board := find_board(asked.arch)) != find_board(chip):
+        if (board := find_board(options.arch)) != find_board(chip):
             raise UnsupportedError(
                 f"the model has no times on {board.name}: name {chip} for those on {find_board(chip).name}"
             )
-    if asked.scheduler is None and on_gpus:
+    if options.scheduler is None and on_gpus:
         from layoutalg.codegen.gpu import require_gpu
 
         require_gpu()
     engine = (
-        local_engine(asked.gpus)
-        if asked.scheduler is None
-        else cluster_engine(asked.scheduler, on_gpus=on_gpus)
+        local_engine(options.gpus)
+        if options.scheduler is None
+        else cluster_engine(options.scheduler, on_gpus=on_gpus)
     )
     with engine as opened:
         place: Place = model_place(chip)
@@ -208,12 +208,12 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
             with progress("asking for the GPU", quiet=quiet):
                 place, chip = first_of(opened, gpu_place)
         jobs = jobs_of(
-            name, listed, chip, place, top=asked.top, store=store.path.resolve(), limit_s=asked.limit_s
+            name, listed, chip, place, top=options.top, store=store.path.resolve(), limit_s=options.limit_s
         )
         columns = ("problem", "timed", "failed", "fastest", "rank", "last")
         with live_table(f"{name} on {place[1]}", columns, quiet=quiet) as changed:
             heard = _Heard(changed)
-            summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=heard)
+            summary = tune(jobs, opened, store, budget_s=options.budget_s, heard=heard)
     best: dict[str, Record] = {}
     asked_for = {data_digest(p) for p in listed}
     for r in store.records().values():
@@ -258,17 +258,17 @@ class _Heard:
         self.changed(record.problem, cells, line)
 
 
-def _problems(family: Family, asked: _Search) -> list[Any]:
-    if (asked.problems is None) == (asked.sizes is None):
+def _problems(family: Family, options: _Search) -> list[Any]:
+    if (options.problems is None) == (options.sizes is None):
         raise UnsupportedError("a search takes --problems FILE or --sizes 1024,2048, one of them")
-    more = read_options(family, asked.more)
-    if asked.sizes is not None:
-        cases = family.bench.cases(asked.dtypes, read_ints("sizes", asked.sizes), **more)
+    more = read_options(family, options.more)
+    if options.sizes is not None:
+        cases = family.bench.cases(options.dtypes, read_ints("sizes", options.sizes), **more)
         made = [p for _, p in cases]
     elif more:
         raise UnsupportedError('--groups goes with --sizes: of --problems each names its own, {"groups": 8}')
     else:
-        file = asked.problems or ""
+        file = options.problems or ""
         made = read_problems(family, read_source(file), file)
     Most.ENTRIES.guard(len(made), "problems of a search")
     return list(dict.fromkeys(made))
