@@ -1,6 +1,6 @@
-"""Constraints on a layout, each said as one more access that it must serve.
+"""Constraints on a layout, each written as a further access that it must serve.
 
-The idea.  What is asked of a layout besides its accesses is that something else could be done with it:
+The idea.  A constraint says that an access which nobody makes would also be possible on the layout:
 
     vectors stay whole     a lane could read N contiguous bytes anywhere        ld.shared.bN, one lane
     rows are stored whole  a warp could store a row of all banks at once        st.shared, 128 bytes

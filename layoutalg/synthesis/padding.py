@@ -7,8 +7,8 @@ left out:
     f32 (32,32), columns    pitch 33 words: conflict-free for 128 bytes more
     f16 (64,64), ldmatrix   pitch 72 halves: the 16-byte rows start 4 banks apart; 1024 bytes more
 
-Pads keep every vector aligned.  Whether a pitch serves is asked of the analysis, whose gcd and digit-class
-forms answer for tiles of any shape.
+Pads keep every vector aligned.  The analysis decides whether a pitch serves: its gcd and digit-class forms
+answer for tiles of any shape.
 
 A rotation is padding modulo the row: row m is turned by step (m / rows per step) elements, and what leaves it
 on the right comes back on the left.  It takes no memory and needs no power of two, and serves blocks of lanes

@@ -56,16 +56,16 @@ class Certificate:
         single-swizzle                           Sw<B,M,S> of the storage order, any B, M and S, in the tile's
                                                  memory and `max_extra_bytes`
         plain, tma                               storage order; what tensor-map copies write
-        rotation                                 rows turned by multiples of the widest vector, every so many
-                                                 rows by as much more
-        padding up to 4096 bytes                 rows longer by multiples of the widest vector, with so many
-                                                 bytes more in all
+        rotation                                 rows rotated by multiples of the widest vector, by a further
+                                                 step after every group of rows
+        padding up to 4096 bytes                 rows longer by multiples of the widest vector, with at most
+                                                 4096 bytes more in all
 
-    No layout is meant that the shared memory of a block does not hold.
+    Layouts that do not fit the shared memory of a block are not part of the claim.
     `kernel` and `footprints` are bases over the word numbers in storage order, of the bank map and of one
-    phase of each access; `period_bits` is k where instructions are told apart modulo 2^k elements, and
+    phase of each access; `period_bits` is k where instructions are distinguished modulo 2^k elements, and
     `reached` the number of their classes for each access; `clash` lists accesses that cannot be served
-    together.  `nodes` tells how long the search was, and is not part of the claim.
+    together.  `nodes` is the length of the search, and is not part of the claim.
     """
 
     conflict_free: bool

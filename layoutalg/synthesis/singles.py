@@ -1,4 +1,4 @@
-"""Single swizzles of a tile of any extents: all of them, each asked of every class of instructions.
+"""Single swizzles of a tile of any extents: all of them, each tried on every class of instructions.
 
 The idea.  Storage order is x -> x, whatever the extents, and Sw<B,M,S> of it costs what the definition counts
 on the swizzled addresses.  Two facts make that short:

@@ -124,7 +124,7 @@ def synthesize(
     restricts the layout: "single" to one Sw<B,M,S>, "tma" to what TMA can write (implied by a TmaAccess),
     "rotation" to rows rotated by their number, "any" to all but rotations.  `max_extra_bytes` allows padding.
     Words, and the vectors of all accesses, stay contiguous.  Two more constraints count as further accesses:
-    `vector_bytes` keeps vectors of so many bytes contiguous although no access reads them, and `whole_rows`
+    `vector_bytes` keeps vectors of that size contiguous although no access reads them, and `whole_rows`
     keeps every 128 contiguous bytes in different banks, so that rows are only permuted, bank ^= N row.
 
     `layout` is None when none was found; the certificate then proves which classes of layouts contain none

@@ -10,8 +10,8 @@ leaves gaps:
     f16 (64,32), 64 bytes per row     Sw<3,3,3> o 0 o (64,32):(64,1)             4096 bytes more than the tile
 
 Notes.  The XOR acts on absolute addresses: the tile must start at a multiple of 8 spans, a box at one of
-128 bytes.  What a box is written as is asked of layoutalg.legality.tma, which is held against what
-an H200 wrote.
+128 bytes.  The layout of a box comes from layoutalg.legality.tma, which is compared with what an
+H200 wrote.
 
 Source: CUDA Driver API, cuTensorMapEncodeTiled; PTX ISA, tensor swizzling modes.
 """
@@ -103,7 +103,7 @@ def tma_layouts(
 
 
 def _has_dense_boxes(chunks: int, rows: int) -> bool:
-    """Whether boxes without gaps make up rows of so many 16-byte chunks, one row right after the other.
+    """Whether boxes without gaps make up rows of `chunks` 16-byte chunks, one row right after the other.
 
     A row within a box is one or two of its sides of at most 256 chunks; otherwise it takes several boxes, of
     which the first starts at a multiple of 128 bytes.
@@ -113,7 +113,7 @@ def _has_dense_boxes(chunks: int, rows: int) -> bool:
 
 
 class _Tile(NamedTuple):
-    """A tile by the sizes of its modes, of which mode `along` is contiguous in global memory."""
+    """A tile by the sizes of its modes; mode `along` is contiguous in global memory."""
 
     shape: IntTuple
     sides: tuple[int, ...]

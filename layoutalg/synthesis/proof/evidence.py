@@ -1,7 +1,7 @@
 """Evidence: what a check of a synthesis computes from its question, without any help of the search.
 
-The idea.  Everything is read off the question again: instructions are spelled out from thread-value layouts,
-and where they go is asked of a layout, or of any other rule that gives each element a place.
+The idea.  Everything is computed from the question again: instructions are listed from thread-value layouts,
+and their addresses come from a layout, or from any other rule that gives each element a place.
 
 Where all is linear, the words of a tile are numbered in storage order.  A phase of an access moves along the
 words of its lanes and of its vector; a layout sends words to banks.  Both are read off thread-value layout

@@ -94,7 +94,7 @@ def bytes_past(synthesis: Synthesis, swizzle: Swizzle) -> int:
 
 
 def pad_step(synthesis: Synthesis) -> int:
-    """The elements by multiples of which a row may grow: whole bytes, whole vectors of every access.
+    """The number of elements by whose multiples a row may grow: whole bytes, whole vectors of every access.
 
     >>> from layoutalg.synthesis import synthesize
     >>> pad_step(synthesize((64, 64), ["ldmatrix.x4", "st.shared.b32"], element="f16"))

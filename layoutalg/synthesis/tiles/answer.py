@@ -70,11 +70,11 @@ class TileSynthesis:
     """The answer of `synthesize_tile`.
 
     `found` is the layout on the shape of `given`, or None; `ranking` lists it with all others that were
-    looked at, best first.  `covers` are the accesses that tile, one for each of `specs`, `others` further
-    ways of those that do not tile as asked; `given_costs` and `found_costs` what each costs in one stage.
-    `tried` are the questions that were asked of `synthesize`, by pitch, each with its certificate: where
-    nothing was found, those are what is ruled out.  `offers` help where nothing was found, `notes` say what
-    is easily overlooked.
+    examined, best first.  `covers` are the accesses that tile, one for each of `specs`, `others` further
+    ways of those that do not tile as requested; `given_costs` and `found_costs` the cost of each in a stage.
+    `tried` are the questions to `synthesize`, by pitch, each with its certificate: where no layout was
+    found, those state what is ruled out.  `offers` help where no layout was found, `notes` say what is easily
+    overlooked.
     """
 
     given: Layout

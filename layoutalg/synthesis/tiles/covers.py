@@ -61,7 +61,7 @@ class Piece(NamedTuple):
 class Cover:
     """Pieces that move every element of a tile once; free of conflicts where the accesses `wanted` are.
 
-    `asked` tells that it is the access as it was asked for.
+    `asked` is whether it is the requested access itself.
     """
 
     pieces: tuple[Piece, ...]

@@ -6,8 +6,8 @@ The idea.  The layouts of tiles in kernels are rows of a buffer, possibly severa
     (64,72):(128,1)            64 rows of 72 in a buffer whose rows have 128
     (72,64):(1,128)            the same by columns
 
-What is laid out anew is one stage.  Its tile is a part of a buffer (rows, pitch), so accesses of the tile are
-accesses of the buffer, and the buffer is a tile in plain storage order, of which synthesis knows everything.
+One stage is laid out anew.  Its tile is a part of a buffer (rows, pitch), so accesses of the tile are
+accesses of the buffer, and the buffer is a tile in plain storage order, for which synthesis has all answers.
 The stages stay outside of a swizzle S of that buffer: S(x + k d) = S(x) + k d where the stride d is whole
 periods of S, and otherwise k d is added after S.
 
