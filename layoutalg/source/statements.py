@@ -212,7 +212,7 @@ class Statements(Calls):
                 self.leave("turn" if inside and "continue" in words else "break" if inside else "function")
 
     def region(self, nodes: list[Node], why: str) -> None:
-        """Statements of which some are skipped or repeated: what they set is not known."""
+        """Read statements some of which are skipped or repeated: the values that they set are not known."""
         reason = Unknown(why)
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         keys: set[int] = set()
@@ -267,7 +267,7 @@ _SETS = re.compile(
 _SETS_PART = re.compile(
     r"([A-Za-z_]\w*)(?=(?:\s*\[[^;]*?\]|\s*\.\s*\w+)+\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
 )
-"""Names of which a text may set an element or a member."""
+"""Names whose elements or members a text may set."""
 
 _CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
 

@@ -1,10 +1,10 @@
 """Accesses that may be made and were not read: calls without a body, unknown forms, sites of the census.
 
-The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none
-where its function is one of CUDA's that takes numbers by value; of others with nothing but numbers in
-their arguments no access is listed, and they are parts that are not followed.  An object may hold a
+The idea.  The forms that touch no memory are listed here, and everything else is reported.  A call touches
+none where its function is one of CUDA's that takes numbers by value; other calls with only numbers in
+their arguments list no access, and are reported as parts that are not followed.  An object may hold a
 pointer unless its members are seen to be numbers.  A statement that was taken out for an error touches
-none where it names nothing but numbers.
+no memory where it names only numbers.
 """
 
 from __future__ import annotations
@@ -197,10 +197,10 @@ def untold(
     seen: Collection[tuple[int, int]],
     told: Collection[tuple[int, int]],
 ) -> Iterator[Untold]:
-    """The sites of a kernel that were not seen, then the statements of which nothing is told.
+    """The sites of a kernel that were not seen, then the statements without a reported access.
 
-    `reached` are the functions that were read, with their first and last lines, `seen` the places; `told`
-    those that are in the list.
+    `reached` are the functions that were read, with their first and last lines, `seen` the places that were
+    read, and `told` the places that are in the list.
     """
     lines_of: dict[str, list[tuple[int, int]]] = {}
     for name, extent in reached:

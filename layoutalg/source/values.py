@@ -283,7 +283,7 @@ def same_kind(a: Type, b: Type) -> bool:
 
 
 def lost(kind: Type | None, why: Unknown) -> Value:
-    """The value of a variable of which nothing is known; floating point numbers are never known."""
+    """The value of a variable about which nothing is known; floating point numbers are never known."""
     if kind is None:
         return why
     if only_real(kind):

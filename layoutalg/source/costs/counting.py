@@ -131,9 +131,9 @@ class _Uniform:
         self.enumerated = enumerated
 
     def classes(self) -> Iterator[tuple[dict[str, Any], Any, int]]:
-        """(values of the variables, how many turns and blocks each stands for, how often all of them).
+        """Yield (values of the variables, the turns and blocks that each represents, a factor for all).
 
-        Arrays are of limited length; "shift" is what is added to the address.
+        Arrays are of limited length; "shift" is added to the address.
         """
         import numpy as np
 

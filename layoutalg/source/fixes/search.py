@@ -7,11 +7,11 @@ and both remedies are functions of it:
     swizzle     address ^ (some of its bits, S lower)     Sw<B,M,S> on the element number
 
 A pad is tried in steps of the widest vector, for rows as they are declared, or in arrays of one dimension as
-long as the strides of their addresses and as all banks.  The swizzle is asked of `layoutalg.synthesis`, with
-the accesses of the source as thread-value maps; where those are not maps of bits, or it has none, all
+long as the strides of their addresses and as all banks.  The swizzle comes from `layoutalg.synthesis`, with
+the accesses of the source as thread-value maps; where those are not maps of bits, or no swizzle exists, all
 Sw<B,M,S> that map the array onto itself are tried.  Either is applied to the sums of all accesses to the
-array, and each of them is counted anew: a remedy is told only where no conflict is left.  An array is a
-declaration, not a name: those of two kernels or scopes are two.
+array, and each of them is counted anew: a remedy is reported only where no conflict is left.  An array is a
+declaration, not a name: declarations in two kernels or scopes are two arrays.
 """
 
 from __future__ import annotations

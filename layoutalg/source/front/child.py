@@ -1,11 +1,11 @@
 """The process that parses a user's CUDA text: libclang and the census, on text that may be hostile.
 
-The idea.  The text is parsed until it has no error: a missing header becomes an empty one, a function of
-which only the name is known is declared, and a statement with an error is taken out, spaces in its place, so
-that no line moves.  What was taken out is told, with the reason, and so is every site that the front end's
-tree has not.  A template is read as the instance that the given arguments make.
+The idea.  The text is parsed until it has no error: a missing header becomes an empty one, a function that
+is known only by its name is declared, and a statement with an error is replaced by spaces, so that no line
+moves.  The statements that were taken out are reported with the reason, and so is every site that the front
+end's tree lacks.  A template is read as the instance that the given arguments make.
 
-One JSON object comes in on standard input, one goes out on standard output.
+The question is one JSON object on standard input, the answer one on standard output.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _PLAIN = frozenset(
         _K.COMPOUND_STMT, _K.PARM_DECL, _K.TYPE_REF, _K.NAMESPACE_REF, _K.TEMPLATE_REF,
     }
 )  # fmt: skip
-"""Kinds of which an initializer may be that touches no memory and calls nothing."""
+"""Kinds of initializers that touch no memory and call nothing."""
 
 
 def is_plain(declared: Any) -> bool:

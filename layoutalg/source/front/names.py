@@ -2,8 +2,8 @@
 
 The idea.  A name that is declared nowhere may be a macro or a constant of a header that is missing, and then
 a value of it lets its statements be read.  It may as well be a namespace, a function, a type, or a variable
-whose declaration has an error; no value helps with those.  So it is tried: with numbers for all names that
-the text does not declare, which statements have no error any more?
+whose declaration has an error; no value helps with those.  A trial decides: all names that the text does
+not declare become numbers, and the statements that then parse without an error tell them apart.
 """
 
 from __future__ import annotations
