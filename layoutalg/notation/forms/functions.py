@@ -36,7 +36,7 @@ class Major(str):
 
 
 Brackets = Literal["", "numbers", "types"]
-"""Kinds of arguments in <...>: none, numbers, or element types, of which the bits count."""
+"""Kinds of arguments in <...>: none, numbers, or element types, whose bits count."""
 
 Call = Callable[[Callable[..., Any], Sequence[int], Sequence[Any], Mapping[str, Any]], Any]
 
