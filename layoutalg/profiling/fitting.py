@@ -1,11 +1,11 @@
 """The layout behind a number: which pitch of rows explains a conflict, and which layout has none.
 
-The idea.  A conflict is nearly always rows a fixed number of bytes apart, read down a column.  So the pitch
-is looked for that gives the measured multiple of the ideal: lane l at l * pitch, or for ldmatrix row l mod 16
-of 16 bytes, the second half of the lanes 16 bytes on.  Rows of one more chunk (a vector, or a word) have an
-odd number of them and no conflict, whichever pitch it is.  A swizzle depends on the pitch: where only
-multiples of all banks fit, the least stands for a tile of such rows, of which `synthesize` then finds the
-layout without conflicts.
+The idea.  A conflict nearly always comes from rows a fixed number of bytes apart, read down a column.  So the
+search is for the pitch that gives the measured multiple of the ideal: lane l at l * pitch, or for ldmatrix
+row l mod 16 of 16 bytes, the second half of the lanes 16 bytes further.  Rows of one more chunk (a vector, or
+a word) have an odd number of chunks and no conflict, whatever the pitch.  A swizzle depends on the pitch:
+where only multiples of all banks fit, the least is taken, and `synthesize` finds the layout of a tile of such
+rows without conflicts.
 
 >>> fit = fit_pitch("ld.shared.b32", 32)
 >>> fit.pitches[:3], fit.extra_bytes, str(fit.remedy.layout)
@@ -71,10 +71,10 @@ def column(op: str, pitch: int) -> tuple[int, ...]:
 
 @cache
 def fit_pitch(op: str, times: int | Fraction, known: int | None = None) -> Fit | None:
-    """The pitches that give an instruction so many times its ideal wavefronts; None where none does.
+    """The pitches that give an instruction `times` times its ideal wavefronts; None where no pitch does.
 
-    A `known` pitch, of an array's rows, is the only one where it fits.  None, too, for once the ideal, for
-    copies and for atomics, whose number is not the banks' alone.
+    A `known` pitch, of an array's rows, is the only one where it fits.  None, too, for the ideal itself, for
+    copies and for atomics, whose number does not come from the banks alone.
     """
     rule = find_instruction(op)
     if times <= 1 or not rule.broadcast or op.startswith("cp.async"):

@@ -42,7 +42,7 @@ def read_report(path: str | Path, kernel: str | None = None) -> Report:
     """The launches in a report of Nsight Compute whose kernel's name a regular expression finds.
 
     Raises OSError for a file that cannot be opened; ParseError for one that is not a report, is cut off,
-    damaged, or of a version that ncu-report does not read, and for an expression that is none; ResourceError
+    damaged, or of a version that ncu-report does not read, and for an invalid expression; ResourceError
     past Most.REPORT and Most.PARTS; UnknownNameError where no kernel has such a name;
     UnsupportedError without the package ncu-report, and for a report that lacks the counters of
     instructions, with what records them.
