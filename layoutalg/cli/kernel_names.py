@@ -177,7 +177,7 @@ def _scheduled(
 
 
 def step_sizes(family: Family, step: str) -> dict[str, int]:
-    """Extents of which a step has whole tiles, two along k; nothing for a family without steps.
+    """Extents at which all tiles of a step are full, two along k; nothing for a family without steps.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> step_sizes(FAMILIES["gemm-simt"], "v7")
@@ -233,7 +233,7 @@ def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
 
 
 def whole_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a family's problem: the options that are given, and what stands for others.
+    """Arguments of a family's problem: the options that are given, and the defaults of the others.
 
     Raises UnsupportedError for one that is needed, and as `read_options` does.
 

@@ -185,7 +185,7 @@ def read_extents(name: str, text: str) -> tuple[int, ...]:
 
 
 def _without_conflicts(reading: KernelReading) -> str:
-    """The sentence for a source of which no access that was read has conflicts."""
+    """The sentence for a source in which no access that was read has conflicts."""
     read, memory = sum(a.read for a in reading.memory), len(reading.memory)
     if reading.grid is None and any(a.read and not a.instructions for a in reading.memory):
         return "No bank conflict is in the accesses that block (0,0,0) executes; --grid counts other blocks."
