@@ -205,7 +205,7 @@ GUARDED = replace(Access.of("ld.global.b32", SQUARE, "f32"), active=Guard((8,)))
     ("accesses", "options", "error", "part"),
     [
         ([], {}, ArgumentTypeError, "one or more are needed"),
-        (5, {}, ArgumentTypeError, "accesses of lanes"),
+        (5, {}, ArgumentTypeError, "a list of accesses is needed"),
         ([TmaAccess((8,), 0)], {}, ArgumentTypeError, "accesses of lanes"),
         (["ld.shared.b32"], {}, ArgumentTypeError, "global memory"),
         (["ld.global.b32", "st.global.b32"], {}, ArgumentTypeError, "all load, or all store"),

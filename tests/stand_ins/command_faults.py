@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.stand_ins.compiled_once import hostcc
+
 ROOT = Path(__file__).parents[2]
 TILE = "(64,64):(64,1)"
 ACCESS = ("--dtype", "f16", "--access", "ldmatrix.x4")
@@ -142,7 +144,7 @@ def prepare(folder: Path) -> None:
     (folder / "driver.c").write_text("int cuInit(unsigned flags) { return 100; }")
     driver = folder / "cupy" / "libcuda.so.1"
     if not driver.exists():
-        subprocess.run(["cc", "-shared", "-o", driver, folder / "driver.c"], check=True)
+        subprocess.run([*hostcc.find_compiler("c"), "-shared", "-o", driver, folder / "driver.c"], check=True)
     (folder / "folder.txt").mkdir(exist_ok=True)
     if not (folder / "fifo.txt").exists():
         os.mkfifo(folder / "fifo.txt")

@@ -23,7 +23,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.errors import IRError, LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import Layout
-from layoutalg.testing import find_compiler
+from tests.stand_ins.compiled_once import hostcc
 from tests.stand_ins.nvcc import NVCC, needs_nvcc
 from tests.sweeps import each
 
@@ -168,7 +168,7 @@ def defined(*command: str) -> set[str]:
 
 
 def host(language: str) -> list[str]:
-    return [*find_compiler("c" if language == "c" else "c++")]
+    return [*hostcc.find_compiler("c" if language == "c" else "c++")]
 
 
 @each("language", DIALECTS)

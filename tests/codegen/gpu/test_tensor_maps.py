@@ -216,7 +216,9 @@ extern "C" int seen(const CUlaunchConfig* c, CUfunction f, void** pointers, void
 def include_folder() -> str:
     """Where cuda.h lies: with the CUDA runtime that the compiler is installed with."""
     spec = find_spec("nvidia")
-    assert spec and spec.submodule_search_locations
+    if spec is None:
+        pytest.skip("cuda.h is not installed: pip install 'layoutalg[nvrtc]' brings it")
+    assert spec.submodule_search_locations
     folders = [Path(place) for place in spec.submodule_search_locations]
     (found,) = {path.parent for folder in folders for path in folder.glob("*/include/cuda.h")}
     return str(found)

@@ -22,8 +22,8 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import launch_sequence
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import FAMILIES
-from layoutalg.testing import find_compiler
 from tests.command import answer, refusal
+from tests.stand_ins.compiled_once import hostcc
 from tests.stand_ins.launchers import SOFTMAX, TRANSPOSE, linked
 from tests.stand_ins.libraries import AT, FAR, SCRATCH, Array, dense, stand_in
 from tests.stand_ins.nvcc import needs_nvcc, nvcc
@@ -370,7 +370,7 @@ def test_memory_of_the_host_and_of_another_gpu_is_refused_in_cpp(tmp_path: Path)
     ]
     source.write_text(RUNTIME + "\n".join(x[0] for x in found if x) + PLACES, encoding="utf-8")
     flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-o")
-    subprocess.run([*find_compiler(), *flags, str(program), str(source)], check=True)
+    subprocess.run([*hostcc.find_compiler(), *flags, str(program), str(source)], check=True)
     said = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
     where = "memory of the current GPU, 0, is accepted"
     assert [line.partition("src is ")[2] or line for line in said] == [
