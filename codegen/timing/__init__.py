@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.timing.bounds import LoopBounds, loop_bounds
 from layoutalg.codegen.timing.facts import FACTS, Fact, Facts, find_facts, read_facts
-from layoutalg.codegen.timing.kernel_loop import KernelTime, time_main_loop, wavefronts_of
+from layoutalg.codegen.timing.kernel_loop import KernelTime, time_main_loop
 from layoutalg.codegen.timing.scheduler import STATES, LoopTime, simulate_loop
 from layoutalg.codegen.timing.steps import LEVELS, SCHEDULERS, LoopStep, assumptions, loop_steps
 
@@ -35,5 +35,4 @@ __all__ = [
     "read_facts",
     "simulate_loop",
     "time_main_loop",
-    "wavefronts_of",
 ]

@@ -36,7 +36,6 @@ from layoutalg.kernels.move.problem import (
     relayout_problem,
 )
 from layoutalg.kernels.move.programs import (
-    build_copy,
     build_permute,
     build_transpose,
     copy_problem,
@@ -55,7 +54,6 @@ __all__ = [
     "PermuteProblem",
     "TransposeConfig",
     "best_permute",
-    "build_copy",
     "build_permute",
     "build_transpose",
     "certify",

@@ -30,7 +30,6 @@ from layoutalg.kernels.tuning.jobs import (
     gpu_place,
     model_place,
     modelled_ns,
-    take_times,
 )
 from layoutalg.kernels.tuning.keys import (
     TIMINGS,
@@ -38,7 +37,6 @@ from layoutalg.kernels.tuning.keys import (
     Key,
     Record,
     called_sequence,
-    kernel_digest,
     library_version,
     record_fields,
     record_of,
@@ -107,7 +105,6 @@ __all__ = [
     "fitted_rates",
     "gpu_place",
     "jobs_of",
-    "kernel_digest",
     "laws_of",
     "library_version",
     "local_engine",
@@ -127,7 +124,6 @@ __all__ = [
     "salvaged",
     "shares",
     "t4_results",
-    "take_times",
     "text_digest",
     "tune",
     "without",

@@ -47,10 +47,9 @@ if TYPE_CHECKING:
         as_sarif,
         check_answer,
         failure_lines,
-        failure_text,
     )
     from layoutalg.checks.functions import UNITS, function_layout, source_language
-    from layoutalg.checks.limits import BASELINE, Limit, number_text
+    from layoutalg.checks.limits import Limit
     from layoutalg.checks.runner import (
         Failure,
         Outcome,
@@ -64,11 +63,11 @@ if TYPE_CHECKING:
 _PLACES = {
     "file": ("KINDS", "Check", "CheckFile", "find_check_file", "load_checks", "read_checks"),
     "formats": (
-        "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines", "failure_text",
+        "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines",
         "check_answer",
     ),
     "functions": ("UNITS", "function_layout", "source_language"),
-    "limits": ("BASELINE", "Limit", "number_text"),
+    "limits": ("Limit",),
     "runner": (
         "Failure", "Outcome", "baseline_text", "load_baseline", "named_baseline", "read_baseline",
         "run_checks",
@@ -76,7 +75,6 @@ _PLACES = {
 }  # fmt: skip
 
 __all__ = [
-    "BASELINE",
     "FORMATS",
     "KINDS",
     "UNITS",
@@ -92,13 +90,11 @@ __all__ = [
     "baseline_text",
     "check_answer",
     "failure_lines",
-    "failure_text",
     "find_check_file",
     "function_layout",
     "load_baseline",
     "load_checks",
     "named_baseline",
-    "number_text",
     "read_baseline",
     "read_checks",
     "run_checks",

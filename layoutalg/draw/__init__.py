@@ -37,9 +37,9 @@ from layoutalg.draw.diagrams import (
     render,
     walk_picture,
 )
-from layoutalg.draw.files import FILE_FORMATS, Drawing, as_file
+from layoutalg.draw.files import Drawing, as_file
 from layoutalg.draw.page import as_html
-from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE, hex_color
+from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE
 from layoutalg.draw.picture import (
     Cell,
     Panel,
@@ -57,7 +57,6 @@ from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_pane
 
 __all__ = [
     "CHUNK_COLORS",
-    "FILE_FORMATS",
     "LINE_COLORS",
     "PALETTE",
     "Cell",
@@ -81,7 +80,6 @@ __all__ = [
     "chunk_picture",
     "copy_picture",
     "graph_diagram",
-    "hex_color",
     "index_picture",
     "layout_access_picture",
     "layout_picture",

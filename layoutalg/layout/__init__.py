@@ -36,7 +36,6 @@ from layoutalg.layout.int_tuple import (
     normalize,
     product,
     to_text,
-    tupled,
     unflatten_tree,
     whole_number,
 )
@@ -214,7 +213,6 @@ __all__ = [
     "swizzle_inverse",
     "symbolic_leaf",
     "to_text",
-    "tupled",
     "unflatten",
     "unflatten_tree",
     "weakly_congruent",

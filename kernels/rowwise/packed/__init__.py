@@ -18,7 +18,7 @@ from layoutalg.kernels.rowwise.packed.plan import (
     way_us,
     ways,
 )
-from layoutalg.kernels.rowwise.packed.tile import RUN_BYTES, PackedWalk, Slabs, packed_walk, slabs_of, unit_of
+from layoutalg.kernels.rowwise.packed.tile import RUN_BYTES, PackedWalk, Slabs, packed_walk, unit_of
 
 __all__ = [
     "NORM",
@@ -31,7 +31,6 @@ __all__ = [
     "Way",
     "packed_walk",
     "ranked",
-    "slabs_of",
     "unit_of",
     "wavefronts",
     "way_us",

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from layoutalg.draw.scene.markup import scene_svg
 from layoutalg.draw.scene.raster import IMAGE_FORMATS, MAX_SIDE, scene_image
-from layoutalg.draw.scene.shapes import FONT, LETTER, Box, Dot, Line, Scene, Shape, Words, clean, text_width
+from layoutalg.draw.scene.shapes import LETTER, Box, Dot, Line, Scene, Shape, Words, clean, text_width
 
 __all__ = [
-    "FONT",
     "IMAGE_FORMATS",
     "LETTER",
     "MAX_SIDE",
