@@ -35,6 +35,9 @@ LAZY_EXEMPT = {"layoutalg.testing.strategies": {"hypothesis"}}
 FACELESS = {"layoutalg.cli", "layoutalg.codegen", "layoutalg.kernels"}
 """Packages whose rooms are entered one by one."""
 
+ASIDE = ("As", "How", "Of", "One", "That", "Those", "What", "Whatever", "Where", "Which")
+"""Words that put off what a docstring is about."""
+
 NAMESPACES = {
     ("layoutalg.kernels.gemm.epilogue", f"layoutalg.codegen.instr.arithmetic.{name}")
     for name in ("arith", "double")
@@ -146,6 +149,21 @@ def test_a_module_opens_with_a_docstring() -> None:
 
 
 # --- imports -------------------------------------------------------------------------------------------
+
+
+def test_a_docstring_begins_with_the_thing_or_the_verb() -> None:
+    """Of modules, classes, functions and constants: a reader looks for the noun or for what is done."""
+    texts = [
+        (_where(path, statement.value), statement.value.value)
+        for path in MODULES.values()
+        for statement in ast.walk(_tree(path))
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    ]
+    begins = re.compile(rf"({'|'.join(ASIDE)})\b")
+    wrong = [
+        f"{where}: {text[:60]}" for where, text in texts if isinstance(text, str) and begins.match(text)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_library_imports_names_from_where_they_are_defined() -> None:

@@ -100,7 +100,7 @@ class MatrixEngine:
         self.machine, self.clocks, self.first_engine = machine, machine.clocks, first_engine
         self._queues: dict[int, _Queue] = {}
         self.read_bytes = 0
-        """What products have read of shared memory, 128 bytes in a wavefront."""
+        """The bytes of shared memory that products have read, 128 per wavefront."""
 
     def start_block(self) -> None:
         """A new block begins."""
