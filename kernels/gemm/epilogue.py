@@ -1,4 +1,4 @@
-"""What a product does with its sums: D = steps(A B), a value made of elementwise steps, in rows of vectors.
+"""The epilogue of a product: D = steps(A B), a chain of elementwise steps on rows of vectors.
 
     Scale("alpha")                  v *= alpha                   a scalar that a launch gives
     AddMatrix("c", "beta")          v += beta * c[m][n]          where beta is not 0; else C is not read
@@ -42,10 +42,10 @@ FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({f.name: f for f in (
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What is done to vectors of sums of one type; what is added is of an element type of its own.
+    """The instructions on vectors of sums of one type; an operand that is added has its own element type.
 
-    `number` is the type of a sum in registers and `words` its words; `one` are those of the number 1, and
-    `nonzero` asks it of a number's words.
+    `number` is the type of a sum in registers and `words` its words; `one` are the words of the number 1, and
+    `nonzero` tests the words of a number.
     """
 
     number: str
@@ -198,7 +198,7 @@ class Epilogue:
         return tuple(step.function for step in self.steps if isinstance(step, Map))
 
     def said(self, value: str) -> str:
-        """What becomes of a value, as the kernel's text states it."""
+        """The expression of the finished value, as the kernel's text states it."""
         return reduce(lambda x, step: step.said(x), self.steps, value)
 
     def check(self, accumulator: str) -> None:
@@ -214,7 +214,7 @@ class Epilogue:
     def definition(
         self, value: Any, error: Any, given: Mapping[str, Any], roundoff: float, *, integers: bool = False
     ) -> tuple[Any, Any]:
-        """What the steps make of float64 values that are known up to `error`, and how far that may be off.
+        """Return the result of the steps on float64 values that are known up to `error`, and its error bound.
 
         `given` has the scalars, the matrix and the vectors by name, in float64; `roundoff` is that of the
         type sums are finished in.  A matrix whose factor is 0 is not looked at.
@@ -278,7 +278,7 @@ def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal
 
 
 def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> str:
-    """What a kernel makes of its sums, as its text says it; `parts`: of some k alone, see splitk.
+    """Return the sentence that states what a kernel computes; with `parts` for a part of k, see splitk.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> statement(gemm_problem(8, 8, 8, bias=True, activation="relu"))
@@ -293,12 +293,12 @@ def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> s
 
 
 class Output:
-    """Where the sums of a kernel go, `vec` of a row at a time, and what is done to them on the way.
+    """The path of a kernel's sums to memory, `vec` of a row at a time, through the epilogue.
 
-    Declares d (or of a `part` the workspace `sums`) and what the epilogue takes; with registers for what is
-    read or packed.  A block's results start at row and column `first`, wherever it has sums when None, of the
-    product at `batch`.  Rows start at multiples of `vec` elements; `static` makes the problem's leading
-    dimensions constants.
+    Declares d (or for a `part` the workspace `sums`) and the operands of the epilogue, with registers for
+    what is read or packed.  A block's results start at row and column `first` of the product at `batch`; with
+    None they are where the block has sums.  Rows start at multiples of `vec` elements; `static` makes the
+    problem's leading dimensions constants.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> k = KernelBuilder("nothing", threads=32)

@@ -98,10 +98,10 @@ LARGEST, SIDE = 16384, 4096
 OPTIONS = (
     "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
 )  # fmt: skip
-"""What is asked of a product beside its extents."""
+"""The options of a product beside its extents."""
 
 SIZES = (1024, 2048, 3072, 4096, 6144, 8192)
-"""What is timed when nothing else is asked for."""
+"""The sizes that are timed by default."""
 
 STEPS_SIZE = 4096
 """The problem on which steps are compared."""
@@ -124,7 +124,7 @@ def trials(p: GemmProblem) -> tuple[str, ...]:
 
 
 def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, Any]:
-    """What a kernel is given in a trial: numbers as their bits, D poisoned.
+    """Return the arguments of a kernel in a trial: numbers as their bits, D poisoned.
 
     >>> sorted(operands(gemm_problem(2, 3, 4)))
     ['a', 'alpha', 'b', 'beta', 'bias', 'c', 'd']
@@ -174,7 +174,7 @@ def _sizes(p: GemmProblem, rng: Any) -> list[int]:
 
 
 def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[str, int]:
-    """Of groups, the first tile of each, which the height of tiles decides."""
+    """The words of a launch of groups, with the first tile of each, which depends on the tile's height."""
     if not p.grouped:
         return {}
     return group_words(sizes_of(given, p.products), c.tile_m * c.cluster_m)
@@ -309,7 +309,7 @@ def integer_range(element: str) -> tuple[int, int]:
 
 
 def _places(p: GemmProblem, name: str, leading: int) -> Any:
-    """Where the elements of m x n matrices lie in their flat buffer."""
+    """The positions of the elements of m x n matrices in their flat buffer."""
     import numpy as np
 
     flat = np.arange(p.elems(name, p.m, p.n, leading))
@@ -400,7 +400,7 @@ def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> L
 
 
 def _groups_of(p: GemmProblem, arrays: Mapping[str, Any]) -> GroupOperands:
-    """What PyTorch is given of groups."""
+    """The operands of groups as PyTorch takes them."""
     a, b, kind = arrays["a"], arrays["b"], random_normal(1, 0, p.operand.name).dtype
     inner = (1, p.ldb) if p.b_major == "k" else (p.ldb, 1)
     rows = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
@@ -416,7 +416,7 @@ def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
 
 
 def _notes(p: GemmProblem, c: AnyConfig, arch: str) -> Mapping[str, Any]:
-    """What is expected of groups of one size: microseconds, boxes of results by TMA and by threads."""
+    """The expectation for groups of equal size: microseconds, boxes of results by TMA and by threads."""
     if not (p.grouped and isinstance(c, Sm90Config)):
         return {}
     across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
@@ -436,7 +436,7 @@ def _notes(p: GemmProblem, c: AnyConfig, arch: str) -> Mapping[str, Any]:
 
 
 def differs(got: Any, expected: Any, p: GemmProblem) -> str:
-    """How a result differs from cuBLAS's by more than rounding; empty where it does not.
+    """Describe how a result differs from that of cuBLAS by more than rounding; empty where it does not.
 
     Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times, in both results.
 

@@ -53,8 +53,8 @@ IN_FLIGHT = 8
 
 LAUNCH_US, BARRIER_US, LATENCY_US, BYTE_US = 2.5, 0.1, 0.5, 0.003
 MEMORY_BYTES_PER_US, NARROW_BYTES, CYCLES_PER_US = 4.5e6, 0.3, 1900.0
-"""What the time model knows of a GPU: the numbers that reductions were fitted to on an H200 (`Rates` of
-rowwise/reduce_plan), since this reads as they do."""
+"""The rates of a GPU in the time model: the numbers that reductions were fitted to on an H200 (`Rates` of
+rowwise/reduce_plan), since this kernel reads as they do."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """By the order of B: threads of a block, and those that an SM has at once, as registers allow."""
@@ -62,7 +62,7 @@ THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 
 @dataclass(frozen=True, slots=True)
 class GemvConfig:
-    """How a block works on `rows` rows of D.
+    """The way a block computes `rows` rows of D.
 
     Where B is stored along k, `lanes` threads share `columns` columns, and read vectors of `vec` elements
     along k; where it is stored along n, `lanes` threads lie along n with `vec` columns each, `columns` is 1,
@@ -250,7 +250,7 @@ def build(p: GemmProblem, c: GemvConfig) -> Kernel:
 
 
 class _Writer:
-    """What both orders of B share: operands, sums, and what becomes of them."""
+    """The code that both orders of B share: operands, sums, and their way to D."""
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, c: GemvConfig, a_vec: int, own: int) -> None:
         """A is read in vectors of `a_vec`; a thread has sums of `own` columns."""
@@ -416,6 +416,6 @@ class _AlongN(_Writer):
 
 
 def _element(floats: RegRef, e: Expr) -> RegRef:
-    """One of some floats that lie side by side."""
+    """Return the float `e` places behind a register."""
     *before, last = floats.index
     return RegRef(floats.reg, (*before, last + e))

@@ -53,19 +53,19 @@ PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
 """A byte of each element type that is narrower than one."""
 
 BITWISE = ("and", "xor")
-"""What is summed of bits, the usual one first."""
+"""The operations on pairs of bits whose results may be summed, the usual one first."""
 
 PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
 """alpha A B."""
 
 ALIGNED = (16, 16, 16)
-"""Where the buffers of A, of B, and of what has D's type start: at multiples of so many bytes."""
+"""The alignments in bytes of the buffers of A, of B, and of the operands of D's type."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMode:
-    """One mode of a batch of products: how many there are, and from one to the next the step of each operand,
-    in elements; 0 where all share it.
+    """A mode of a batch of products: its extent, and the step of each operand from a product to the next, in
+    elements; 0 where all products share the operand.
 
     >>> BatchMode(8, 64 * 128, 0, 0, 64 * 32).extent
     8
@@ -80,9 +80,9 @@ class BatchMode:
 
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
-    """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`.
+    """A product, or a batch of products; leading dimensions in elements.  `gemm_problem` makes it.
 
-    Where it is `grouped`, the batch steps in B alone, and each of its products has some of the m rows.
+    If it is `grouped`, the batch steps in B alone, and each of its products has some of the m rows.
 
     >>> print(gemm_problem(64, 32, 128, "f16"))
     64 x 32 x 128 f16 TN
@@ -110,12 +110,12 @@ class GemmProblem:
 
     @property
     def element(self) -> str:
-        """The name of an element of A and B, of which the operand type may be several."""
+        """The name of an element of A and B; the operand type may hold several."""
         return self.operand.name.partition("x")[0]
 
     @property
     def packed(self) -> int:
-        """Elements of A and B in one that is stored: more than 1 of those narrower than a byte.
+        """Elements of A and B per stored element: more than 1 if they are narrower than a byte.
 
         >>> gemm_problem(8, 8, 64, "s4").packed
         2
@@ -124,7 +124,7 @@ class GemmProblem:
 
     @property
     def products(self) -> int:
-        """How many products the batch has."""
+        """The number of products of the batch."""
         return prod(mode.extent for mode in self.batch) if self.batch else 1
 
     @property
@@ -197,7 +197,7 @@ class GemmProblem:
         return ", ".join([usual, *self._unusual()])
 
     def _unusual(self) -> Iterator[str]:
-        """What is not as it is where nothing is asked for: types, leading dimensions, the epilogue."""
+        """The properties that differ from the default: types, leading dimensions, the epilogue."""
         if self.accumulator.name != ACCUMULATORS[self.element][0]:
             yield f"{self.accumulator} sums"
         if self.result.name != _usual_result(self.element):
@@ -311,7 +311,7 @@ def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str
 
 
 def _bitwise(element: DType, arithmetic: str) -> str:
-    """What is summed of bits; nothing is said of other elements."""
+    """The operation on pairs of bits whose results are summed; empty for other elements."""
     if element.name != "b1":
         if arithmetic:
             raise UnsupportedError(f"arithmetic = {arithmetic!r} of {element}: bits alone have a choice")

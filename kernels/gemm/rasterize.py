@@ -1,4 +1,4 @@
-"""Which tile of D a block computes: down panels of columns, so that blocks of one time share operands in L2.
+"""The tile of D of each block: down panels of columns, so that concurrent blocks share operands in L2.
 
 The idea.  Blocks run about in the order of their numbers.  Walking along whole rows of tiles, those that run
 together read few rows of A and all of B; walking down a panel of P columns of tiles, they read a near-square
@@ -8,8 +8,8 @@ of D's operands.  With 5 columns, 3 rows and P = 2:
      2  3 |  8  9 | 13
      4  5 | 10 11 | 14
 
-The last panel is as wide as what is left, so that every block has a tile, and the GPU an even load.  Of a
-batch, the grid's third axis counts the products.
+The last panel is as wide as the rest, so that every block has a tile, and the GPU an even load.  The grid's
+third axis counts the products of a batch.
 """
 
 from __future__ import annotations

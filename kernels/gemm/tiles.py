@@ -1,10 +1,10 @@
-"""How products are cut into tiles: the configurations of all families.
+"""The configurations of all families: how products are divided into tiles.
 
     SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `stored`
     Sm75Config    the same on GPUs without cp.async
     Sm90Config    wgmma of warpgroups, fed by TMA
-    OperandTile   what either means for one operand
+    OperandTile   the tile of an operand, for every family
 
 The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
 rows (m or n) by k, and along k the block walks in steps of tile_k through `stages` tiles in shared memory.
@@ -55,7 +55,7 @@ SECTOR_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class SimtConfig:
-    """How one block works; extents and vectors in elements.
+    """The way a block computes with multiply-adds of threads; extents and vectors in elements.
 
     `via` says how tiles reach the multiply-adds: straight from global memory, through registers, or by
     cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
@@ -121,7 +121,7 @@ class SimtConfig:
 
 @dataclass(frozen=True, slots=True)
 class Sm80Config:
-    """How one block works; tiles in elements, vectors in bytes (`result_vec` in elements).
+    """The way a block computes with mma.sync; tiles in elements, vectors in bytes (`result_vec` in elements).
 
     `panel` tile columns are walked together, so that blocks that run at one time share operands in L2.
     `via` says how tiles reach shared memory: "cp.async" through a ring of `stages`, "registers" with one
@@ -189,7 +189,7 @@ class Sm80Config:
 
 @dataclass(frozen=True, slots=True)
 class Sm75Config(Sm80Config):
-    """How one block works on a GPU without cp.async: through registers into one tile or two, by mma of k = 8.
+    """The way a block computes without cp.async: through registers into one or two tiles, by mma of k = 8.
 
     Fragments are loaded when they are needed, so that the registers are left for sums: 256 x 256 of f16 fit
     eight warps.
@@ -206,7 +206,7 @@ class Sm75Config(Sm80Config):
 
 @dataclass(frozen=True, slots=True)
 class Sm90Config:
-    """How a block works that computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
+    """The way a block computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
 
     Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes through `stages`
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
@@ -424,7 +424,7 @@ class OperandTile:
 
     @property
     def layout(self) -> Layout:
-        """Where element (row, k) of the tile lies, in elements, without a swizzle."""
+        """The layout from (row, k) of the tile to elements, without a swizzle."""
         return Layout((self.rows, self.deep), (1, self.pitch) if self.order == "mn" else (self.pitch, 1))
 
     @property

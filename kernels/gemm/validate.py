@@ -1,8 +1,8 @@
-"""What a configuration of a product must fulfil, rule by rule, for both families.
+"""The rules that a configuration of a product must fulfil, for both families.
 
 `check_config` refuses before anything is compiled: each refusal names the rule and the nearest value that
-fulfils it.  What instructions there are and how tiles divide is each family's own; vectors, edges, shared
-memory and registers are asked of both in one way.
+fulfils it.  The instructions and the division of tiles are specific to a family; vectors, edges, shared
+memory and registers are checked in one way for both.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_widths(p: GemmProblem, c: Sm80Config) -> None:
-    """What a copy moves: asked first, since rows of odd lengths rule out most tiles by it."""
+    """Check the bytes that a copy moves, first since rows of odd lengths rule out most tiles."""
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
         if nbytes not in widths or nbytes < p.operand.nbytes:
@@ -470,7 +470,7 @@ def along_extents(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int,
 
 
 def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
-    """What m, n and k must be multiples of: the tile's extents, or with edges the vectors along them.
+    """Return the divisors that m, n and k must have: the tile's extents, or with edges its vectors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> multiples(gemm_problem(128, 128, 64), Sm80Config(128, 128, 64, 2, 2, 3))
@@ -493,7 +493,7 @@ def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
 
 
 def _fitting_stages(p: GemmProblem, c: Config, most: int) -> str:
-    """How many stages leave a block with `most` bytes of shared memory, of those that its copies can have."""
+    """Name the most stages that fit into `most` bytes of shared memory, or a smaller tile where none fit."""
     numbers = range(1 if c.via == "registers" else 2, c.stages)
     fitting = bisect_left(numbers, 1, key=lambda stages: shared_bytes(p, replace(c, stages=stages)) > most)
     if not fitting:

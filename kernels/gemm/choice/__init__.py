@@ -1,8 +1,8 @@
-"""Which configuration computes a product fastest: what is offered, what is tried, and what is refused.
+"""The choice of the fastest configuration for a product: what is offered, tried and refused.
 
 tables      the tiles that are offered, with measured numbers, as data
-heuristic   which configurations to try, best first
-sm90_time   how long those of wgmma take
+heuristic   the configurations to try, best first
+sm90_time   the expected time of the wgmma configurations
 suggest     refusals that name the nearest valid configuration
 """
 

@@ -1,4 +1,4 @@
-"""Which configurations to try for a product, best first, and how long each is expected to take.
+"""The configurations to try for a product, best first, with the time that each is expected to take.
 
 The idea.  A few tiles cover the trade between reuse and the number of blocks.  Every block of a product does
 the same: so many tiles of k, then its results.  A multiprocessor that holds R blocks at most computes its
@@ -78,9 +78,9 @@ STREAMK_GAIN = 0.03
 """Share of the expected time that stream-K has to save to be offered."""
 
 COLD_NS, COLD_SHARE = 2500, 0.29
-"""What a cold L2 adds to the time of tiles: so many nanoseconds, and this share of what memory takes for all
-operands.  Chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of what is expected
-with it, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2."""
+"""The time that a cold L2 adds to the tiles: nanoseconds, and a share of what memory takes for all operands.
+Chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of the time expected with it,
+three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2."""
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -402,7 +402,7 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 
 @lru_cache(maxsize=16)
 def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
-    """How results leave the registers, whatever the tile is."""
+    """The fields of a configuration that say how results leave the registers; the same for every tile."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
@@ -493,7 +493,7 @@ def expected_family(
 
 
 def cold_ns(p: GemmProblem, chip: Arch) -> float:
-    """What a product takes longer on a cold L2 than on a warm one, in tiles that loads through L1 fill.
+    """Return the nanoseconds that a cold L2 adds to a product whose tiles are loaded through L1.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> round(cold_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)

@@ -1,7 +1,7 @@
-"""How long a product by gemm-sm90 is expected to take: tensor cores, L2 and memory, each with its own rate.
+"""The expected time of a product by gemm-sm90: tensor cores, L2 and memory, each with its own rate.
 
-The idea.  One law for all tiles and clusters.  Three things go on beside each other, and none hides the
-others wholly:
+The idea.  One law holds for all tiles and clusters.  Three things happen at the same time, and none hides
+the others completely:
 
     tensor cores    what a multiprocessor computes in turn: steps of k * step + tiles * block
     L2              bytes that TMA brings to all blocks; rows that start at odd multiples of 16 or 32 bytes
@@ -45,9 +45,9 @@ class Law:
     element: float
     """Tensor cores: an element of a tile in a step of 64 of k."""
     parted: float
-    """What it is multiplied by in clusters of parts of k."""
+    """The factor of `element` in clusters whose blocks take a part of k each."""
     issue: float
-    """What one thread takes to load a stage, whatever is in it."""
+    """The time that one thread takes to issue the loads of a stage, independent of its size."""
     latency: float
     """From an empty stage to a full one in clusters that load for each other."""
     block: float
@@ -71,12 +71,12 @@ class Law:
     l2: float
     odd16: float
     odd32: float
-    """What the L2 gives to all multiprocessors; factors of rows at odd multiples of 16 and 32 bytes."""
+    """The rate of the L2 for all multiprocessors; factors for rows at odd multiples of 16 and 32 bytes."""
     memory: float
     again: float
     run32: float
-    """What memory gives; the share of B that is read again; bytes that one of D costs beside itself where
-    rows leave in runs of 32."""
+    """The rate of memory; the share of B that is read again; the additional bytes that each byte of D costs
+    where rows leave in runs of 32 bytes."""
     together: float
     sharp: float
     """The powers q and s."""
@@ -91,8 +91,8 @@ LAW = Law(
 
 
 class TileShape(NamedTuple):
-    """What the law asks of a tile: numbers, or arrays of them, one of each tile.  Elements, of a consumer,
-    stages, consumers, blocks of a cluster that have a part of k each; the others are 0 or 1."""
+    """The inputs of the law for a tile: numbers, or arrays with an entry per tile.  Elements of the tile and
+    of a consumer, stages, consumers, blocks of a cluster with a part of k each; the others are 0 or 1."""
 
     area: Any
     own: Any
@@ -113,10 +113,10 @@ class TileTime(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a problem adds: steps of k and tiles that a multiprocessor computes in turn; bytes that TMA
-    brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another row of
-    tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where there are
-    any."""
+    """The inputs of the law for a problem: steps of k and tiles that a multiprocessor computes in turn; bytes
+    that TMA brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another
+    row of tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where
+    there are any."""
 
     steps: Any
     tiles: Any
@@ -132,7 +132,7 @@ class Demand(NamedTuple):
 
 
 def tile_of(c: Sm90Config) -> TileShape:
-    """What the law asks of a configuration.
+    """Return the inputs of the law for the tile of a configuration.
 
     >>> tile_of(Sm90Config(128, 64, 8, cluster_n=2))
     TileShape(area=8192, own=4096, stages=8, consumers=2, parts=1, parted=False, sharing=True, pingpong=False)
@@ -175,7 +175,7 @@ def law_ns(time: TileTime, x: Demand, law: Law = LAW) -> Any:
 
 
 class Fixed(NamedTuple):
-    """What a configuration has whatever the product is.
+    """The properties of a configuration that do not depend on the extents of the product.
 
     Rows and columns of a cluster's tiles, its blocks, and those that have a part of k each; elements of its
     tiles where stream-K shares them, else 0; the elements that TMA brings to a block in a step; the part of
@@ -194,7 +194,7 @@ class Fixed(NamedTuple):
 
 @lru_cache(maxsize=1 << 11)
 def _fixed(c: Sm90Config, result: int) -> Fixed:
-    """Of results of so many bytes in boxes, 0 where there are none."""
+    """The fixed properties, for results of `result` bytes that leave in boxes, 0 if they leave otherwise."""
     narrow = sum(x for x in c.boxes(result) if x * result == 32) if result else 0
     rows, columns = c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
     shared = c.cluster * c.tile_m * c.tile_n if c.schedule == "streamk" else 0
@@ -204,7 +204,7 @@ def _fixed(c: Sm90Config, result: int) -> Fixed:
 
 
 def fixed_of(c: Sm90Config, p: GemmProblem, splits: int) -> Fixed:
-    """What a configuration has whatever the product is, but for how its results leave.
+    """Return the properties of a configuration that depend on the product only in how its results leave.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> fixed_of(Sm90Config(128, 256, 4, cluster_m=2), gemm_problem(4096, 4096, 4096, "bf16"), 1)[:6]
@@ -243,7 +243,7 @@ def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
 
 
 def sm90_demand(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Demand]:
-    """What one product by a configuration in so many parts of k adds to the time of its tiles.
+    """Return the function from a configuration and its parts of k to the inputs of the law for a problem.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p, c = gemm_problem(4096, 4096, 4096, "bf16"), Sm90Config(128, 256, 4)

@@ -33,14 +33,14 @@ class Tile(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What parts cost beside their products: `launch` nanoseconds, and `byte` for each that is written."""
+    """The cost of parts beside their products: `launch` nanoseconds, and `byte` per byte that is written."""
 
     launch: float
     byte: float
 
 
 SIMT_SUMS = Sums(2290, 0.000378)
-"""What writing parts of k and adding them up cost."""
+"""The cost of writing parts of k and adding them up."""
 
 SIMT_TILES: tuple[Tile[SimtConfig], ...] = (
     Tile(SimtConfig(128, 256, 8, 16, 8, 4), (1308,), (2378,), 1.20),
@@ -58,7 +58,7 @@ SIMT_TILES: tuple[Tile[SimtConfig], ...] = (
 """The tiles, for f32; a tile of f64 has half the columns per thread and per warp."""
 
 SM80_SUMS = Sums(1595, 0.000319)
-"""What writing parts of k and adding them up cost."""
+"""The cost of writing parts of k and adding them up."""
 
 SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(128, 256, 64, 2, 4, 4), (1076,), (3116,)),
@@ -104,7 +104,7 @@ def _turing(config: Sm75Config, blocks: int) -> Tile[Sm75Config]:
 
 
 SM75_SUMS = Sums(2000, 0.0045)
-"""What writing parts of k and adding them up cost, by the bandwidth of DRAM; not measured."""
+"""The cost of writing parts of k and adding them up, from the bandwidth of DRAM; not measured."""
 
 SM75_TILES: tuple[Tile[Sm75Config], ...] = (
     _turing(Sm75Config(256, 256, 32, 4, 2), 1),
@@ -122,7 +122,7 @@ MOST_STAGES, ENOUGH_STAGES = 12, 4
 results have rows of 128 bytes."""
 
 Way: TypeAlias = dict[str, Any]
-"""What is changed of a tile of gemm-sm90."""
+"""The fields that a variant of a gemm-sm90 tile changes."""
 
 ALONE: Way = {}
 M2, M4, N2, N4 = (Way({f"cluster_{x}": blocks}) for x in "mn" for blocks in (2, 4))

@@ -69,10 +69,10 @@ def operand_copy(tile: OperandTile) -> TiledCopy:
 
 @dataclass(frozen=True, slots=True)
 class OperandPlan:
-    """How a tile of an operand is copied, stored and read.
+    """The copy, the storage and the reads of a tile of an operand.
 
     `layout` gives the element at (row, k) of a tile.  `read` covers a step of k: a thread has fragments of
-    its rows, each by one `load` or several.  With via "global" there is no tile.
+    its rows, each by one or several `load`.  With via "global" there is no tile.
     """
 
     tile: OperandTile
@@ -200,7 +200,7 @@ class Operand:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
-        """Where a place of the thread's part of a tile comes from, and whether its k exists."""
+        """The source of a position in the thread's part of a tile, and the condition that its k exists."""
         row, deep = self._stored(*self._moved(self.source, Const(0), base).coordinate(at)[-2:])
         return self._there(row, deep), None if bound is None else deep < bound
 
@@ -400,7 +400,7 @@ def declare_extents(
 def inward_corner(
     k: KernelBuilder, corner: tuple[Expr, Expr], extents: tuple[Var, Var], c: Config
 ) -> tuple[Expr, Expr]:
-    """Where a tile is read and computed that D has at `corner`: `tile_start` of both its extents."""
+    """Return the corner at which the tile of D at `corner` is computed: `tile_start` of both extents."""
     return (
         tile_start(k, "a_row", corner[0], c.tile_m, extents[0], edges=c.edges),
         tile_start(k, "b_row", corner[1], c.tile_n, extents[1], edges=c.edges),
@@ -417,9 +417,9 @@ def least_extent(extent: int, rows: int, *, edges: bool) -> int:
 
 
 def tile_start(k: KernelBuilder, name: str, first: Expr, rows: int, extent: Var, *, edges: bool) -> Expr:
-    """Where a tile of `rows` rows lies that D has at `first`: there, or as far inward as the matrix asks.
+    """Return the first row at which a tile is computed: `first`, or further inward if it exceeds the matrix.
 
-    Of fewer rows than a tile's nothing is moved.
+    In a matrix with fewer rows than the tile nothing is moved.
 
     >>> k = KernelBuilder("inward", threads=32)
     >>> m = k.param("m", 100, 64)

@@ -69,7 +69,7 @@ def _order(lanes: int, warps: int, run: int, thread: int) -> Layout:
 
 @lru_cache(maxsize=256)
 def operand_plan(p: GemmProblem, c: SimtConfig, side: Side) -> OperandPlan:
-    """How a tile of an operand is copied, stored and read.
+    """Return the copy, the storage and the reads of a tile of an operand.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> print(operand_plan(gemm_problem(128, 128, 128, "f32"), SimtConfig(128, 128, 8, 8, 8, 4), "a").layout)

@@ -97,7 +97,7 @@ def _tiled_mma(atom: MMAAtom, warps_m: int, warps_n: int, warp_m: int, warp_n: i
 
 @lru_cache(maxsize=256)
 def operand_plan(p: GemmProblem, c: Sm80Config, side: Side) -> OperandPlan:
-    """How a tile of an operand is copied, stored and read.
+    """Return the copy, the storage and the reads of a tile of an operand.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> print(operand_plan(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4), "a").layout)
@@ -116,7 +116,7 @@ _LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX[4]), "mn": ("SM75_U16x8_LDSM_T"
 
 @cache
 def _swizzled(tile: OperandTile, copy: TiledCopy, read: TiledCopy) -> AnyLayout:
-    """Where element (row, k) of a tile lies, in elements: one swizzle, free of bank conflicts."""
+    """The layout of a tile from (row, k) to elements: a swizzle, free of bank conflicts."""
     shape, element = (tile.rows, tile.deep), tile.element
     source = read.atom.src_op or f"ld.shared.b{element.bits}"
     accesses = [Access(source, read.tidfrg("src", Layout(shape)), element)]
@@ -224,7 +224,7 @@ def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
 
 @cache
 def stage_copies(warp_n: int, vec: int, sums: str = "f32") -> tuple[TiledMMA, TiledCopy, AnyLayout]:
-    """How 16 rows of a warp's sums go through shared memory: who has them, who takes them, where they lie.
+    """Return the way of 16 rows of a warp's sums through shared memory: the MMA, the copy out, the layout.
 
     >>> print(stage_copies(64, 8)[2])
     Sw<3,2,3> o 0 o (16,64):(64,1)

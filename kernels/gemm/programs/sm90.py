@@ -68,17 +68,17 @@ from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_shar
 from layoutalg.layout import AnyLayout, Layout
 
 L2_PROMOTION_BYTES = 128
-"""What the L2 fetches at least where an operand is not there."""
+"""The bytes that the L2 fetches at least on a miss of an operand."""
 
 
 TMA_BYTES = 16
-"""What rows in global memory start at multiples of."""
+"""The alignment of rows in global memory."""
 
 ATOM_ROWS, MOST_SIDE = 8, 256
 """Rows of an atom of the 128-byte swizzle, and of a box at most."""
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
-"""What is written for the sums of a consumer, whose first row and column of D are given."""
+"""The function that writes the code which stores a consumer's sums at a first row and column of D."""
 
 Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 """The number of a tile among those that are walked, the steps of k before it, its row and its column among
@@ -105,9 +105,9 @@ def box_rows(rows: int) -> int:
 
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
-    """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
+    """Return the layout of (row, k) in a stage as TMA writes and wgmma reads it, in the 128-byte swizzle.
 
-    Along k boxes of `box_rows`; along rows boxes of 64 rows by 64 k; one after the other.
+    Stored along k it has boxes of `box_rows`; along rows boxes of 64 rows by 64 k; one after the other.
 
     >>> from layoutalg.dtype import dtype
     >>> print(operand_layout("mn", dtype("f16"), 128))
@@ -119,13 +119,13 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
 
 
 def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
-    """One wgmma of 64 rows and so many columns."""
+    """Return the MMA of a wgmma with 64 rows and `columns` columns."""
     kind = p.operand.name.upper()
     return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
 
 
 def box_copy(columns: int, element: DType) -> TiledCopy:
-    """How 128 threads take a box of results: lanes side by side in rows, 16 bytes each.
+    """Return the copy by which 128 threads read a box of results: lanes side by side in rows, 16 bytes each.
 
     >>> from layoutalg.dtype import dtype
     >>> print(box_copy(64, dtype("bf16")).tiler)
@@ -153,7 +153,7 @@ def build(p: GemmProblem, c: Sm90Config) -> Kernel:
 
 
 def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
-    """What stands above the kernel."""
+    """The lines of the comment above the kernel."""
     tile, ptx = f"{c.tile_m} x {c.tile_n} of D", tiled_mma(p, c.tile_n).atom.ptx
     if c.cluster_k > 1:
         shares = f"a part of k each, then {c.written_n} columns each;"
@@ -412,7 +412,7 @@ class _Writer:
                 k.do(hold(c.tile_n // 2, "f32"), acc.reg[i])
 
     def _or_part(self, whole_tile: Leave) -> Leave:
-        """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""
+        """Wrap `whole_tile` so that a unit of work with a part of a tile writes its sums to its slot."""
         k, c = self.k, self.c
         parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
 

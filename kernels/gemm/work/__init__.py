@@ -1,8 +1,8 @@
-"""How the work of a product is shared out: rows in groups, k in parts, steps of k among blocks.
+"""The division of a product's work: rows in groups, k in parts, steps of k among blocks.
 
 groups      groups of rows that have a B each
 splitk      parts of k, and the kernel that adds them up
-units       stream-K by definition: which steps of k each block computes
+units       stream-K by definition: the steps of k that each block computes
 """
 
 from __future__ import annotations

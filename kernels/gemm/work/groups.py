@@ -134,7 +134,7 @@ def drawn_sizes(m: int, groups: int, rng: Random) -> list[int]:
 
 
 def group_begins(sizes: Sequence[int]) -> dict[str, int]:
-    """Of the words of groups of these sizes those that no tile changes.
+    """Return those words of a launch for groups of these sizes that do not depend on the tile.
 
     >>> group_begins([100, 0])["begin1"]
     100
@@ -169,7 +169,7 @@ def group_boxes(sizes: Sequence[int]) -> Boxes:
 
 
 def group_words(sizes: Sequence[int], high: int, start: int = 0) -> dict[str, int]:
-    """What a launch gives for groups of these sizes, up to MOST_TOGETHER, in tiles of `high` rows.
+    """Return the words of a launch for groups of these sizes, up to MOST_TOGETHER, in tiles of `high` rows.
 
     >>> words = group_words([100, 0, 130], 64)
     >>> [words[f"begin{g}"] for g in range(5)], [words[f"opens{g}"] for g in range(1, 5)]

@@ -56,7 +56,7 @@ class Part:
 
 
 def part_problem(p: GemmProblem) -> GemmProblem:
-    """What one part computes: sums alone, in rows of n.
+    """Return the problem that a part computes: sums alone, in rows of n.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> part_problem(gemm_problem(64, 64, 512, ldd=80)).ldd

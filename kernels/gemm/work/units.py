@@ -30,7 +30,7 @@ from math import gcd
 
 @dataclass(frozen=True, slots=True)
 class WorkUnit:
-    """What a block computes at a time: `steps` steps of k of a tile, the `first` one on.
+    """The work of a block at a time: `steps` steps of k of a tile, from the `first` one on.
 
     `slot` is where its sums go; None where they are the whole tile, which goes to D.
     """
@@ -42,7 +42,7 @@ class WorkUnit:
 
 
 def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
-    """What each block computes, in order, by "streamk": the line is written out and cut.
+    """Return the units of each block, in order, by "streamk": the line of steps is written out and cut.
 
     >>> for mine in work_units(9, 6, 4)[:2]:
     ...     print(*((x.tile, x.first, x.steps, x.slot) for x in mine))
