@@ -107,7 +107,7 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
 """(shape, axes, types) of which softmax and layer norm are made."""
 
 DRAWN_SUMS, DRAWN_NORMS = ("sum", "mean", "max"), ("softmax", "layer_norm")
-"""What random cases are drawn from: another one would change what a seed draws."""
+"""The operations that random cases are drawn from: another one would change what a seed draws."""
 
 RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f32", "bf16")) for one in (
     ((8192, 8192), (1,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)), ((1, 1 << 24), (1,)),
@@ -211,7 +211,7 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 
 def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
-    """What stands, best first, then what was dropped."""
+    """The candidates that fit, best first, then those that were dropped."""
     if isinstance(p, ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
         yield from (Candidate(c, why) for c, why in refusals(p, arch).items())

@@ -29,11 +29,11 @@ from layoutalg.kernels.rowwise.reduce_plan import ReducePlan
 from layoutalg.kernels.rowwise.schedule import walk_of
 
 KEPT_BYTES, RESIDENT_THREADS = 24 << 20, 1024
-"""What is found in L2 again, and the threads of a multiprocessor with 64 registers each."""
+"""The most bytes that are found in L2 again, and the threads of a multiprocessor with 64 registers each."""
 
 FOUND_BYTES = 16 << 20
-"""What a second launch, which goes backwards, finds in L2 of the first: 8 to 22 MB were counted on an H200
-where rows are long.  Taken from cases of one published seed, tried on those of another."""
+"""The bytes of the first launch that a second one, which goes backwards, finds in L2: 8 to 22 MB were counted
+on an H200 for long rows.  Fitted to cases of a published seed, judged on those of another."""
 
 
 def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:

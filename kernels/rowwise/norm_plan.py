@@ -134,7 +134,7 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 """Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
 
 LEAST_SHARE = 0.6
-"""Of the memory's bandwidth, by the model, from which on runs are copied."""
+"""The share of the memory's bandwidth, by the model, from which on runs are copied."""
 
 STREAM_BYTES, STREAM_WAYS, CUT_LINES = 16 << 20, 3, 2
 """Tensors from which on three kernels are not too many; how many of the ways are configurations.  Lines that
@@ -148,11 +148,11 @@ STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8}
 holds 8 exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
 
 PACKED_WAYS = 3
-"""How many of the ways to copy runs are configurations."""
+"""The number of ways to copy runs that are configurations."""
 
 SHIFTED_GAIN = 1.25
-"""What runs have to gain by the model that start at different places of units: one was timed on an H200, 186
-in place of 586 us (2026-11-23)."""
+"""The least gain by the model for runs that start at different places of units to be copied: a case was timed
+on an H200, 186 instead of 586 us (2026-11-23)."""
 
 
 # --- candidates ---------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...
 def candidates(
     p: NormProblem, arch: str | Arch = "sm_90"
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
-    """What is tried for a problem, best first, each with what refuses it, None where it fits.
+    """Yield the configurations that are tried, best first, each with its refusal, None where it fits.
 
     >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> tried = candidates(norm_problem("softmax", (64, 8), 1, "f32"))
@@ -214,7 +214,7 @@ def candidates(
 def _by_vectors(
     p: NormProblem, form: Form, chip: Arch, sms: int, most: int
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
-    """What is tried beside copies of runs, with at most so many bytes of shared memory; some of it fits."""
+    """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
     widest = next(iter(_vectors(form, p)))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.reduce_plan import Pass, ReduceConfig
 
 REGISTERS, CUT_FIRST, CUT_MORE = 1 << 16, 24, 6
-"""Of a multiprocessor; and what NVRTC gives threads that read cut vectors, and more per vector in flight."""
+"""Registers of a multiprocessor; by NVRTC, of a thread that reads cut vectors, and per vector in flight."""
 
 APART, APART_REGISTERS, WIDE_DEPTH = 12, 40, 16
 """Instructions of a load whose step is taken apart, beside those of `_instructions`: 8 to 18 in 24 main
 loops; registers of a thread with so many loads in flight."""
 
 PACKED_MARGIN = 1.04
-"""What the time of runs that are copied is multiplied with: the two models agree no better."""
+"""The factor of the time of runs that are copied: the two models agree no better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the model knows of a GPU: microseconds, bytes, and what an SM does in a microsecond.
+    """The rates of a GPU in the model: microseconds, bytes, and work of an SM per microsecond.
 
     A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
     memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and

@@ -73,8 +73,8 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 """Rows of whole vectors that are shorter, and others that are not longer, may be copied by runs."""
 
 MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
-"""Of runs that are copied: rows of a thread and registers for their elements at most, and how many ways are
-configurations."""
+"""Limits for runs that are copied: rows of a thread, registers for their elements, and the number of ways
+that are configurations."""
 
 SHORT_PIECE, LEAST_TURNS = 1 << 12, 4
 """Elements of a row that lie together, at most, where these may be kept by a first pass; rows that a first
@@ -85,7 +85,7 @@ CUT_VECTORS = 4
 
 
 LEAST_GAIN = 1.08
-"""What plans have to gain by the model whose first pass keeps several modes, or rows: of two that were timed
+"""The least gain by the model of a plan whose first pass keeps several modes, or rows: of two that were timed
 on an H200, gains of 1.10 and 1.34 by the model were 1.07 and 1.60 (2026-11-23)."""
 
 
@@ -96,12 +96,12 @@ def _words(fold: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReduceConfig:
-    """How one block works.
+    """The way a block reduces its rows.
 
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
-    they lie, and loads are from there.  What is `later` is reduced by a second pass; see `columns`.
+    they lie, and loads are from there.  The modes in `later` are reduced by a second pass; see `columns`.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -138,9 +138,9 @@ class ReduceConfig:
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch: `form` is walked as `config` says, results are multiplied by `factor`.
+    """The launch of a pass: `form` is walked as `config` says, results are multiplied by `factor`.
 
-    Of a logsumexp it is added.
+    To the result of a logsumexp the factor is added.
     """
 
     op: str
@@ -150,7 +150,7 @@ class Pass:
     result: DType
     factor: float
     fold: str
-    """What joins two values."""
+    """The operation that joins two values."""
     joins: bool = False
     """Whether its elements are values of the fold."""
     labels: Labels | None = None
@@ -371,11 +371,11 @@ def candidates(
 
 
 def _kept_first(form: Form, element: DType, *, wide: bool) -> Iterator[Later]:
-    """What a first pass may leave to a second one.
+    """Yield the modes or rows that a first pass may leave to a second one.
 
-    Those are short pieces of rows, and one of two modes where columns are read by narrow vectors: rows of the
-    other can be skewed.  Of three and more all but one, where there is more than one way.  Rows that touch
-    are taken beside each other, as few as make whole vectors, and as many as make those of a warp.
+    These are short pieces of rows, and one of two modes where columns are read by narrow vectors: rows of the
+    other can be skewed.  Of three and more modes all but one are left, where there is a choice.  Adjacent
+    rows are taken together, as few as make whole vectors, and as many as make those of a warp.
     """
     count, rows = len(form.reduced), form.lead.reduced
     if count == 1 and not rows and not wide and form.lead.src == 1:
@@ -456,7 +456,7 @@ def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig,
 
 
 def _rows(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
-    """As many lanes per row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
+    """Try as many lanes per row as it has loads, up to a warp, and fewer with up to four loads in flight."""
     for vec in _row_vectors(form, element, words):
         walk = reduction_walk(form, Tiling(element, vec, 1, 1), words)
         near = power_above(walk.vectors if walk.outer else walk.steps)
@@ -522,7 +522,7 @@ def _row_vectors(form: Form, element: DType, words: int) -> tuple[int, ...]:
 
 
 def _columns(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
-    """As many columns per thread as a load has, and as registers hold values of so many words."""
+    """Try as many columns per thread as a load has, and as registers hold values of `words` words."""
     first, *others = form.modes
     widest = min(VECTOR_BYTES // element.nbytes, MOST_WORDS // words) if first.src == 1 else 1
     vec = gcd(widest, first.extent, form.src_offset, *(m.src for m in others))

@@ -37,7 +37,7 @@ from layoutalg.kernels.rowwise.unaligned import (
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
-"""Where a block's elements stay between the statistics and the result; global: they are read twice."""
+"""The place of a block's elements between the statistics and the result; "global": they are read twice."""
 
 RESIDENT_THREADS = 1024
 """Threads of a multiprocessor whose blocks wait for each other: 64 registers for each."""
@@ -45,7 +45,7 @@ RESIDENT_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class NormConfig:
-    """How a block of a norm works; see the module's text.
+    """The way a block computes a norm; see the module's text.
 
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
@@ -226,7 +226,7 @@ class Schedule:
 
     @cached_property
     def ring(self) -> Ring | None:
-        """How what is read twice goes through shared memory, if it does."""
+        """The ring in shared memory for elements that are read twice; None without one."""
         if self.config.hold != "global" or not self.config.staged:
             return None
         turns = -(-self.rounds // self.config.staged)

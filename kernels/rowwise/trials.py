@@ -55,7 +55,7 @@ LEAST = SMALLEST_SUM
 """The least positive number of each type."""
 
 OFFSETS, ABOVE = (0.0, 8192.0, -8192.0), 256.0
-"""What lies under spikes, and how far they are above: e^256 is infinite in f32."""
+"""The levels below spikes, and their height above: e^256 is infinite in f32."""
 
 _COMPARES = ("max", "min", "argmax", "argmin", "logsumexp", "softmax")
 """Operations in which the largest element decides."""
@@ -134,7 +134,7 @@ TENSOR_TRIALS: Mapping[str, Callable[[Any, int, int, str, str], Any]] = MappingP
         "NaN": _nan, "infinities": _infinities, "extremes": _extremes,
     }
 )  # fmt: skip
-"""How the elements of a tensor's groups are drawn, by name."""
+"""The functions that draw the elements of a tensor's groups, by name."""
 
 
 def _factors(rng: Any, x: Any) -> Any:
@@ -193,7 +193,7 @@ def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
 
 
 def result_places(x: AxesProblem) -> Any:
-    """Where results lie in the destination's buffer, an array of their shape.
+    """Return the places of results in the destination's buffer, an array of their shape.
 
     >>> from layoutalg.kernels.rowwise.problems import axes_problem
     >>> result_places(axes_problem((2, 3, 2), 1, "f32", dst=(1, 0, 2))).tolist()
@@ -206,7 +206,7 @@ def result_places(x: AxesProblem) -> Any:
 # --- bounds -------------------------------------------------------------------------------------------
 
 SMALLEST_NORM = MappingProxyType({"f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126})
-"""What may be lost of a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
+"""The error allowed for a norm near 0: f16 keeps subnormal numbers, the exponential does not."""
 
 VANISHES = 110.0
 """e^-110 is less than 2^-158: it counts for nothing beside 1, nor do 2^30 of them."""
@@ -216,7 +216,7 @@ NORM_ADDITIONS = 40
 
 
 def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
-    """How far each output may be from the true one; `values` are the source's numbers, flat, as float64."""
+    """Return the error bound of each output; `values` are the source's numbers, flat, as float64."""
     import numpy
 
     u = HALF_PLACE["f32"]
@@ -252,7 +252,7 @@ def _of_joined(p: ReduceProblem, lost: float, exact: Any, values: Any) -> Any:
 
 
 def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: Any = None) -> Any:
-    """How far each result may be from the definition `wanted`; x has the problem's shape, in float64.
+    """Return the error bound of each result against `wanted`; x has the problem's shape, in float64.
 
     Weight and bias have the shape of the reduced modes.
     """

@@ -95,7 +95,7 @@ class Backwards(Walk):
         )
 
     def begin(self, bases: Bases, step: Index) -> tuple[Index, Index, Index, Index]:
-        """Of a step: how far along its row, where that begins in source, destination and weights."""
+        """The distance of a step along its row, and its start in source, destination and weights."""
         at, *crd = coordinate(self.step_extents, step)
         source, target, weight = (self.along(tuple(crd), self.outer, s) for s in ("src", "dst", "weight"))
         return at * self.tiling.vec, bases.source + source, bases.target + target, weight
@@ -105,7 +105,7 @@ class Backwards(Walk):
 
 
 def row_ends(form: Form) -> list[int]:
-    """Where rows may start and end, in elements: vectors are whole where their size divides all of these."""
+    """The starts and ends of rows, in elements: vectors are whole where their size divides all of these."""
     return [v for m in form.modes[1:] for v in (m.src, m.dst)] + [
         form.src_offset, form.dst_offset, form.lead.extent
     ]  # fmt: skip
@@ -257,7 +257,7 @@ class MaskedRows(Backwards):
         return (chunk.at < chunk.high,)
 
     def weight_of(self, chunk: Chunk, e: int) -> Index:
-        """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
+        """The place of the weight of element e of a row's vector, from `chunk.weight` on."""
         return self.along((minus(chunk.at + e, chunk.low, 2 * self.lead.extent),), (self.lead,), "weight")
 
 
@@ -298,7 +298,7 @@ class SkewedColumns(Backwards):
         return True
 
     def bases(self, place: Index) -> Bases:
-        """Where the first column of the tensor begins, and the thread's place on from a vector before it."""
+        """The start of the tensor's first column, and the thread's place counted from a vector before it."""
         side, *rest = coordinate(self.row_extents, place)
         t, others = self.tiling, self.form.kept[1:]
         return Bases(
@@ -333,7 +333,7 @@ class SkewedColumns(Backwards):
         return (bases.source + y * m.src) % self.tiling.vec
 
     def slot(self, row: Index, shift: Index, e: Index) -> Index:
-        """Which of the rows_per_block * vec places of a tile element e of a thread's vectors has.
+        """Return the place, of rows_per_block * vec in a tile, for element e of a thread's vectors.
 
         Each column whose statistics the tile needs has one, whatever the row's shift.
         """
@@ -369,7 +369,7 @@ class CutRows(MaskedRows, HeadTail):
 
     @cached_property
     def phases(self) -> int:
-        """What the places in a vector where rows start are multiples of: its size, if all are 0."""
+        """The common divisor of the places in a vector where rows start: its size, if all are 0."""
         return gcd(self.tiling.vec, self.form.src_offset, *(m.src for m in self.form.modes[1:]))
 
     @property

@@ -1,4 +1,4 @@
-"""How a block walks over a tensor that is reduced or normalised: layouts, for ints, arrays and expressions.
+"""The walk of a block over a tensor that is reduced or normalised: layouts, for ints, arrays, expressions.
 
 The idea.  A row is what is reduced together, whichever way it lies in memory.  Its elements are counted in
 steps of one vector, `vec` elements along the first mode:
@@ -46,7 +46,7 @@ Crd: TypeAlias = tuple[Index, ...]
 """A coordinate."""
 
 Side: TypeAlias = Literal["src", "dst", "weight"]
-"""What a coordinate is a place in."""
+"""The array in which a coordinate has a place."""
 
 WARP, MOST_THREADS = 32, 1024
 """Lanes of a warp, and the most threads of a block."""
@@ -69,11 +69,11 @@ def power_above(n: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How the threads of a block lie over rows and their vectors of `vec` elements.
+    """The arrangement of a block's threads over rows and their vectors of `vec` elements.
 
     tid = lane + lanes * (row + rows_per_block * group): lanes * groups threads share a row, and each has
     `rows_per_thread` of them; `splits` blocks share the steps of a row, or the `cluster` blocks of a cluster.
-    Of clusters, or blocks of splits, `resident` are launched, which go on from tile to tile; 0: one for each.
+    `resident` clusters, or blocks of splits, are launched, which go on from tile to tile; 0: one per tile.
     """
 
     element: DType
@@ -108,9 +108,9 @@ class Tiling:
 
 
 class Bases(NamedTuple):
-    """Where a row's elements begin in source and destination; `at` is used by skewed columns alone.
+    """The start of a row's elements in source and destination; `at` is used by skewed columns alone.
 
-    `row` is its coordinate, where that says so.
+    `row` is its coordinate, for walks that need it.
     """
 
     source: Index
@@ -302,12 +302,12 @@ class Walk:
         return crd
 
     def along(self, crd: Crd, modes: Sequence[Mode], side: Side) -> Index:
-        """How many elements a coordinate is apart from the first one, on a side."""
+        """The distance in elements of a coordinate from the first one, on a side."""
         strides = (abs(getattr(m, side)) for m in modes)
         return sum((i * d for i, d in zip(self.counted(crd, modes, side), strides, strict=True)), start=0)
 
     def bases(self, place: Index) -> Bases:
-        """Where a row begins."""
+        """The start of a row in source and destination, and its coordinate."""
         crd, form = coordinate(self.row_extents, place), self.form
         source, target = (self.along(crd, self.kept, side) for side in ("src", "dst"))
         return Bases(source + form.src_offset, target + form.dst_offset, 0, crd)
@@ -347,7 +347,7 @@ class Walk:
         return self.counted(chunk.crd[len(self.kept) :], self.reduced, "weight")
 
     def weight_of(self, chunk: Chunk, e: int) -> Index:
-        """Where the weight of element e of a row's vector is, from `chunk.weight` on."""
+        """The place of the weight of element e of a row's vector, from `chunk.weight` on."""
         return self.along((chunk.at + e,), (self.lead,), "weight")
 
     @property

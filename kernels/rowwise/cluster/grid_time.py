@@ -1,7 +1,7 @@
-"""How long rows take that no cluster holds: they are read twice, but for what stays on chip.
+"""The time of rows that no cluster holds: they are read twice, except for what stays on chip.
 
 The idea.  Blocks that are all resident read their parts of rows, wait for each other, and write.  What a
-block has read last is still in its shared memory.  Of S bytes, of which so many are kept, memory moves
+block has read last is still in its shared memory.  For S bytes, some of which are kept, memory moves
 
     moved    S + (S - kept) + S        read, read again, written; 2 S where all is kept
     share    2 S / moved               of a copy, at most

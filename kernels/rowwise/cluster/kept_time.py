@@ -1,4 +1,4 @@
-"""How long rows take that blocks or clusters of them keep: what the choice of a cluster minimises.
+"""The time of rows that blocks or clusters keep on chip: what the choice of a cluster minimises.
 
 The idea.  Memory moves bytes as long as somebody asks for them; a row's blocks ask, wait for each other,
 write, and leave.  The more rows are resident, the less of that is seen:

@@ -1,4 +1,4 @@
-"""Which slabs of columns the blocks of a cluster keep, and how: everything that fits, best first.
+"""The slabs of columns that the blocks of a cluster keep: every configuration that fits, best first.
 
 The idea.  A norm over columns is bound by memory, and memory by how much of a row is touched at once: a
 copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through slabs of 128 bytes 0.79 to
@@ -31,18 +31,18 @@ MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 1
 """Shared memory of a multiprocessor that has clusters, of a block, and what the system takes per block."""
 
 REGISTERS, LEAST_REGISTERS = 1 << 16, 64
-"""Of a multiprocessor, and those of a thread that are enough."""
+"""Registers of a multiprocessor, and of a thread as many as are enough."""
 
 WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
 """The share of a copy that slabs of so many bytes have: elements of four bytes, and of two."""
 
 BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
-"""What is left of it in clusters of so many blocks."""
+"""The factor of that share in clusters of so many blocks."""
 
 
 FULL_BYTES = 192 << 10
-"""What a multiprocessor keeps at least, so that enough of it is on its way."""
+"""The least bytes that a multiprocessor keeps, so that enough loads are in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +134,5 @@ def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clu
 
 
 def _of_waves(waves: float) -> float:
-    """What the last wave of so many leaves; where there are many, clusters end at different times."""
+    """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
     return waves / ceil(waves) if waves < 2 else waves / (waves + 0.25)

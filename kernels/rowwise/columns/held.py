@@ -112,11 +112,11 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class HeldRates:
-    """What the model knows, of memory, in bytes per microsecond, instructions, and microseconds of a block.
+    """The rates of the model: memory in bytes per microsecond, instructions, and microseconds of a block.
 
-    `of_64` and so on are what slabs of so many bytes have of the memory's rate; rows that start inside of
+    `of_64` and so on are the shares of the memory's rate for slabs of so many bytes; rows that start inside
     sectors cost `torn` per sector of a slab's width, `torn_lines` per line where vectors are narrow.
-    `alone` is what a block costs that has a multiprocessor to itself.
+    `alone` is the cost of a block that has a multiprocessor to itself.
     """
 
     launch: float = 3.0

@@ -1,4 +1,4 @@
-"""Which rows of memory are one of a stream, and how blocks share it: everything that fits, best first."""
+"""The rows of memory that form a row of a stream, and their division among blocks, best first."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WAVES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Blocks of a multiprocessor."""
 
 TORN, NARROW, SINGLE = 1.04, 8.0, 8.0
-"""What rows of the stream cost that are not whole lines; bytes that each run of a tile costs; bytes per byte
-of the rows that are left, taken element by element."""
+"""The factor for rows of the stream that are not whole lines; the bytes that each run of a tile costs; bytes
+per byte of the remaining rows, which are taken element by element."""
 
 MOST_JOINING, JOINED_BYTES = 256, 420e3
 """Threads that join the partials of a group, at most; bytes that memory moves while each adds one more."""
@@ -107,7 +107,7 @@ def _ways(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterato
 
 
 def _filled(blocks: int, threads: int, sms: int) -> float:
-    """What blocks have of the memory's rate: they may be few, and not as many on all multiprocessors."""
+    """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
     fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** 0.6
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
     last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)

@@ -35,7 +35,7 @@ class Beside:
 
 
 Later: TypeAlias = int | tuple[int, ...] | Beside
-"""What a first pass leaves: a reduced mode by its number, several, or rows that lie beside each other."""
+"""The rest after a first pass: a reduced mode by its number, several, or rows that lie beside each other."""
 
 
 class First(NamedTuple):

@@ -134,7 +134,7 @@ def _arrays(p: CrossEntropyProblem, n: int) -> dict[str, Any]:
 
 
 def _asked(p: CrossEntropyProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any, int, str, int, str]:
-    """What PyTorch is asked."""
+    """The arguments of PyTorch's cross entropy."""
     x = arrays["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
     at = arrays["target"].view(f"i{p.target.nbytes}")[: p.axes.outputs].reshape(p.axes.kept_shape)
     return x, at, p.axes.axes[0], p.dtype.name, p.ignore_index, p.reduction

@@ -31,7 +31,7 @@ UNIT_BYTES = 16
 
 
 class Room(NamedTuple):
-    """Where buffers may begin in the scratch memory, behind partials, in bytes; and its size."""
+    """The offsets in bytes of buffers in the scratch memory, behind partials, and its size."""
 
     losses: int
     sums: int
@@ -63,7 +63,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
 
 
 def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> Room:
-    """Where what lies between the launches has room in their scratch memory.
+    """Return the offsets in the scratch memory of what is passed from launch to launch.
 
     >>> from layoutalg.kernels.rowwise.entropy.problem import cross_entropy_problem
     >>> p = cross_entropy_problem((64, 1000), dtype="f16")
@@ -112,7 +112,7 @@ def plan_of(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch = "sm_90")
 
 
 def _names(passes: int, given: str, to: str) -> list[dict[str, str]]:
-    """What the pointers of a reduction's passes are, from one buffer to another."""
+    """The buffers behind the pointers of each pass of a reduction, from `given` to `to`."""
     if passes == 1:
         return [{"src": given, "dst": to}]
     return [{"src": given, "dst": SCRATCH}, {"src": SCRATCH, "dst": to}]

@@ -31,7 +31,7 @@ from layoutalg.kernels.rowwise.problems import (
 )
 
 Reduction: TypeAlias = Literal["none", "sum", "mean"]
-"""What is made of the losses."""
+"""The reduction of the losses."""
 
 REDUCTIONS: tuple[Reduction, ...] = ("none", "sum", "mean")
 

@@ -53,7 +53,7 @@ class PackedRun:
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
 
     def at(self, index: Index, e: Index = 0) -> MemRef:
-        """Where element `index` of the run is, or the one `e` behind it."""
+        """The address in shared memory of the element `e` behind element `index` of the run."""
         return self.k.at(self.copied, simplify(as_expr((index + e + self.low) * self.size)))
 
     def copy_in(self, src: Global | Shared) -> None:

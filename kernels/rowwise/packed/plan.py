@@ -1,4 +1,4 @@
-"""Which threads take the groups of a packed tile, and how long that takes by a model.
+"""The division of the groups of a packed tile among threads, and its time by a model.
 
 The idea.  Memory is read and written in whole lines whatever the rows are, so what is left to choose is how
 little the rest costs: instructions, most of them for what is done once per group and thread, and wavefronts
@@ -49,10 +49,10 @@ MOST_WORDS = 32
 
 @dataclass(frozen=True, slots=True)
 class PackedRates:
-    """What the model knows of a GPU and of the instructions of a packed kernel.
+    """The rates of a GPU in the model, and the instruction counts of a packed kernel.
 
     A warp's turn takes `turn` instructions, `lane` more for every halving of an exchange, `access` for each
-    access and `element` for each element of it, `narrow` more where that is to be widened.
+    access and `element` for each element of it, `narrow` more for an element that has to be widened.
     """
 
     turn: float
@@ -65,7 +65,7 @@ class PackedRates:
     """Accesses to shared memory of an element, beside those of the copies."""
     copies: float
     read_us: float = 0.0
-    """What an access waits, in all passes, of a thread that does not hold its elements in registers."""
+    """The wait for an access, in all passes, of a thread that does not hold its elements in registers."""
     launch_us: float = 2.5
     block_us: float = 0.9
     memory: float = 4.42e6
@@ -81,7 +81,7 @@ REDUCTION = PackedRates(turn=4, lane=5, access=4.4, element=0, narrow=0.85, turn
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the threads of a block take the groups of its tile; see the module's text."""
+    """The division of the groups of a tile among the threads of a block; see the module's text."""
 
     vec: int
     lanes: int
@@ -94,7 +94,7 @@ class Way:
 
 
 def ways(form: Form, element: DType, *, both: bool) -> Iterator[tuple[Way, PackedWalk | LayoutAlgError]]:
-    """What is tried for a form, each with its walk or with what refuses it.
+    """Yield the ways that are tried for a form, each with its walk or with its refusal.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
@@ -199,7 +199,7 @@ def _waves(run: Form, lanes: int, vec: int, element: DType) -> int:
 
 
 def _along(modes: tuple[Mode, ...], index: int) -> int:
-    """How far a number among the coordinates of modes is from the first, in elements."""
+    """The distance in elements from the first coordinate of modes to number `index`."""
     found = 0
     for m in modes:
         index, at = divmod(index, m.extent)

@@ -43,9 +43,9 @@ RUN_BYTES = 100 << 10
 
 
 class Slabs(NamedTuple):
-    """How a form lies in slabs: the modes of one, the mode that counts them, and what lies beyond that.
+    """The slabs of a form: the modes inside a slab, the mode that counts slabs, and the modes beyond it.
 
-    `outer` are kept, and count tiles; `beyond` are reduced, and count the runs of a tile.
+    Modes of `outer` are kept, and count tiles; those of `beyond` are reduced, and count the runs of a tile.
     """
 
     inside: tuple[Mode, ...]
@@ -110,7 +110,7 @@ def unit_of(form: Form, element: DType, *, both: bool) -> int:
 
 
 class Start(NamedTuple):
-    """Where the first run of a tile starts in source and destination.
+    """The start of the first run of a tile in source and destination.
 
     `slab` is the number of its first slab along the mode that counts them, `outer` the coordinate of the kept
     modes beyond.
@@ -183,7 +183,7 @@ class PackedWalk(HeadTail):
 
     @property
     def source_end(self) -> int:
-        """Where the source ends: behind its last element."""
+        """The end of the source: the place behind its last element."""
         return self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in self.whole.modes)
 
     @cached_property
@@ -217,7 +217,7 @@ class PackedWalk(HeadTail):
         return super().place(0, row, n)
 
     def start(self, tile: Index) -> Start:
-        """Where a tile starts."""
+        """The start of a tile."""
         parts, whole = self.parts, self.whole
         number, *crd = coordinate((self.tiles_along, *(m.extent for m in parts.outer)), tile)
         slab = number * self.slabs

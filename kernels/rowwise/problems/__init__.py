@@ -1,10 +1,10 @@
-"""What is asked: a tensor of which some modes are reduced, and what is made of it.
+"""The problems: a tensor some of whose modes are reduced, and the operation on it.
 
     tensors       tensors with reduced modes, and their normal form
-    reductions    sums, extremes, indices, variances: what they fold, and what they are by definition
+    reductions    sums, extremes, indices, variances: their folds, and their definitions
     norms         softmax, layer norm, rms norm, by definition
 
-Each checks once what is asked.
+Each checks its arguments once.
 """
 
 from __future__ import annotations

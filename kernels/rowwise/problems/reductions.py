@@ -41,7 +41,7 @@ FOLD = MappingProxyType(
         "argmin": "arg", "var": "moments", "logsumexp": "logsumexp",
     }
 )  # fmt: skip
-"""What each reduction folds floats with."""
+"""The fold of each reduction of floats."""
 
 FOLDED = MappingProxyType({**FOLD, "cross_entropy": "nll"})
 """The same, with what needs labels."""
@@ -50,7 +50,7 @@ OF_INTEGERS = ("sum", "max", "min", "prod", "argmax", "argmin")
 """The reductions of integers."""
 
 WAY = MappingProxyType({"argmin": "min"})
-"""Which elements an index is of, where that is not the "max"."""
+"""The extreme that an operation looks for, where that is not the "max"."""
 
 INT32_COUNT = (1 << 31) - 1
 """Elements that are reduced together where one has an index, or counts in a float."""
@@ -59,7 +59,7 @@ _OF_NOTHING = MappingProxyType({"sum": 0.0, "prod": 1.0, "mean": nan, "var": nan
 
 
 def fold_of(op: str, element: str) -> str:
-    """What a reduction folds elements of a type with.
+    """Return the fold of a reduction for elements of a type.
 
     >>> fold_of("mean", "f16"), fold_of("max", "s8"), fold_of("argmax", "s8"), fold_of("argmax", "s64")
     ('sum', 'max_s64', 'arg', 'arg_s64')
@@ -126,10 +126,10 @@ class ReduceProblem:
 
     @property
     def of_nothing(self) -> float | None:
-        """What every output is if no element is reduced: 0 for a sum, 1 for a product, NaN for a mean or a
-        variance, -infinity for a logsumexp.
+        """The value of every output if no element is reduced: 0 for a sum, 1 for a product, NaN for a mean or
+        a variance, -infinity for a logsumexp.
 
-        None if some are, and if there are no outputs: then a maximum has no element either.
+        None if some are, and if there are no outputs: then a maximum needs no element either.
         """
         return None if self.axes.count or not self.axes.outputs else _OF_NOTHING[self.op]
 
@@ -240,7 +240,7 @@ def reduced(p: ReduceProblem, src: Any) -> Any:
 
 
 def share_of(p: ReduceProblem) -> float:
-    """What a variance multiplies its sum of squares with: 1 / (count - ddof), infinity where that is not
+    """Return the factor of a variance's sum of squares: 1 / (count - ddof), infinity where that is not
     positive.
 
     >>> share_of(reduce_problem((5,), 0, "var", "f32", ddof=1))

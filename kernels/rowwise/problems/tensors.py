@@ -174,7 +174,7 @@ def _check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One mode that is left: its extent, its strides in elements, and whether it is reduced.
+    """A mode of the normal form: its extent, its strides in elements, and whether it is reduced.
 
     `src` is >= 0.  `dst` and `weight` may be negative: the buffer runs backwards.  They are 0 in modes that
     the destination or the weight does not have.
@@ -227,7 +227,7 @@ class Form:
 
     @property
     def dst_start(self) -> int:
-        """Where coordinate 0 lies in the destination; in the source, that is `src_offset`."""
+        """The place of coordinate 0 in the destination; in the source, that is `src_offset`."""
         return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
 
     def __str__(self) -> str:

@@ -56,7 +56,7 @@ from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Tilin
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
-"""What is done with a vector."""
+"""The code for a vector."""
 
 
 ONE_WORD = frozenset({"count", "every", "more", "zero"})
@@ -171,7 +171,7 @@ class Block:
         return MemRef(tensor.buffer, place, tensor, (*map(as_expr, crd), Const(offset)))
 
     def source(self, chunk: Chunk) -> MemRef:
-        """Where a vector lies in the source."""
+        """The address of a vector in the source."""
         return self.at(self.src, chunk.source, chunk.crd, self.walk.form.src_offset)
 
     # --- where code stands -----------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class NormBlock(Block):
         return self._split_partials
 
     def _stand(self, n: Index = 0) -> None:
-        """Where the vectors of row n of a thread's begin."""
+        """Set the start of the vectors of the thread's row n."""
         k, walk = self.k, self.walk
         self.place = k.let("place", as_expr(walk.place(self.tile, self.row, n)))
         source, target, at, row = walk.bases(self.place)
@@ -462,7 +462,7 @@ class RowBlock(NormBlock):
         return *self.walk.readable(v.chunk), *written
 
     def _slot(self, v: Vector) -> MemRef:
-        """Where a thread holds a vector in shared memory."""
+        """The address of a vector that a thread holds in shared memory."""
         t = self.tiling
         if isinstance(self.walk, PackedWalk):
             return self.run.at(v.chunk.source)

@@ -1,4 +1,4 @@
-"""What threads exchange: in a warp, in a block, and from one kernel to the next.
+"""The exchanges of threads: in a warp, in a block, and from one kernel to the next.
 
 The idea.  Threads that share a row exchange by butterflies in their warp, then by partials in shared memory:
 
@@ -212,7 +212,7 @@ def meet(b: RowBlock, turn: Index, *planes: Reg) -> None:
 
 
 def counters(walk: Walk, words: int) -> range:
-    """Where the counters of the rows that are read at once are, behind the partials of so many words."""
+    """Return the places of the counters of rows that are read at once, behind partials of `words` words."""
     first = -(-walk.tiling.splits * walk.places * words // COUNTER_WORDS) * COUNTER_WORDS
     return range(first, first + walk.tiles_at_once * COUNTER_WORDS, COUNTER_WORDS)
 
@@ -233,7 +233,7 @@ def partials(b: RowBlock, *planes: Reg) -> Iterator[None]:
 def _saved(
     b: RowBlock, partial: Global, split: Expr, planes: Sequence[Reg]
 ) -> Iterator[tuple[int, MemRef, RegRef]]:
-    """Where the statistics of a split lie, plane after plane of all splits: (bytes, place, registers)."""
+    """The statistics of a split in memory, plane after plane of all splits: (bytes, place, registers)."""
     rows, places = b.tiling.rows_per_block, b.walk.places
     before = 0
     for d in planes:

@@ -44,12 +44,12 @@ from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster
 from layoutalg.kernels.rowwise.walk import WARP, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
-"""What a kernel does: all of it, one of the two halves of a split, or what is between those of a stream."""
+"""The part of a norm in a kernel: all, either half of a split, or the step between those of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormLaunches:
-    """What computes a problem: kernels in order, and the floats of scratch memory between them.
+    """The launches of a problem: kernels in order, and the floats of scratch memory between them.
 
     >>> from layoutalg.kernels.rowwise import norm_problem
     >>> found = plan(norm_problem("softmax", (64, 1000), 1, "f16"))
@@ -108,7 +108,7 @@ def _words(p: NormProblem, walk: Walk) -> int:
 
 
 def _clear(p: NormProblem, places: range) -> Kernel:
-    """What sets the counters of barriers to 0, behind the partials."""
+    """The kernel that sets the counters of barriers, behind the partials, to 0."""
     k = KernelBuilder(f"{p.op}_{p.dtype}_clear", WARP, notes=["", "Counters of arrivals are 0."])
     zero, partial = k.reg("zero", 1), k.pointer("partial", 4, writable=True)
     k.do(fill(1), zero, Const(0))
@@ -128,7 +128,7 @@ def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
 
 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
-    """Those of the given arguments that a kernel has.
+    """Return the given arguments that are parameters of a kernel.
 
     >>> from layoutalg.kernels.rowwise.problems import norm_problem
     >>> (kernel,) = plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels
@@ -260,7 +260,7 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
 
 
 def _formula(p: NormProblem) -> str:
-    """What becomes of an element x."""
+    """The formula for an element x."""
     if p.op == "softmax":
         return "e^(x - max) / sum e^(x - max)"
     extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"

@@ -302,7 +302,7 @@ class Room:
         self.norm.combine(self.b)
 
     def _shares(self, count: int) -> Iterator[Expr]:
-        """Of so many slots those that a thread of the first warp has, as code for each."""
+        """The slots, of `count`, of a thread of the first warp; the caller writes the code of each."""
         b, readers = self.b, max(1, WARP // self.side)
         with b.k.Unroll("n", -(-count // readers)) as n:
             slot = n * readers + b.y

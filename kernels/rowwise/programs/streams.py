@@ -42,7 +42,7 @@ FILLED = 132
 
 
 def planes(s: Stream, c: NormConfig, partials: Mapping[str, str]) -> tuple[dict[str, int], int]:
-    """Where each plane of partials begins, and behind them the factors: in words.
+    """Return the start of each plane of partials, and of the factors behind them, in words.
 
     Planes of one word have one for each vector.
     """
