@@ -39,10 +39,10 @@ class LeastBytes(NamedTuple):
 
 
 def least_bytes(x: Moves, arch: str | Arch = "sm_90", *, listed: bool = False) -> LeastBytes:
-    """What memory moves at least; `listed`: by the definition, of elements up to Most.LISTED.
+    """Return the least bytes that memory moves; with `listed` by the definition, up to Most.LISTED elements.
 
-    Raises UnsupportedError for an architecture of which it was not counted what memory moves at once,
-    UndecidedError where bytes have to be listed and are too many.
+    Raises UnsupportedError for an architecture whose units of memory were not counted, UndecidedError where
+    bytes have to be listed and are too many.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> least_bytes(normalise(permute_problem((997, 999), (1, 0), "f32")))

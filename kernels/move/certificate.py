@@ -40,7 +40,7 @@ from layoutalg.synthesis import Synthesis, synthesize
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One access of the first block's tile: its wavefronts, those without conflicts, the least there are."""
+    """An access of the first block's tile: its wavefronts, those without conflicts, the least possible."""
 
     op: str
     wavefronts: int
@@ -65,9 +65,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class TileCertificate:
-    """What is known of a tile's layout: a claim for each access, and the synthesizer's answer if it has one.
+    """The claims about a tile's layout, one per access, and the synthesizer's answer if it has one.
 
-    `synthesis` is None where extents or distances are no powers of two.
+    `synthesis` is None where extents or distances are not powers of two.
     """
 
     claims: tuple[Claim, ...]
@@ -75,7 +75,7 @@ class TileCertificate:
 
 
 def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCertificate:
-    """What the tile of a staged configuration costs in shared memory, beside the least it can.
+    """Return the cost of a staged configuration's tile in shared memory, beside the least possible.
 
     Raises UnsupportedError for a configuration that has no tile.
 
@@ -95,8 +95,8 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
 
 
 def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
-    """What the first block does to its tile: the op, the bytes (access, x) of all chunks or vectors x, and
-    which x there are."""
+    """The accesses of the first block to its tile: the op, the bytes (access, x) of all chunks or vectors x,
+    and which x exist."""
     import numpy as np
 
     for op, places, one in tile_accesses(stage, np.arange(stage.loads), np.arange(stage.stores)):

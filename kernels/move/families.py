@@ -268,7 +268,7 @@ def _by_cupy(p: PermuteProblem, arrays: Mapping[str, Any]) -> Launch | None:
 
 
 def _check_permute(p: PermuteProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
-    """As `_check`; of what is converted the first results have to be those of the definition, NaN aside."""
+    """Check as `_check` does, but the first converted elements against the definition, NaN aside."""
     if p.result is None:
         return _check(_permute_views, p, arrays, ours)
     import numpy

@@ -1,16 +1,16 @@
-"""How a permute's vectors are read from the tile: elements that lie side by side come by one load.
+"""The reads of a permute's vectors from the tile: elements that lie side by side come by one load.
 
 The idea.  Element e of a vector is staged at byte `Store.place(e)`, which changes from vector to vector.
-What all changes are multiples of says how places are aligned; elements whose places change together lie
-apart as they do in the first vector.  So where that one has elements in an aligned window of 2 to 16 bytes
-all vectors have, and the window is one load.  Its elements need not be consecutive:
+The common divisor of all changes says how places are aligned; elements whose places change together keep
+the distances that they have in the first vector.  So where that one has elements in an aligned window of 2
+to 16 bytes, all vectors have, and the window is one load.  Its elements need not be consecutive:
 
     f32 (2,1024) -> (1024,2), vec 4, rows of 4096 bytes      vector w, byte     8 w + (0 4096 4 4100)
                                                              two loads of 8     elements 0, 2 and 1, 3
 
 A compiler joins such loads by itself where it can prove as much.  Then the program says one thing and the
-machine does another, which nobody has counted; so the program says it, and the prediction asks the same
-rule.
+machine does another, which nobody has counted; so the program states the joined load, and the prediction
+uses the same rule.
 
 Worked example.  Positions in the run are 4 w + e, digits of a mixed radix (2, 1024).  2 divides 4, so the
 first digit is e % 2 whatever w is; what is left, 2 w + e // 2, is the second.  It changes by multiples of 2,
@@ -38,7 +38,7 @@ from layoutalg.kernels.move.stage import WORD_BYTES, Stage
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One load of `nbytes`: slot i of it holds the elements `slots[i]` of a vector, all of one place."""
+    """A load of `nbytes`: its slot i holds the elements `slots[i]` of a vector, all at the same place."""
 
     nbytes: int
     slots: tuple[tuple[int, ...], ...]
@@ -59,7 +59,7 @@ class Read:
         return tuple(e for slot in self.slots for e in slot)
 
     def byte(self, e: int) -> int:
-        """Where element e begins in what is loaded."""
+        """The first byte of element e in the load."""
         slot = next(i for i, slot in enumerate(self.slots) if e in slot)
         return slot * self.nbytes // len(self.slots)
 
@@ -99,8 +99,8 @@ def reads(stage: Stage) -> tuple[Read, ...]:
 
 
 def tile_accesses(stage: Stage, chunks: Any, vectors: Any) -> Iterator[tuple[str, Any, Load | Store]]:
-    """What the first block does to its tile, for arrays of numbers of its chunks and its vectors: the op, the
-    bytes (access, *numbers) of all of that width, and the chunk or vector, which knows where it exists.
+    """Yield the accesses of the first block to its tile, for arrays of numbers of its chunks and vectors: the
+    op, the bytes (access, *numbers) of that width, and the chunk or vector, which knows where it exists.
 
     >>> import numpy
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -181,9 +181,9 @@ def permutes(sources: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def kinds(stage: Stage) -> tuple[int, list[int]]:
-    """How places change from vector to vector: what all changes are multiples of, and each element's kind.
+    """Return the common divisor of the changes of places from vector to vector, and each element's kind.
 
-    Places of elements of one kind change together.  The first is 0 where nothing changes.
+    Places of elements of one kind change together.  The divisor is 0 where nothing changes.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
@@ -206,7 +206,7 @@ def kinds(stage: Stage) -> tuple[int, list[int]]:
 
 
 def _base_changes(stage: Stage) -> int:
-    """What `block_base` differs by from block to block, in bytes."""
+    """The common divisor of the changes of `block_base` from block to block, in bytes."""
     chunk = stage.config.chunk
     blocks = zip(stage.modes, stage.tile, stage.counts, strict=True)
     found = gcd(chunk, *(tile * m.src for m, tile, count in blocks if count > 1))
@@ -222,7 +222,7 @@ def _row_changes(stage: Stage) -> Iterator[int]:
 
 
 def _position_changes(stage: Stage) -> int:
-    """What the position of a vector's first element in its run differs by from vector to vector."""
+    """The common divisor of the steps of a first element's position in its run, from vector to vector."""
     vec = stage.config.vec
     starts = gcd(
         *(m.dst for k, m in enumerate(stage.modes) if k in stage.dst_rows),

@@ -1,4 +1,4 @@
-"""How a matrix is copied or transposed: configurations, and the tiled copies that they are.
+"""The copies and transposes of a matrix: configurations, and the tiled copies that they are.
 
 The idea.  Who moves what of a tile is one TiledCopy per side.  The program is its partitions, the swizzle of
 a transposed tile is synthesised for them, and what they cost follows from the same layouts.
@@ -32,14 +32,14 @@ from layoutalg.synthesis import synthesize
 Via: TypeAlias = Literal["registers", "cp.async"]
 
 Place: TypeAlias = Literal["src", "tile", "dst"]
-"""Where an access goes: to either matrix, or to shared memory."""
+"""The target of an access: either matrix, or shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyConfig:
-    """How one block copies: its tile and vector in elements, its threads, and the way through the chip.
+    """The way a block copies: its tile and vector in elements, its threads, and the way through the chip.
 
-    `lanes` threads run along a row; the others take further rows.  Tiles that stick out of the matrix are
+    `lanes` threads run along a row; the others take the next rows.  Tiles that stick out of the matrix are
     copied `edge_vec` elements at a time: a whole vector where the matrix's edge cuts none.
 
     >>> from layoutalg.kernels import find_family
@@ -59,7 +59,7 @@ class CopyConfig:
 
 @dataclass(frozen=True, slots=True)
 class TransposeConfig:
-    """How one block transposes: its tile (in elements), threads, vectors (in elements) and lane arrangement.
+    """The way a block transposes: its tile and vectors in elements, its threads and lane arrangement.
 
     `lanes_n` lanes of a warp run along n when loading, `lanes_m` along m when storing.  Tiles that stick out
     of the matrix are moved by `edges`: in "vectors" under a predicate, where no vector is cut by the
@@ -149,10 +149,10 @@ FURTHER_SIDES_BYTES, FURTHER_SIDES = (64, 128, 256, 512), (16, 32, 64, 128)
 vectors."""
 
 THREAD_BYTES, FURTHER_THREAD_BYTES = 32, (32, 64, 16, 128)
-"""What a thread moves of a tile, if its vectors are not wider, and what it may move in such a search."""
+"""The bytes of a tile per thread, if its vectors are not wider, and those that such a search tries."""
 
 MOST_TILE_BYTES = 64 << 10
-"""Of such a tile, as much as the largest of those that are not searched for."""
+"""The most bytes of a tile in such a search: those of the largest tile without a search."""
 
 REGISTER_WORDS = 32
 """Words that a thread may hold between loading and storing, so that 1024 threads per block do not spill."""
@@ -318,7 +318,7 @@ def _threads(threads: int, lanes: int, vectors: int) -> Layout:
 
 @lru_cache(maxsize=128)
 def accesses(c: CopyConfig | TransposeConfig, element: DType) -> tuple[tuple[Place, Access], ...]:
-    """What a full tile does, on its domain (n, m), in the order of the program.
+    """Return the accesses of a full tile, on its domain (n, m), in the order of the program.
 
     >>> from layoutalg.kernels.matrix import matrix_problem
     >>> p = matrix_problem(4096, 4096, "u8", turned=True)
@@ -359,12 +359,12 @@ def _transpose_accesses(c: TransposeConfig, element: DType) -> tuple[tuple[Place
 
 
 def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, ...]:
-    """What a tile of a transpose does to shared memory: the stores, then the loads."""
+    """Return the accesses of a transpose's tile to shared memory: the stores, then the loads."""
     return tuple(access for place, access in accesses(c, element) if place == "tile")
 
 
 def tile_costs(p: MatrixProblem, c: CopyConfig | TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
-    """What a full tile costs, in closed form: the kernels' texts say it.
+    """Return the cost of a full tile, in closed form, which the texts of the kernels state.
 
     Tiles of a transpose start at multiples of a sector (their sides are), so that all full tiles cost the
     same.

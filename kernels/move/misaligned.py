@@ -1,6 +1,6 @@
-"""What rows add to a partition that start anywhere, run backwards or are cut: arithmetic that no layout does.
+"""The partition of rows that start anywhere, run backwards or are cut: arithmetic that no layout does.
 
-Why it is none.  A layout is linear in its coordinates.  These are not:
+The reason.  A layout is linear in its coordinates.  These are not:
 
     a row's chunk        f(c) // chunk * chunk: where a row lies inside of a chunk depends on the row
     a run's vector       the same on the way out; a block owns the vectors that START in its tile, and stages
@@ -9,7 +9,7 @@ Why it is none.  A layout is linear in its coordinates.  These are not:
     the ends of a run    which elements of a vector exist, where the tile or the tensor cuts it
 
 Whatever is aligned, forward and uncut adds nothing: `simplify` proves it of expressions, and predicates that
-always hold are not asked.
+always hold are not tested.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def to_chunk(start: Index, chunk: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Which elements exist of a vector, `along` a run of the destination that starts at element `start`."""
+    """The existing elements of a vector, `along` a run of the destination that starts at element `start`."""
 
     stage: Stage
     along: Index
@@ -116,14 +116,14 @@ class Ends:
         return position
 
     def after(self, e: int) -> tuple[Index, ...]:
-        """What says that element e is not in front of what the block owns."""
+        """The predicates that element e is not in front of what the block owns."""
         position = self.position(e)
         if self.stage.halo:
             return (position + self.origins[self.stage.last] * self.stage.dst_inner >= self._lead,)
         return (position >= self._lead,) if self.stage.lead else ()
 
     def before(self, e: int) -> tuple[Index, ...]:
-        """What says that element e is not past what the block owns, nor past the tensor."""
+        """The predicates that element e is not past what the block owns, nor past the tensor."""
         stage = self.stage
         if not stage.dst_run:
             return ()

@@ -33,7 +33,7 @@ ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
 """Element types by width: elements are moved, never computed with."""
 
 Way: TypeAlias = Literal["load", "store", "read", "write"]
-"""What a side is of: chunks of the source, vectors of the destination, single elements of either."""
+"""The unit of a side: chunks of the source, vectors of the destination, single elements of either."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Part:
 
     @property
     def place(self) -> Index:
-        """Where it lies."""
+        """The place of the part, at the inner product of coordinate and strides."""
         return inner(self.coordinate, self.strides)
 
     @property
@@ -156,12 +156,12 @@ class Load:
 
     @cached_property
     def part(self) -> Part:
-        """Where the chunk lies in the source, its row straight."""
+        """The chunk's part of the source, its row straight."""
         return part_of(self.stage, self.x, self.origins, "load")
 
     @cached_property
     def tile(self) -> Part:
-        """Where it lies in shared memory, in bytes, its row straight; rows count from their leads."""
+        """The chunk's part of shared memory, in bytes, its row straight; rows count from their leads."""
         stage = self.stage
         steps = (*stage.coefficients, stage.size)
         layout = coordinates(tuple((n, step * steps[k], 0) for n, step, k in stage.chunk_digits))
@@ -169,7 +169,7 @@ class Load:
 
     @cached_property
     def _start(self) -> Index:
-        """Where its row starts in the source, `_ahead` elements further."""
+        """The start of its row in the source, plus `_ahead` elements."""
         at = bent(self.stage, self.part.coordinate[:-1])
         more = self._ahead - self.stage.row_lead
         return self.stage.moves.src_offset + more + inner(at, self.stage.src_strides)
@@ -259,12 +259,12 @@ class Store:
 
     @cached_property
     def part(self) -> Part:
-        """Where the vector lies, its run straight."""
+        """The vector's part of the destination, its run straight."""
         return part_of(self.stage, self.x, self.origins, "store")
 
     @cached_property
     def ends(self) -> Ends:
-        """Which elements of the vector exist."""
+        """The existing elements of the vector."""
         *at, _ = self.part.coordinate
         start = self.stage.moves.dst_offset + inner(at, self.stage.dst_strides)
         return Ends(self.stage, self.part.steps[-1], start, self.origins)
@@ -288,7 +288,7 @@ class Store:
 
     @cached_property
     def carries(self) -> Carries | None:
-        """How elements' places follow from the first one's; None where a constant says it."""
+        """The carries by which elements' places follow from the first one's; None where they are constant."""
         run, first = self.stage.dst_run, self.ends.position(0)
         if len(run) < 2 or not isinstance(first, Expr) or self.stage.tile[run[0]] == 1:
             return None

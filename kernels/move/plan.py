@@ -59,7 +59,7 @@ WARP = 32
 """Lanes."""
 
 LINES_WORTH = 1.02
-"""What copies may ask the memory for beyond half lines, for whole lines to be asked for."""
+"""The factor over the bytes of half lines up to which copies ask the memory for whole lines."""
 
 ROWS_WORTH = 1.01
 """Half lines that blocks along the rows of the source have to save: they write the pieces of a run of the
@@ -88,7 +88,7 @@ SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 whole address anew where rows start anywhere."""
 
 MOST_GATHERED_BYTES = 64
-"""Of the elements of a vector, before they are converted to narrower ones."""
+"""The most bytes of a vector's elements before they are converted to narrower ones."""
 
 FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
@@ -99,7 +99,7 @@ ENOUGH_ROUNDS = 3.75
 Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 threads instead of 256."""
 
 LEAST_THREADS, MOST_THREADS = 64, 512
-"""Of a block whose tile goes through shared memory."""
+"""The bounds on the threads of a block whose tile goes through shared memory."""
 
 SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 """Threads of an SM; what its blocks' tiles have to hold together, for memory to be busy."""
@@ -110,9 +110,9 @@ INSTRUCTIONS = MappingProxyType(
         "torn sector": 9.0, "converted": 2.0,
     }
 )  # fmt: skip
-"""What storing a vector takes beyond its loads and byte permutes, in instructions: to address it, to store a
-piece of one that is cut, for each element to carry digits, for each load to swizzle; and what a wavefront is
-worth, which single bytes feel more, and a sector that a warp writes part of.
+"""The instructions to store a vector beyond its loads and byte permutes: to address it, to store a piece of
+a cut one, to carry digits for each element, to swizzle for each load; and the instructions that a wavefront
+is worth, which single bytes feel more, and a sector that a warp writes in part.
 
 Fitted to 41 tiles timed on an H200, with two or three widths each: the choice of a width that follows loses
 3 % on average of what the best one reaches.  Torn sectors were weighed on 23 other tensors, whose rows are
@@ -394,8 +394,8 @@ def _work(stage: Stage, ends: float, loads: float, moved: float, torn: float) ->
 
 
 def _ends(stage: Stage) -> tuple[float, float]:
-    """Of some warps of a block in the middle: how often one has a vector that is cut, and how many sectors
-    it writes beyond those that its vectors fill."""
+    """The share of warps with a cut vector, and the sectors that a warp writes beyond those that its vectors
+    fill, from some warps of a block in the middle."""
     import numpy as np
 
     origins = tuple(n // 2 * t for n, t in zip(stage.counts, stage.tile, strict=True))
@@ -484,7 +484,7 @@ def _accesses(stage: Stage) -> Iterator[tuple[str, int, Any]]:
 
 
 def _some_warps(work: int) -> Any:
-    """What the lanes of up to eight warps work on, evenly spread."""
+    """The numbers that the lanes of up to eight warps work on, evenly spread."""
     import numpy as np
 
     warps = max(1, min(8, work // 32))

@@ -281,7 +281,7 @@ def common_modes(a: Layout, b: Layout) -> tuple[tuple[int, ...], tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One mode that is left: its extent and its strides, in elements.  `dst` is positive.
+    """A mode of the normal form: its extent and its strides, in elements.  `dst` is positive.
 
     `src` may be negative: the source runs backwards.
     """

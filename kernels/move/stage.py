@@ -31,10 +31,10 @@ PLAIN = Swizzle(0, 4, 3)
 """No swizzle."""
 
 WORD_BYTES = 4
-"""What a bank holds."""
+"""The bytes of a bank."""
 
 LINE_BYTES = 128
-"""What all banks hold."""
+"""The bytes of all banks."""
 
 LEAD_PARTS = 4
 """A lead of whole runs is staged where it is at most one part in so many of the tile."""
@@ -49,10 +49,10 @@ Digits: TypeAlias = "tuple[tuple[int, int, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class PermuteConfig:
-    """How one block works; `tile` in coordinates of each mode, `chunk` and `vec` in elements.
+    """The way a block permutes; `tile` in coordinates of each mode, `chunk` and `vec` in elements.
 
     `way` "direct" moves single elements from memory to memory; "staged" through shared memory, whose rows
-    are `pad_bytes` further apart than they must and whose byte offsets go through `swizzle`.  `turned`:
+    are `pad_bytes` further apart than needed and whose byte offsets go through `swizzle`.  `turned`:
     32-bit words of several rows are transposed in registers, where single elements would be gathered
     otherwise.  `via`: chunks are copied asynchronously, or loaded and stored; with `lines` the L2 fetches
     whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
@@ -366,7 +366,7 @@ class Stage:
 
     @cached_property
     def _over_bytes(self) -> int:
-        """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
+        """The bytes past the tile that a vector cut by the end of its run reaches: it is gathered whole."""
         if not self.dst_run or self.unit == 1:
             return 0
         held = self.dst_length + self.lead * self.dst_inner
@@ -404,7 +404,7 @@ class Stage:
 
     @cached_property
     def layout(self) -> AnyLayout:
-        """Where a byte of the tile lies in shared memory."""
+        """The layout of the tile's bytes in shared memory."""
         plain, swizzle = Layout(self.tile_bytes, 1), self.config.swizzle
         return ComposedLayout(swizzle, 0, plain) if swizzle.bits else plain
 

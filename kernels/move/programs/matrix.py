@@ -87,7 +87,7 @@ def transpose_problem(
 
 
 def _turned(p: MatrixProblem, m: X, n: X) -> tuple[X, X]:
-    """What belongs to the modes of the source, in the order of the destination's, and the other way round."""
+    """Turn values for the modes of the source into the order of the destination's modes, or back."""
     return (n, m) if p.turned else (m, n)
 
 
@@ -202,7 +202,7 @@ def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
 def _one_by_one(
     k: KernelBuilder, here: Tensor, there: Tensor, where: Tensor, name: str, vec: int = 1, *, unroll: int = 1
 ) -> None:
-    """What exists of a tile, by the places of two views of it: elements, or vectors that no edge cuts."""
+    """Move the part of a tile that exists between two views: elements, or vectors that no edge cuts."""
     nbytes = vec * here.buffer.element_bytes
     load = LDS if isinstance(here.buffer, Shared) else LDG
     store = STS if isinstance(there.buffer, Shared) else STG_WHOLE

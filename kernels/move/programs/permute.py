@@ -55,7 +55,7 @@ from layoutalg.kernels.move.programs.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 
 _COPIES = {"cp.async": CP_ASYNC, "registers": LDG}
-"""What copies a chunk to shared memory."""
+"""The instructions that copy a chunk to shared memory."""
 
 BYTE_READS, BYTE_THREADS = 16, 1024
 """Loads of a vector, of single bytes, from which on registers are left for so many threads of a

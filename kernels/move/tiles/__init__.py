@@ -1,4 +1,4 @@
-"""Which tile a permute takes: the tiles that there are, the units that their runs touch, what these cost.
+"""The choice of a permute's tile: the tiles that exist, the units that their runs touch, and their cost.
 
 shapes    tiles by the bytes of their runs on either side
 units     sectors, half lines and lines that runs touch: a law, and its definition

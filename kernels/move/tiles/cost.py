@@ -1,7 +1,7 @@
-"""How long memory takes for a tile, relative to a copy: what tiles, units and widths are chosen by.
+"""The time of memory for a tile, relative to a copy: the criterion for tiles, units and widths.
 
-The idea.  A permute moves the bytes of a copy, and beside them what its runs share with others: sectors that
-the L2 is asked for by two rows, half lines that memory fills twice since the second row comes too late to
+The idea.  A permute moves the bytes of a copy, and also what its runs share with others: sectors that two
+rows request from the L2, half lines that memory fills twice since the second row comes too late to
 find them in the L2, sectors and lines of the destination that two runs or two warps write parts of.  Too few
 bytes in flight leave the memory idle.
 
@@ -46,7 +46,7 @@ WEIGHTS = MappingProxyType(
         "idle multiprocessors": 1.4, "large": 2e-6, "instruction": 0.51, "wavefront": 2.1,
     }
 )  # fmt: skip
-"""What a part costs, as a share of the time of a copy."""
+"""The cost of each part, as a share of the time of a copy."""
 
 LARGE_BYTES = 48 << 10
 """Tiles with more shared memory leave fewer blocks to overlap."""
@@ -111,7 +111,7 @@ def _warps(stage: Stage, unit_bytes: int, moved: float) -> float:
 
 
 def _aligned_bytes(stage: Stage, unit_bytes: int) -> int:
-    """What the starts of a destination's runs are multiples of, up to a unit."""
+    """The alignment of the starts of a destination's runs, up to a unit."""
     size = stage.dst_size
     starts = gcd(unit_bytes, stage.moves.dst_offset * size)
     for k, (m, t) in enumerate(zip(stage.modes, stage.tile, strict=True)):

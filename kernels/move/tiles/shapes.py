@@ -39,7 +39,7 @@ def tiles(x: Moves, most_bytes: int) -> tuple[tuple[int, ...], ...]:
 
 
 def tile_bytes(x: Moves, tile: Sequence[int]) -> int:
-    """What the elements of a tile take that the source has."""
+    """Return the bytes of a tile's elements that the source has."""
     return x.element_bytes * prod(t for m, t in zip(x.modes, tile, strict=True) if m.src)
 
 

@@ -1,7 +1,7 @@
-"""How many sectors, half lines or lines the runs of a tile touch: the law that tiles are chosen by.
+"""The number of sectors, half lines or lines that the runs of a tile touch: the law that tiles are chosen by.
 
-The idea.  Memory moves whole units: the L2 is asked for sectors of 32 bytes, memory fills half lines of 64,
-a store travels by lines of 128.  A run of n bytes from byte s on touches the units s // u to
+The idea.  Memory moves whole units: requests to the L2 are sectors of 32 bytes, memory fills half lines of
+64, a store travels by lines of 128.  A run of n bytes from byte s on touches the units s // u to
 (s + n - 1) // u.  Runs that start at all multiples of g alike touch, on average,
 
     (n + u - g) / u       where g divides u and n is a multiple of g
@@ -23,10 +23,10 @@ from math import gcd, prod
 from layoutalg.kernels.move.stage import Stage
 
 SECTOR_BYTES, HALF_LINE_BYTES, LINE_BYTES = 32, 64, 128
-"""What the L2 is asked for, what memory fills, what a store travels by."""
+"""The units of requests to the L2, of fills from memory, and of stores."""
 
 NEAR_BYTES = 8 << 20
-"""What is moved between two tiles that share units, for the second to find them in the L2."""
+"""The most bytes moved between two tiles that share units for the second to find them in the L2."""
 
 
 def mean_units(nbytes: int, start_bytes: int, unit_bytes: int) -> Fraction:
@@ -130,7 +130,7 @@ def filled_units(stage: Stage, unit_bytes: int) -> float:
 
 
 def _steps(stage: Stage, strides: list[int], run: tuple[int, ...]) -> list[int]:
-    """What the starts of a side's runs are multiples of, in elements."""
+    """The steps between the starts of a side's runs, in elements."""
     return [
         stride * (stage.tile[k] if k in run else 1)
         for k, (stride, m) in enumerate(zip(strides, stage.modes, strict=True))
