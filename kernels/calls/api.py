@@ -1,4 +1,4 @@
-"""What users call to move data: permute, transpose and relayout of arrays, wherever they are.
+"""The operations that move data: permute, transpose and relayout of arrays on a GPU or the CPU.
 
 The idea.  An array is an address, a shape and strides (see arrays).  Arrays on a GPU (CuPy, PyTorch,
 anything with __cuda_array_interface__ or DLPack) are moved by a kernel that is planned for exactly this
@@ -9,7 +9,7 @@ kernel in the simulator.
     y = layoutalg.ops.permute(x, (0, 3, 1, 2), dtype="float16")      the same, converted on the way
     y = layoutalg.ops.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
 
-Notes.  Elements are moved, never interpreted, but for those that are converted (`codegen.instr.convert`
+Notes.  Elements are moved, never interpreted, except those that are converted (`codegen.instr.convert`
 states how they are rounded).  What starts or strides at no multiple of its element is moved in narrower
 pieces, or refused where it is converted.  Kernels run on the current stream of the array's library: a call
 returns before the data has moved.  An array without elements is a no-op.
@@ -315,7 +315,7 @@ def _moved_up(p: PermuteProblem, src: int, dst: int) -> PermuteProblem:
 def _cast_problem(
     shape: tuple[int, ...], of: Form, src: tuple[int, ...], to: Form, src_at: int, dst_at: int
 ) -> PermuteProblem:
-    """As `problem_of`, of elements that are converted.  Raises AlignmentError where one is cut."""
+    """The same as `problem_of` for elements that are converted.  Raises AlignmentError where one is cut."""
     sides = []
     for name, form, strides, at in (("x", of, src, src_at), ("out", to, to.strides, dst_at)):
         width = form.itemsize

@@ -51,7 +51,7 @@ _DLPACK_CPU, _DLPACK_GPU = 1, (2, 13)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """What an array is, wherever it lies; made by `form_of`, which gives equal ones as one object.
+    """The properties of an array without its address; `form_of` returns equal forms as the same object.
 
     `strides` in bytes, `kind` of its elements as NumPy names it, `device` None for the CPU; the array's bytes
     are at most those from `low` to `end`, from the address of its first element; `unit` divides all strides
@@ -214,7 +214,7 @@ def _dense(like: Form, shape: tuple[int, ...], kind: str) -> Form:
 
 
 def launching(v: View) -> contextlib.AbstractContextManager[object]:
-    """What is launched inside runs on the device of an array.
+    """Return a context in which launches run on the device of an array.
 
     >>> import numpy
     >>> with launching(view(numpy.zeros(3))):

@@ -1,9 +1,9 @@
-"""What users call for losses: the cross entropy of logits and integer targets, wherever the arrays are.
+"""The loss functions: the cross entropy of logits and integer targets, in arrays on a GPU or the CPU.
 
     layoutalg.ops.cross_entropy(x, target)                              the mean over the rows of x
     layoutalg.ops.cross_entropy(x, target, 1, reduction="none")         a loss per position of (n, c, h, w)
 
-A row is read once, whatever its length.  What is computed between is float32 on a GPU and in the simulator,
+A row is read once, independent of its length.  Intermediate values are float32 on a GPU and in the simulator,
 and float64 for arrays on the CPU, rounded once.
 """
 
@@ -141,7 +141,7 @@ def _of_nothing(goal: View, value: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Ask:
-    """What is asked of arrays of some forms, wherever they lie; equal ones are one object."""
+    """The request for arrays of some forms, whatever their addresses; equal ones are the same object."""
 
     source: Form
     axis: int
@@ -173,7 +173,7 @@ def _ask(source: Form, axis: int, target: str, result: str, ignore_index: int, r
 def _computing(
     call: Call, ask: _Ask, source: View, at: View, goal: View, *, simulated: bool
 ) -> Callable[[], object]:
-    """What computes what is asked."""
+    """Return the function that computes the request on these arrays."""
     for name, v in (("x", source), ("target", at), ("out", goal)):
         check_whole(v, name)
     if source.form.device is None:

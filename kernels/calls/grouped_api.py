@@ -1,11 +1,11 @@
-"""What users call to multiply groups of rows by a matrix each: grouped_matmul.
+"""The product of groups of rows with a matrix per group: grouped_matmul.
 
     y = layoutalg.ops.grouped_matmul(x, w, sizes)       row block g of y = row block g of x @ w[g]
 
-The idea.  Rows of all groups are one matrix, and so are the results; only b has a matrix per group.  What is
-asked of one group is asked as `matmul` asks it, of a and the first b.  Where gemm-sm90 takes both as they
-lie, one launch computes all groups (see `kernels.gemm.work`): sizes are words of the launch, so that
-other sizes of as many rows neither plan nor compile nor upload anything.  Else each group is a `matmul`.
+The idea.  Rows of all groups are one matrix, and so are the results; only b has a matrix per group.  The
+arguments are checked as `matmul` checks a and the first b.  Where gemm-sm90 reads both as they are stored,
+a single launch computes all groups (see `kernels.gemm.work`): sizes are words of the launch, so that other
+sizes of as many rows neither plan nor compile nor upload anything.  Otherwise each group is a `matmul`.
 
     print(layoutalg.ops.plan_grouped_matmul(x, w))
 
@@ -72,7 +72,7 @@ FAMILY = "gemm-sm90"
 
 @dataclass(frozen=True, eq=False)
 class GroupedPlan:
-    """How groups of rows are multiplied on an architecture.
+    """The plan of a product of groups of rows on an architecture.
 
     `problem` is what the kernel computes, with its configuration; both are None where each group is a
     `matmul` of its own, for which `reason` says why.  `ns` is the time by the law of the family.
@@ -181,7 +181,7 @@ def plan_grouped_matmul(
     a: Any, b: Any, out: Any = None, *, activation: str | None = None, out_dtype: Any = None,
     copy: bool = True, arch: str | None = None,
 ) -> GroupedPlan:  # fmt: skip
-    """How `grouped_matmul` of these arrays computes the groups, whatever their sizes are.
+    """Return the plan by which `grouped_matmul` computes the groups of these arrays, for all of their sizes.
 
     Arrays may lie anywhere, as for `plan_matmul`, and `arch` is as there.  Nothing is computed or compiled.
     Raises as `grouped_matmul` does, ShapeError for a product without elements, UnknownNameError for another
@@ -303,7 +303,7 @@ class _Part(NamedTuple):
         return self.first * self.p.batch[0].b * self.p.operand.nbytes
 
     def words(self, rows: Sequence[int], config: Sm90Config) -> dict[str, int]:
-        """What the launch of a configuration gives for groups of these rows, all of them."""
+        """The words of a configuration's launch, from the numbers of rows of all groups."""
         own = rows[self.first : self.first + self.p.products]
         high = config.tile_m * config.cluster_m
         return group_words(own, high, sum(rows[: self.first])) | scalar_words(self.p, "alpha", 1)
@@ -333,7 +333,7 @@ def _check_fits(p: GemmProblem, arch: str) -> None:
 def _launched(
     product: Product, given: Mapping[str, View], rows: Sequence[int]
 ) -> Callable[[], object] | None:
-    """What launches the groups on the current GPU; None where each is a `matmul`."""
+    """Return the function that launches the groups on the current GPU; None if each is a `matmul`."""
     arch, first = gpu_arch(), given["a"]
     p = _plan(product, given["b"].form, starts_of(given), arch).problem if product.k else None
     if p is None:
@@ -361,7 +361,7 @@ def _launch(
 def _simulated(
     product: Product, given: Mapping[str, View], rows: Sequence[int]
 ) -> Callable[[], object] | None:
-    """What simulates the launches, on dense copies; None where each group is a `matmul`."""
+    """Return the function that simulates the launches, on dense copies; None if each group is a `matmul`."""
     by_k = given["b"].strides[1] == given["b"].form.itemsize
 
     def dense(name: str) -> Any:

@@ -53,7 +53,7 @@ PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = Mappin
         "grouped_matmul": (prepare_grouped_matmul, _options(prepare_grouped_matmul)),
     }
 )
-"""What prepares each operation, and the options that it has."""
+"""The function that prepares each operation, and its options."""
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"transpose": {"axes": None}})
 _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -1,15 +1,15 @@
-"""What users call to multiply matrices: matmul of arrays, wherever they are, as numpy.matmul.
+"""The product of matrices: matmul of arrays on a GPU or the CPU, with the semantics of numpy.matmul.
 
-The idea.  As in api: an array is an address, a shape and strides; what is asked of some forms is
-found once (product_plan), and so is the kernel for the places at which arrays of these forms start.
-Sizes, leading dimensions, steps of a batch, alpha and beta are parameters: another size that is computed in
-the same tiles compiles nothing, and a batch is one launch.
+The idea.  As in api, an array is an address, a shape and strides; the product of some forms is determined
+once (product_plan), and so is the kernel for the alignments of arrays of these forms.  Sizes, leading
+dimensions, steps of a batch, alpha and beta are parameters: another size that is computed in the same tiles
+compiles nothing, and a batch is a single launch.
 
     y = layoutalg.ops.matmul(x, w, bias=b, activation="gelu")       a linear layer
     layoutalg.ops.matmul(x, y, out=d, alpha=2, beta=1, c=d)         d = 2 x @ y + d
 
-Notes.  float16 and bfloat16 are added up in float32, float32 too, in fused multiply-adds: TF32 only where it
-is asked for.  int8 is added up in int32, modulo 2^32.  Every result is rounded once.
+Notes.  float16 and bfloat16 are added up in float32, float32 too, in fused multiply-adds: TF32 is used only
+on request.  int8 is added up in int32, modulo 2^32.  Every result is rounded once.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def asked_of(
     given: Mapping[str, View], activation: Any = None, out_dtype: Any = None, tf32: Any = False,
     copy: Any = True,
 ) -> Product:  # fmt: skip
-    """What is asked of the arrays of a call by name; equal products are one object.
+    """Return the product of a call's arrays, which are given by name; equal products are the same object.
 
     >>> import numpy
     >>> asked_of({x: view(numpy.ones((4, 4))) for x in "ab"}).shape
@@ -168,7 +168,7 @@ def asked_of(
 
 
 def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
-    """How many bytes after a multiple of 16 each array of a call starts; 0 for one that is not given.
+    """Return the bytes after a multiple of 16 at which each array of a call starts; 0 for an absent one.
 
     >>> import numpy
     >>> starts_of({"b": view(numpy.zeros(64, "f4"))})[2:]
@@ -181,7 +181,7 @@ _BESIDE = ("c", "bias", "out")
 
 
 _product = functools.lru_cache(KEPT_FORMS)(find_product)
-"""What is asked of forms, found once."""
+"""The product of forms, determined once."""
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ _PARTS = ("a", "b", "c", "bias", "out")
 def _launching(
     call: Call | None, product: Product, given: Mapping[str, View], words: Mapping[str, int]
 ) -> Callable[[], object]:
-    """What launches a product: a call that is kept, but for one whose arrays are copied first."""
+    """Return the function that launches a product: a stored call, unless arrays have to be copied first."""
     with launching(given["a"]):
         run = _loaded(product, starts_of(given))
         if call is None or run.moves:

@@ -1,11 +1,11 @@
-"""Which kernels compute a product, and what is copied for them: all ways, best first.
+"""The kernels that compute a product, and the copies that they need: all ways, best first.
 
-    ways(product, starts, "sm_90")[0]      the way of a call whose arrays start so
+    ways(product, starts, "sm_90")[0]      the way of a call whose arrays have these starts
 
 The idea.  A product may be computed from where its operands lie, or from padded copies of those whose rows
 do not start at multiples of 16 bytes, which TMA does not read.
 Each way has a problem, the family and the configuration that the cost model expects to be fastest for it,
-and the copies, whose time is what they move by the bandwidth of memory, and a launch:
+and the copies, whose time is that of a launch and of their bytes at the bandwidth of memory:
 
     copy = launch + (bytes read + bytes written) / (share * bandwidth)
 
@@ -30,10 +30,10 @@ from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfi
 from layoutalg.kernels.tuning import current_lock
 
 COPY_LAUNCH_NS = 1595
-"""What a launch more costs."""
+"""The cost of an additional launch."""
 
 WIDE_SHARE, NARROW_SHARE = 0.85, 0.58
-"""Of the memory's bandwidth, what copies in 16-byte vectors reach, and those in single elements."""
+"""The shares of the memory's bandwidth that copies in 16-byte vectors reach, and those in single elements."""
 
 DEFAULT_BYTES_PER_S = 1e12
 """The bandwidth of a board that is not known."""
@@ -92,7 +92,7 @@ def ways(product: Product, starts: tuple[tuple[str, int], ...], arch: str) -> tu
 def chosen_family(
     p: GemmProblem, arch: str, gpu: str = ""
 ) -> tuple[float, str, Config | GemvConfig | None, str]:
-    """What `expected_family` says of a product, or the lock file where it has the product; and which of them.
+    """Return the choice of the lock file if it has the product, else of `expected_family`, and its source.
 
     Raises what `tuning.Lock.chosen` raises.
 
@@ -108,7 +108,7 @@ def chosen_family(
 
 
 def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Way]:
-    """As the operands lie, and from padded copies of all that are odd: one that is left slows as both do."""
+    """The ways without copies, and with padded copies of all odd operands: one left slows as much as two."""
     odd = paddable(product, starts) if product.copy else ()
     least = inf
     for padded in ((), odd) if odd else ((),):

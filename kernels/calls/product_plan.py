@@ -1,10 +1,10 @@
-"""What is asked of two arrays that are multiplied, and the problem that a kernel computes for it.
+"""The product of two arrays, and the problem that a kernel computes for it.
 
-    product = find_product(a, b, ...)       of forms alone: shapes as numpy.matmul has them, types, refusals
-    plan_of(product, starts)                where arrays start: the problem, and what is copied before
+    product = find_product(a, b, ...)       from forms alone: shapes as in numpy.matmul, types, refusals
+    plan_of(product, starts)                from the arrays' starts: the problem, and the copies before it
 
 The idea.  Each operand is rows of k with a stride per mode of the batch, in bytes: A has m rows, B n, and
-both are read as they are where one of their strides is an element and the other leads from row to row.  D is
+both are read in place where one of their strides is an element and the other leads from row to row.  D is
 m x n row-major, or the transposed product is computed: n x m of B and A.  What no kernel reads, such as rows
 that run backwards, is copied into dense rows of k; what none writes is computed apart and moved.
 
@@ -83,7 +83,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """What is asked of arrays of some forms, wherever they lie; equal ones are one object.
+    """The product of arrays of some forms, independent of their addresses; equal ones are the same object.
 
     `shape` and `kind` are the result's.  A has m rows of k, B n rows of k, C and D m rows of n; `bias` is one
     number per column, along "n", or per row, along "m".
@@ -125,7 +125,7 @@ def find_product(
     a: Form, b: Form, c: Form | None = None, bias: Form | None = None, out: Form | None = None,
     activation: str = "none", out_dtype: str | None = None, tf32: bool = False, copy: bool = True,
 ) -> Product:  # fmt: skip
-    """What is asked of arrays of these forms.
+    """Return the product of arrays of these forms.
 
     Raises ArgumentTypeError, ShapeError and UnsupportedError as `matmul` does, NotInjectiveError for an `out`
     that has one place for two results.
@@ -449,7 +449,7 @@ def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int 
 
 
 def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
-    """How an operand is stored and its leading dimension; that of the longest vectors where there are two."""
+    """The order of an operand and its leading dimension; of two orders the one with the longest vectors."""
     size = DTYPES[element].nbytes
     along_k = _leading(rows, k, side, size, start)
     across = _leading(k, rows, side.turned, size, start)

@@ -1,4 +1,4 @@
-"""How a product of arrays would be computed, without computing it: plan_matmul.
+"""The plan of a product of arrays, without computing it: plan_matmul.
 
     print(layoutalg.ops.plan_matmul(x, w))
 
@@ -9,7 +9,7 @@
     otherwise gemm-sm80, 64x64x32, 2 stages, 1458 us expected on H200-SXM
 
 Times are those of the cost model, with a cold cache: they choose among ways, and promise nothing.  They are
-stated of the board that the law of the family was fitted on; on others the law only chooses.
+stated for the board that the law of the family was fitted on; on others the law only chooses.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MatmulPlan:
 
     @property
     def problem(self) -> GemmProblem:
-        """What the kernel computes."""
+        """The problem that the kernel computes."""
         return self.ways[0].plan.p
 
     @property
@@ -117,7 +117,7 @@ def plan_matmul(
     a: Any, b: Any, out: Any = None, *, c: Any = None, bias: Any = None, activation: str | None = None,
     out_dtype: Any = None, tf32: bool = False, copy: bool = True, arch: str | None = None,
 ) -> MatmulPlan:  # fmt: skip
-    """How `matmul` of these arrays computes the product: family, configuration, copies, expected time.
+    """Return the plan of `matmul` for these arrays: family, configuration, copies, expected time.
 
     Arrays on the CPU are treated as arrays on a GPU with the same strides and alignment.  `arch` names an
     architecture, a GPU or a board: that of the current GPU, or sm_90 where there is none.  Nothing is

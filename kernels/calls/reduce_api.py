@@ -1,14 +1,14 @@
-"""What users call to reduce data: reduce, softmax and norms of arrays, over any axes, wherever they are.
+"""The operations that reduce data: reduce, softmax and norms over any axes of arrays on a GPU or the CPU.
 
-The idea.  As in api: an array is an address, a shape and strides, and a problem's kernels are planned
+The idea.  As in api, an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
 
-    layoutalg.ops.reduce(x, "sum", (0, 2, 3))                     a value a channel of NCHW
+    layoutalg.ops.reduce(x, "sum", (0, 2, 3))                     a value per channel of NCHW
     layoutalg.ops.softmax(x, 0)                                   over columns as fast as over rows
     layoutalg.ops.layer_norm(x, -1, weight, bias)
 
-Elements are float32, float16 or bfloat16, results of the same type; what is computed between is float32 on a
-GPU and in the simulator, for which simulate=True asks, and float64 for arrays on the CPU, rounded once.
+Elements are float32, float16 or bfloat16, results of the same type; intermediate values are float32 on a GPU
+and in the simulator, which simulate=True selects, and float64 for arrays on the CPU, rounded once.
 Integers are reduced exactly, in 64 bits: sums and products modulo 2^64.
 
 Notes.  Sums are made in a fixed order: equal calls give equal bits.  A maximum, a softmax and a layer norm of
@@ -73,7 +73,7 @@ from layoutalg.kernels.rowwise import (
 )
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
-"""One axis, several, or None for all; negative ones count from the last."""
+"""An axis, several, or None for all; negative ones count from the last."""
 
 Shape: TypeAlias = "tuple[int, ...]"
 
@@ -335,7 +335,7 @@ def is_dense(form: Form) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Ask:
-    """What is asked of arrays of some forms, wherever they lie; equal ones are one object."""
+    """The request for arrays of some forms, whatever their addresses; equal ones are the same object."""
 
     op: str
     source: Form
@@ -403,7 +403,7 @@ def _ask(
 def _computing(
     call: Call, ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
 ) -> Callable[[], object]:
-    """What computes what is asked."""
+    """Return the function that computes the request on these arrays."""
     check_whole(source, "x")
     check_whole(target, "out")
     views = {"src": source, "weight": given.get("weight"), "bias": given.get("bias"), "dst": target}

@@ -189,9 +189,9 @@ class Launches:
 
 
 def _allocator(torch: ModuleType, dtype: Any, device: Any) -> Callable[..., Any] | None:
-    """What allocates tensors on the current GPU in the code that torch.compile makes; None without it.
+    """The function that allocates tensors on the current GPU in code that torch.compile makes, or None.
 
-    It takes two thirds of what `torch.empty_strided` takes of the host, with fewer arguments to read.
+    It takes two thirds of the host time of `torch.empty_strided`, with fewer arguments to read.
     """
     found = getattr(torch._C, "_dynamo", None)
     quick: Callable[..., Any] | None = getattr(getattr(found, "guards", None), "_empty_strided_cuda", None)
@@ -211,7 +211,7 @@ def _picks(
     places: Sequence[int], names: Sequence[str], where: Mapping[str, tuple[int, int]],
     further: Mapping[str, int],
 ) -> Iterator[tuple[int, int, int]]:  # fmt: skip
-    """What a kernel packs, from the names of its buffers; `further` are bytes to add to some."""
+    """The pointers that a kernel packs, from the names of its buffers; `further` are bytes to add to some."""
     for place, name in zip(places, names, strict=True):
         number, shift = where[name]
         yield place, number, shift + further.get(name, 0)
@@ -352,7 +352,7 @@ class Prepared:
 
 
 def nothing() -> None:
-    """What a call on arrays without elements runs.
+    """Do nothing: the launch of a call on arrays without elements.
 
     >>> nothing()
     """
