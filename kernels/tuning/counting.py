@@ -48,7 +48,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "bytes written": "dram__bytes_write.sum",
     }
 )
-"""What is counted, and the profiler's name of it."""
+"""The profiler's name of each counter."""
 
 PREDICTED, ESTIMATED, COUNTED = "predicted ", "estimated ", "counted "
 """Beginnings of the names of a record's counters: exact predictions, estimates, what the profiler counted."""
@@ -57,7 +57,7 @@ COPIES = "cp.async"
 """Beginning of the names of instructions that counters of loads and of shared memory do not count exactly."""
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"
-"""What the profiler says where the driver keeps counters for administrators."""
+"""The profiler's error where the driver reserves counters for administrators."""
 
 MOST_SAID = 400
 """Characters that are kept of what the profiler says."""
@@ -86,7 +86,7 @@ def counted_cases(
 
 
 def profiler() -> str:
-    """Where Nsight Compute is.  Raises UnsupportedError where it is not on PATH.
+    """Return the path of Nsight Compute.  Raises UnsupportedError where it is not on PATH.
 
     >>> shutil.which("ncu") is None or profiler() == shutil.which("ncu")
     True
@@ -100,7 +100,7 @@ def profiler() -> str:
 
 
 def by_counters(job: Job, built: Built) -> Times:
-    """How long the profiler took, and what is predicted and counted of each kind of access.
+    """Return the time that the profiler took, and the predicted and the counted value of each counter.
 
     Raises UnfitWorkerError without a GPU of the search, the profiler or its permission; MismatchError where
     the profiler counts nothing, with what it says; TimeoutError.

@@ -1,14 +1,14 @@
-"""Where a search runs: processes of this host, a Dask cluster, a Ray cluster; each is two executors.
+"""The engines of a search: processes of this host, a Dask cluster, a Ray cluster; each is two executors.
 
     with local_engine(gpus=4) as engine: ...             a process per core, one per GPU
     with cluster_engine("tcp://host:8786") as engine: ...
 
-The idea.  A search needs somebody who builds kernels, without a GPU, and somebody who times them, one at a
-time on each GPU.  Both are a `concurrent.futures.Executor`; what is behind it, a pool or a scheduler of
+The idea.  A search needs workers that build kernels, without a GPU, and workers that time them, one at a
+time on each GPU.  Both are a `concurrent.futures.Executor`; its implementation, a pool or a scheduler of
 another project, starts the processes, moves the data and says which of them have died.  No scheduler is
 written here.
 
-Of a pool, a process per GPU sees that GPU alone (CUDA_VISIBLE_DEVICES), those that build see none.  Of a Dask
+In a pool, a process per GPU sees that GPU alone (CUDA_VISIBLE_DEVICES), those that build see none.  In a Dask
 cluster, workers with the resource GPU time (`dask worker HOST --resources GPU=1 --nthreads 1`), all of them
 build, and DASK_DISTRIBUTED__WORKER__DAEMON=False lets a worker start the child that takes times.
 
@@ -37,13 +37,13 @@ from layoutalg.optional import import_trouble, loaded
 from layoutalg.tools import end_with_parent
 
 UNFIT_S = 2.0
-"""How long a worker that cannot do a job holds its answer, so that others take the next ones."""
+"""The seconds for which a worker that cannot do a job holds its answer, so that others take the next ones."""
 
 NODE = "ray.io/node-id"
 """The label of a node of a Ray cluster that holds its name."""
 
 CONNECT_S = 10
-"""How long a scheduler has to answer."""
+"""The seconds in which a scheduler has to answer."""
 
 
 @dataclass
@@ -256,8 +256,8 @@ def _chooses_nodes(ray: Any) -> bool:
 
 
 def worker_name() -> str:
-    """What a worker is called: its address in a Dask cluster, its node in a Ray cluster, otherwise host and
-    process.
+    """Return the name of a worker: its address in a Dask cluster, its node in a Ray cluster, otherwise host
+    and process.
 
     >>> worker_name() == worker_name()
     True
@@ -272,7 +272,7 @@ def worker_name() -> str:
 
 
 def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> Any:
-    """What the first of those that take times says that can; what refuses the last where none can.
+    """Return the answer of the first timer that can give one; raise the last refusal where none can.
 
     >>> with local_engine(1, 1) as engine:
     ...     first_of(engine, abs, [-3])

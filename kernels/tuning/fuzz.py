@@ -26,7 +26,7 @@ from layoutalg.limits import Most
 from layoutalg.testing import LAWS, check_law
 
 ALGEBRA = "algebra"
-"""What stands in place of a family's name."""
+"""The name of the laws' jobs in place of a family's name."""
 
 MOST_SEEDS = 500
 """Cases of a job."""
@@ -35,7 +35,7 @@ MOST_NAMED = 20
 """Seeds of failures that are named."""
 
 HOST: Place = (VERIFIED, "host", "", "", "", library_version())
-"""Where the laws are checked."""
+"""The place where the laws are checked."""
 
 ROOMS = ("layout", "compose", "f2", "decide", "algebra", "arch", "notation", "testing")
 """Whose text decides whether a case is known."""
@@ -88,7 +88,7 @@ def algebra_digest() -> str:
 
 
 def read_algebra(job: Job) -> Built:
-    """What a worker checks: the digest of its algebra.
+    """Return the digest of a worker's algebra, which it checks.
 
     >>> (job,) = laws_of(1)
     >>> read_algebra(job).kernel == algebra_digest()
@@ -98,7 +98,7 @@ def read_algebra(job: Job) -> Built:
 
 
 def by_laws(job: Job, built: Built) -> Times:
-    """How long a block of cases took, of how many a law holds, and of how many it says nothing.
+    """Return the time of a block of cases, the number for which a law holds, and that of undefined ones.
 
     Raises MismatchError with the seeds of the cases that fail and the text of the first.
 

@@ -1,4 +1,4 @@
-"""One timing: its kernels made without a GPU, then timed in a child process that ends when it takes too long.
+"""The timing of a configuration: kernels are made without a GPU, then timed in a child process with a limit.
 
     built = build(job)                 plan, print, predict, compile; by any process
     record = take_times(job, built)    by a process that has a GPU, or by the model
@@ -64,7 +64,7 @@ from layoutalg.kernels.tuning.store import Store
 from layoutalg.tools import end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"
-"""What takes the times, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
+"""The kind of timing, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
 `Key.place`."""
 
 RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
@@ -80,13 +80,13 @@ SLOW = 0.95
 """A copy is slow that has less than this share of the usual one's rate."""
 
 RETAKES, REST_S = 3, 1.0
-"""How often times beside a slow copy are taken again, and the rest before, in which a board cools."""
+"""The retakes of a sample beside a slow copy, and the seconds of rest before each, in which a board cools."""
 
 CALIBRATION_BYTES = 256 << 20
-"""What the copy moves that is timed beside each configuration, so that a slow board is seen."""
+"""The bytes of the copy that is timed beside each configuration, so that a slow board is seen."""
 
 START_S = 120
-"""How long a child may take to start, which counts for no configuration."""
+"""The seconds that a child may take to start, which count for no configuration."""
 
 SAMPLES = 3
 """Medians of rounds that are kept of each configuration."""
@@ -95,7 +95,7 @@ FAULTS = (
     LayoutAlgError, RuntimeError, MemoryError, ValueError, TypeError, OSError, LookupError, ArithmeticError,
     AttributeError,
 )  # fmt: skip
-"""What a configuration can raise that is its own fault; CuPy's errors of CUDA are RuntimeErrors."""
+"""The errors of a configuration that are its own fault; CuPy's errors of CUDA are RuntimeErrors."""
 
 
 class UnfitWorkerError(UnsupportedError):
@@ -159,7 +159,7 @@ class Job:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What tells it from the other jobs of a search."""
+        """The name that distinguishes the job from the others of a search."""
         config = data_digest(self.config)
         if self.seed is not None:
             config = text_digest([config, str(self.seed), *([self.variant] if self.variant else [])])
@@ -174,7 +174,7 @@ class Job:
 
 
 def model_place(arch: str) -> Place:
-    """Where the model takes its times.
+    """Return the place of times that the model takes.
 
     >>> model_place("H100")[:2]
     ('model', 'sm_90')
@@ -183,9 +183,9 @@ def model_place(arch: str) -> Place:
 
 
 def gpu_place(arch: str | None = None) -> tuple[Place, str]:
-    """Where the current GPU takes times, and its architecture.
+    """Return the place of times that the current GPU takes, and its architecture.
 
-    Raises UnsupportedError without a GPU, and for one of another architecture than is asked for.
+    Raises UnsupportedError without a GPU, and for a GPU of another architecture than `arch`.
 
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> place = gpu_place() if gpu_status().available else None

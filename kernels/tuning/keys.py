@@ -1,4 +1,4 @@
-"""What a timing is known by, and what is known of it.
+"""The keys of timings, and their records.
 
     Key       family, problem, configuration, kernel, timing, GPU, driver, CUDA of the driver and of the
               runtime, and library
@@ -6,8 +6,8 @@
     read_named      a file that names its format and version, of the lock and of rates
 
 A problem and a configuration are known by the digest of their data (`identity`), a kernel by that of the text
-of all kernels of a call's launches: two records with one key tell of the same machine code on the same kind
-of GPU.  `driver` is the version of the display driver, such as 580.95.05, empty where NVML cannot be asked;
+of all kernels of a call's launches: two records with the same key describe the same machine code on the same
+kind of GPU.  `driver` is the version of the display driver, such as 580.95.05, empty without NVML;
 `cuda_driver` is the latest CUDA that it runs, `cuda` that of the runtime.  `timing` says what took the times:
 "gpu", or "model" for numbers that were never measured; neither stands in for the other.
 """
@@ -34,13 +34,13 @@ from layoutalg.kernels.family import Family
 from layoutalg.limits import Most
 
 VERIFIED = "verified"
-"""What a record is of that has passed a verification, or failed it: its time is how long that took."""
+"""The timing of a record that has passed or failed a verification: its time is that of the verification."""
 
 TIMINGS = ("gpu", "model")
-"""What can take times."""
+"""The kinds of timing."""
 
 MOST_NUMBER, MOST_RANK = 1e30, 1 << 31
-"""What numbers of files may be, so that their squares and sums are numbers too, and a place in an order."""
+"""The largest number in files, so that squares and sums stay finite, and the largest rank in an order."""
 
 MOST_TEXT = 2000
 """Characters that are kept of a failure."""
@@ -48,7 +48,7 @@ MOST_TEXT = 2000
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a timing is of: digests of the problem, the configuration and the kernels' text, and where.
+    """The key of a timing: digests of the problem, the configuration and the kernels' text, and the place.
 
     >>> Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0").digest[:8]
     '77f95ff9'
@@ -72,7 +72,7 @@ class Key:
 
     @property
     def place(self) -> tuple[str, str, str, str, str, str]:
-        """Where it was timed and by what: results of different places never mix."""
+        """The place and the means of the timing: results of different places never mix."""
         return self.timing, self.gpu, self.driver, self.cuda_driver, self.cuda, self.library
 
 
@@ -216,10 +216,10 @@ def library_version() -> str:
 
 
 def read_named(path: Path, what: str, form: str, version: int, limit: Most) -> Any:
-    """What a file of JSON says that names its format and version, None where it names another format.
+    """Return the data of a JSON file that names its format and version, None where it names another format.
 
-    `what` it is in words.  Raises OSError, for what is not a regular file too, ParseError for another version
-    or none, ResourceError for a file past `limit`.
+    `what` is the name of the file in messages.  Raises OSError, also for what is not a regular file,
+    ParseError for another version or none, ResourceError for a file past `limit`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -81,7 +81,7 @@ class Lock:
     name: str = "the lock"
 
     def entry(self, family: str, problem: Any, arch: str | Arch, gpu: str = "") -> Locked | None:
-        """What the lock has of a problem, whether or not the family offers it; None where it has nothing.
+        """Return the lock's entry of a problem, whether or not the family offers it; None without an entry.
 
         Raises MismatchError for times of another GPU than `gpu`, or of the model for another architecture.
         """
@@ -98,7 +98,7 @@ class Lock:
 
     @property
     def source(self) -> str:
-        """Where its choices come from, in words."""
+        """The source of its choices, in words."""
         return f"lock file ({self.timing} times on {self.gpu})"
 
     def chosen(self, family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> Any:

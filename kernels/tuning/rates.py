@@ -76,7 +76,7 @@ class Rates:
 
     @property
     def source(self) -> str:
-        """Where its choices come from, in words."""
+        """The source of its choices, in words."""
         return f"fitted rates ({self.timing} times on {self.gpu}, median error {self.median_error:.1%})"
 
     @property
@@ -118,8 +118,8 @@ class Rates:
         among: Callable[[Any], bool] = lambda config: True,
         asked: Iterable[Any] | None = None,
     ) -> list[Any]:
-        """Of the first MOST_RANKED of those `asked` for, which are the family's candidates where nothing is,
-        those `among`, by these rates; those that are as fast in the order given.
+        """Rank configurations by these rates: the first MOST_RANKED that satisfy `among`, from `asked` or by
+        default the family's candidates; equally fast ones stay in their order.
 
         Raises as `check` does, and what making the programs raises.
 

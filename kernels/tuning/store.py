@@ -43,7 +43,7 @@ from layoutalg.limits import Most
 FORMAT, VERSION = "layoutalg tuning store", 2
 
 LINE_BYTES = 1 << 16
-"""Of a store, and of a line: some million records."""
+"""The most bytes of a line of a store, which is a record."""
 
 _HEADER = json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
 

@@ -1,11 +1,11 @@
-"""What a store of timings tells: how good a search would have been, the rates of a GPU, and the T4 format.
+"""The study of a store of timings: the quality of a shorter search, the rates of a GPU, and the T4 format.
 
     shares(records, (1, 4, 8, 16))       share of the best time that the first n candidates reach
     boards_of(records)                   how fast each board copied, against those of its model
     fitted_rates(records)                nanoseconds of a launch, a sector, a wavefront, with their error
     t4_results(records)                  the T4 results format, which Kernel Tuner's tools read
 
-The idea.  A store holds, of each problem, the times of its candidates in the order of the model.  To search
+The idea.  A store holds, for each problem, the times of its candidates in the order of the model.  To search
 it again is to look only at the first n: no GPU is needed to know what a shorter search would have found.
 
 Rates are least squares of relative errors: (sum of counters * rate - time) / time is made small over all
@@ -105,7 +105,7 @@ class Board:
 
     @property
     def share(self) -> float:
-        """Of the model's median."""
+        """The board's median as a share of its model's median."""
         return self.median / self.of_model
 
     @property

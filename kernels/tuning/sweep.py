@@ -41,10 +41,10 @@ DTYPES = (None, "f16", "bf16", "f32", "f64", "u8")
 """Element types that are drawn; None is the family's own."""
 
 STEPS = (1, 1, 8, 16, 32)
-"""What extents are multiples of."""
+"""The steps of extents."""
 
 SIMULATOR: Place = (VERIFIED, "simulator", "", "", "", library_version())
-"""Where a verification without a GPU runs."""
+"""The place of a verification without a GPU."""
 
 
 def random_case(family: Family, seed: int) -> tuple[Any, Any]:
@@ -96,7 +96,7 @@ def _extent(usual: int, rng: random.Random) -> int:
 
 
 def _axes(usual: tuple[int, ...], shape: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
-    """As many axes as usual: in any order where they are all, else in order."""
+    """Draw as many axes as usual: in any order where they are all axes, else in order."""
     found = rng.sample(range(len(shape)), len(usual))
     return tuple(found if len(usual) == len(shape) else sorted(found))
 
@@ -128,7 +128,7 @@ def cases_of(
 
 
 def by_verification(job: Job, built: Built) -> Times:
-    """How long it took to verify a case, and how many checks it passed.
+    """Return the time to verify a case, and the number of checks that it passed.
 
     Raises MismatchError with the first check that fails, what `verify` raises, and UnfitWorkerError as
     `check_worker` does.

@@ -45,14 +45,14 @@ VAIN = 10
 """Jobs per worker that are turned away, one after the other, before nobody is taken to be left."""
 
 POLL_S = 0.5
-"""How often the budget is looked at."""
+"""The seconds between two looks at the budget."""
 
 
 @dataclass
 class Summary:
-    """What a search came to: jobs that were timed, that failed, that the store had, that the budget left.
+    """The outcome of a search: jobs that were timed, that failed, that the store had, that the budget left.
 
-    `unfit` are workers that could do none, by name, with the reason.
+    `unfit` are workers that could do no job, by name, with the reason.
 
     >>> Summary(timed=3, known=1)
     Summary(timed=3, failed=0, known=1, left=0, retried=0, unfit={})
@@ -155,7 +155,7 @@ class _Search:
 
     @property
     def losses(self) -> tuple[type[BaseException], ...]:
-        """What a job that was handed over may raise in place of its result."""
+        """The errors that a submitted job may raise in place of its result."""
         return (BrokenExecutor, CancelledError, *FAULTS, *self.engine.losses)
 
     def build(self, job: Job, last: bool = False) -> None:
