@@ -32,7 +32,7 @@ from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts, tag_sectors
 
 LANE_BYTES = 16
-"""What a lane loads or copies at most."""
+"""The most bytes that a lane loads or copies."""
 
 
 def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
@@ -122,8 +122,8 @@ def vectorized_loads(
     arch: str | Arch = "sm_90",
     stored: Kernel | None = None,
 ) -> Prediction:
-    """As `counted`, of a launch on whole tiles whose fragments are loaded 16 bytes at a time where neighbours
-    allow it; tiles are stored as the kernel `stored` does, where there is one.
+    """The same as `counted` for a launch on whole tiles whose fragments are loaded 16 bytes at a time where
+    neighbours allow it; tiles are stored as by the kernel `stored`, if it is not None.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> simt = find_family("gemm-simt")

@@ -1,11 +1,11 @@
-"""What each step of a product's ladder will execute and where it will be held up, before anything runs.
+"""The prediction of each step of a product's ladder: what it executes, and its bottleneck, before it runs.
 
-The idea.  A step is a configuration, and everything that a counter will say of it is known from two texts:
+The idea.  A step is a configuration, and every counter of it is known from two texts:
 
     the tile program    accesses by instruction, their wavefronts and sectors, multiplications, barriers
     the machine code    instructions of a turn of the main loop by class, registers, and so the occupancy
 
-Divided by what a multiprocessor does in a cycle, the work of one pass over a tile of k takes at least
+Divided by the rates of a multiprocessor per cycle, the work of one pass over a tile of k takes at least
 
     tensor, fma    multiplications / their rate on registers alone
     L1             wavefronts of shared memory, and of loads that pass through the L1
@@ -56,11 +56,11 @@ from layoutalg.kernels.ladder.steps import SimtStep
 from layoutalg.model import Occupancy, l2_locality, occupancy_of
 
 ARCH, TARGET = "sm_90", "sm_90a"
-"""What is predicted for unless something else is asked for."""
+"""The default architecture of predictions, and its compilation target."""
 
 
 def usual_arch(family: str) -> str:
-    """What the steps of a family are predicted for unless something else is asked for.
+    """Return the default architecture for predictions of a family's steps.
 
     >>> usual_arch("gemm-sm75"), usual_arch("gemm-sm80")
     ('sm_75', 'sm_90')
@@ -85,7 +85,7 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str =
 
 
 def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: str = ARCH) -> Step:
-    """What one configuration will do, under a name.  Raises what `predict_steps` raises.
+    """Return the prediction of a configuration, under a name.  Raises what `predict_steps` raises.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-simt")
@@ -212,7 +212,7 @@ def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, floa
 
 
 def _reuse(p: GemmProblem, config: Any, held: Occupancy, sms: int) -> float:
-    """How often a panel is loaded that came from DRAM once: blocks go down panels of tile columns."""
+    """The number of loads of a panel per read from DRAM: blocks go down panels of tile columns."""
     grid = p.n // config.tile_n, p.m // config.tile_m
     found = l2_locality(
         grid, in_flight=sms * held.blocks_per_sm, order=min(config.panel, grid[0]),

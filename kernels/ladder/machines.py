@@ -34,10 +34,10 @@ partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m te
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a multiprocessor of a board does in a cycle of `clock_hz`.
+    """The rates of a board's multiprocessor per cycle of `clock_hz`.
 
-    `flops` by the name of what multiplies: the operand and k of an mma, or "ffma"; `wavefront_cycles` that a
-    wavefront of shared memory takes; bytes of the `l2` and of `dram`.  `notes` say of each where it is from.
+    `flops` by the name of the instruction: the operand and k of an mma, or "ffma"; `wavefront_cycles` of a
+    wavefront of shared memory; bytes of the `l2` and of `dram`.  `notes` state the source of each.
 
     >>> find_machine("sm_75").target, find_machine("sm_75").sms
     ('sm_75', 40)
@@ -86,7 +86,7 @@ def _h200() -> Machine:
 
 
 _T4_BOOST_HZ = 1.59e9
-"""What a T4's peaks are stated at: 65 TFLOP/s are 40 x 1.59 GHz x 1022.  NVIDIA T4 data sheet."""
+"""The clock of a T4's stated peaks: 65 TFLOP/s are 40 x 1.59 GHz x 1022.  NVIDIA T4 data sheet."""
 
 
 def _t4() -> Machine:

@@ -1,7 +1,7 @@
-"""What a launch of gemm-sm90 makes the hardware do: copies by TMA, products, wavefronts, sectors of the L2.
+"""The work of a launch of gemm-sm90 for the hardware: copies by TMA, products, wavefronts, sectors of the L2.
 
-The idea.  Blocks bring whole tiles of A and B step by step, whatever sticks out, so that everything follows
-from how many tiles and steps there are.  An operand is lines that its boxes cut into chunks of 128 bytes:
+The idea.  Blocks bring whole tiles of A and B step by step, even where they stick out, so that everything
+follows from the numbers of tiles and steps.  An operand is lines that its boxes cut into chunks of 128 bytes:
 
     stored along k     lines are rows, chunks are steps of k
     stored along m, n  lines are k, chunks are 64 rows
@@ -47,7 +47,7 @@ from layoutalg.model import Occupancy, occupancy_of
 ARCH, TARGET = "sm_90", "sm_90a"
 
 SECTOR_BYTES, LINE_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128, 128
-"""What global memory, its requests, boxes along a line, and wgmma's reads of shared memory come in."""
+"""The units of global memory, its requests, boxes along a line, and wgmma's reads of shared memory."""
 
 ROWS, DEEP, WARPS = 64, 16, 4
 """Rows and k of a wgmma, and the warps that execute it."""
@@ -107,7 +107,7 @@ def _touched(start: int, nbytes: int, least: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a launch does; instructions are those of warps, `accesses` those of threads by instruction.
+    """The work of a launch; instructions are those of warps, `accesses` those of threads by instruction.
 
     `tiles` are all that blocks compute, those out of bounds at the edge of a cluster included; `steps` are
     the steps of k of each.  `copied_wavefronts` are those of tiles that threads copy to shared memory, of the
@@ -136,14 +136,14 @@ class Work:
 
     @property
     def result_wavefronts(self) -> int:
-        """Those of results."""
+        """The wavefronts of results."""
         return self.thread_wavefronts - self.copied_wavefronts
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What counters say of it, under the names of the tables; nothing that it does not do.
+        """The values of counters, under the names of the tables, without those that are 0.
 
-        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" sectors that it is asked for.
+        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" requested sectors.
         """
         found = {
             "wgmma": self.wgmma, "TMA loads": self.tma_loads, "TMA stores": self.tma_stores,
@@ -192,7 +192,7 @@ def _stored_sectors(p: GemmProblem, boxes: Sequence[int]) -> int:
 
 
 def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
-    """What a launch of a configuration's first kernel does, of any size.
+    """Return the work of a launch of a configuration's first kernel, for any size.
 
     Raises as `traffic` does, UnsupportedError for batches, and for stream-K, whose parts of tiles are not
     stored by TMA.

@@ -40,4 +40,4 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
         "cluster_n": 2,
     },  # each loads half of A for both
 }
-"""What each step sets anew; the last is what is chosen for the problem on which steps are compared."""
+"""The fields that each step changes; the last step is the choice for the problem of the comparison."""

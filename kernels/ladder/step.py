@@ -19,13 +19,13 @@ from layoutalg.model import Occupancy, tile_intensity
 
 FRAGMENT = MappingProxyType({True: "ldmatrix", False: "ld.shared"})
 LOADS = MappingProxyType({True: "ldsm", False: "lds"})
-"""How fragments are loaded for an mma, or for multiply-adds, in the analysis' name and in the machine code's
-classes."""
+"""The loads of fragments for an mma, or for multiply-adds, by the name in the analysis and by the class in
+machine code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step at one problem; counts are of warp instructions of a whole launch unless said otherwise.
+    """A step at a problem; counts are of warp instructions of a whole launch unless stated otherwise.
 
     `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
     so do `fragment_loads`, where `written_loads` are the program's, and `idle_loads`, those of shared memory
@@ -98,7 +98,7 @@ class Step:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the launch executes, under the names of the tables; nothing that it does not."""
+        """The counts of the launch, under the names of the tables, without those that are 0."""
         shared = [c for op, c in self.accesses.items() if "global" not in op]
         reads = [c for op, c in self.accesses.items() if op.startswith("ld.global") or op.endswith(":global")]
         stores = [c for op, c in self.accesses.items() if op.startswith("st.global")]
@@ -136,7 +136,7 @@ class Step:
 
     @property
     def _l1_cycles(self) -> tuple[float, float]:
-        """What copies and what fragments take of the L1 in a pass."""
+        """The cycles of the L1 for copies and for fragments in a pass."""
         chip = find_arch(self.machine.arch)
         through = [c for op, c in self.accesses.items() if op.startswith("ld.global")]
         all_shared = self.counts.get("shared wavefronts", 0)
@@ -167,7 +167,7 @@ class Step:
 
     @property
     def share(self) -> float:
-        """What the step reaches at most of what registers alone allow."""
+        """The most that the step can reach, as a share of the rate on registers alone."""
         return self.cycles["tensor" if self.by_mma else "fma"] / self.least_cycles
 
     @property
@@ -179,7 +179,7 @@ class Step:
 
     @property
     def published(self) -> float | None:
-        """What the author of the step reached of cuBLAS, if the step was published for this machine."""
+        """The author's share of cuBLAS with the step, if it was published for this machine."""
         of_it = self.family == "gemm-sm75" and self.machine.arch == "sm_75"
         return PUBLISHED.get(self.name) if of_it else None
 

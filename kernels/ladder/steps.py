@@ -143,7 +143,7 @@ author left undone."""
 PUBLISHED: Mapping[str, float] = MappingProxyType(
     dict(zip(SM75_LADDER, (0.08, 0.24, 0.50, 0.70, 0.867, 0.96), strict=False))
 )
-"""What the published kernels reach of cuBLAS on a T4, 8192 x 8192 x 8192.
+"""The shares of cuBLAS that the published kernels reach on a T4, 8192 x 8192 x 8192.
 
 Source: How To Write A Fast Matrix Multiplication From Scratch With Tensor Cores, alexarmbr.github.io, 2024.
 """

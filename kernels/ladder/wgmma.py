@@ -1,7 +1,7 @@
-"""What each step of gemm-sm90's ladder will execute and where it will be held up, before anything runs.
+"""The prediction of each step of gemm-sm90's ladder: what it executes, and its bottleneck, before it runs.
 
-The idea.  What a launch does is known in closed form (see sm90); divided by what a multiprocessor does in a
-cycle, one step of k of one tile takes at least
+The idea.  The work of a launch is known in closed form (see sm90); divided by the rates of a multiprocessor
+per cycle, a step of k of a tile takes at least
 
     tensor     operations / 4096: a wgmma of 64 x N x 16 takes N / 2 cycles
     L1         wavefronts of 128 bytes: what wgmma reads of shared memory, what is written there for it, and
@@ -39,15 +39,15 @@ FLOPS_PER_CYCLE = 4096.0
 """Dense operations of f16 and bf16 of a multiprocessor.  Source: NVIDIA H100 Tensor Core GPU Architecture."""
 
 L2_BYTES_PER_CYCLE = 64.0
-"""What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
+"""The bytes per cycle of the port of a multiprocessor to the L2: two sectors.  Assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WgmmaStep(Step):
-    """One step at one problem: a Step whose `work` is known in closed form.
+    """A step at a problem: a Step whose `work` is known in closed form.
 
     `loop` has the instructions of a warp that multiplies in one pass of its loop; `multiplies` are wgmmas.
-    How often waits are asked again is not known, so that nothing is said of all instructions.
+    The number of times that waits are repeated is not known, so that there is no count of all instructions.
     """
 
     config: Any
@@ -60,7 +60,7 @@ class WgmmaStep(Step):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the launch executes, under the names of the tables; nothing that it does not."""
+        """The counts of the launch, under the names of the tables, without those that are 0."""
         loaded = sum(c.total for op, c in self.work.accesses.items() if op.startswith("ld.global"))
         return MappingProxyType({**self.work.counts, **({"sectors loaded": loaded} if loaded else {})})
 
@@ -112,7 +112,7 @@ class WgmmaStep(Step):
 
     @property
     def share(self) -> float:
-        """What the step reaches at most of the tensor cores' rate."""
+        """The most that the step can reach, as a share of the tensor cores' rate."""
         return self.cycles["tensor"] / self.least_cycles
 
     @property
@@ -122,7 +122,7 @@ class WgmmaStep(Step):
 
 
 def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config) -> WgmmaStep:
-    """What one configuration will do, under a name.
+    """Return the prediction of a configuration, under a name.
 
     Raises ShapeError for sizes that are not multiples of the tiles, UnsupportedError without NVRTC or a
     disassembler.
@@ -154,7 +154,7 @@ def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config)
 
 
 def _reuse(found: Work, held: Occupancy) -> float:
-    """How often a panel is loaded that came from DRAM once, by the blocks that run at one time."""
+    """The number of loads of a panel per read from DRAM, by the blocks that run at the same time."""
     p, c, board = found.problem, found.config, find_arch(ARCH).board
     grid = p.n // c.tile_n, p.m // c.tile_m
     together = (board.sms if board else 1) * held.blocks_per_sm
