@@ -1,4 +1,4 @@
-"""What the time of a launch is compared with: other libraries, and the least that the hardware needs.
+"""The baselines for the time of a launch: other libraries, and the least time that the hardware needs.
 
 The libraries that users would otherwise call are launches on our buffers: functions take CuPy arrays (of
 bfloat16: words) and return a launch, or None where the library is not installed or has no such element type.
@@ -144,7 +144,7 @@ LAYER_NORM_EPS = 1e-5
 """PyTorch's default, and ours."""
 
 MEAN_PLACES = 2.0**-22
-"""What a mean in float32 may be off by, of the largest element of its row: two last places."""
+"""The error of a mean in float32, relative to the largest element of its row: two last places."""
 
 
 def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
@@ -188,7 +188,7 @@ def torch_cross_entropy(
 def torch_loss_difference(
     x: Any, target: Any, axis: int, element: str, ignore_index: int, reduction: str, ours: Any, result: str
 ) -> tuple[float, float]:
-    """As `torch_difference`, of a cross entropy."""
+    """The same as `torch_difference` for a cross entropy."""
     exact = _cross_entropy(_tensor(x, element).double(), target, axis, ignore_index, reduction)
     wanted: Any = exact()
     got = _tensor(ours, result).double().reshape(wanted.shape)
@@ -205,10 +205,10 @@ def _cross_entropy(y: Any, target: Any, axis: int, ignore_index: int, reduction:
 
 
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
-    """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch.
+    """Return the largest error of `ours` against PyTorch's definition in float64, and the largest result.
 
-    Of a layer norm without what a mean in float32 explains: where its last places are all that elements
-    differ by, they are as large as results.
+    For a layer norm the error that a mean in float32 explains is subtracted: where elements differ only in
+    the mean's last places, it is as large as the results.
     """
     y, explained = _tensor(x, element).double(), 0.0
     if op in _TORCH_REDUCTION:
@@ -230,7 +230,7 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
 
 
 def torch_wrong_indices(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
-    """How many indices are not those of the first "argmax" or "argmin" along one axis; needs PyTorch."""
+    """Count the indices that are not those of the first "argmax" or "argmin" along an axis, by PyTorch."""
     import torch
 
     y, (axis,) = _tensor(x, element), axes
@@ -268,12 +268,12 @@ def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch
 # --- the hardware -----------------------------------------------------------------------------------------
 
 FLOPS_PER_CYCLE = 256
-"""Of a multiprocessor with 128 FMA lanes, as boards' rates count them."""
+"""The operations of a multiprocessor with 128 FMA lanes, as boards' rates count them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one unit is asked for, and the least time it needs, in microseconds."""
+    """The requests to a unit of the hardware, and the least time they need, in microseconds."""
 
     unit: str
     asked: int

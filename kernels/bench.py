@@ -48,14 +48,14 @@ from layoutalg.kernels.rowwise import rowwise_cases
 from layoutalg.kernels.tuning import choose
 
 PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
-"""What a rate of one of a unit does in a millisecond."""
+"""The work per millisecond at a rate of 1, by its unit."""
 
 OURS = "ours"
 
 
 class Timed(NamedTuple):
-    """What is timed: a problem of a family, under a name; its configuration, the best where it is None; and
-    numbers of the call in place of the family's own, such as where groups begin."""
+    """The subject of a timing: a problem of a family, under a name; its configuration, the best where it is
+    None; and numbers of the call in place of the family's own, such as the starts of groups."""
 
     family: str
     problem: Any
@@ -68,16 +68,16 @@ ROUNDS: Literal["rounds"] = "rounds"
 LATER_HALF: Literal["later half"] = "later half"
 
 ENERGY_MS = 1000.0
-"""How long a contender runs whose energy is measured: the counter moves every few tens of milliseconds."""
+"""The time that a contender runs to measure its energy: the counter moves every few tens of milliseconds."""
 
 
 class Method(NamedTuple):
-    """How launches are timed.
+    """The method by which launches are timed.
 
     `rule` is "rounds", contenders in turn and the median of each; or "later half", one contender after
     another, `launch_count` launches and the mean of their later half, for matrix products.  With `cold`,
-    buffers rotate through four times the L2 cache whatever the family's pace is.  With `energy`, each
-    contender then runs alone for `ENERGY_MS`, between two looks at the GPU's counter of energy.
+    buffers rotate through four times the L2 cache, independent of the family's pace.  With `energy`, each
+    contender then runs alone for `ENERGY_MS`, between two readings of the GPU's counter of energy.
     """
 
     rule: Literal["rounds", "later half"] = ROUNDS
@@ -95,7 +95,7 @@ def launch_count(size: float) -> int:
 
 
 class Run(NamedTuple):
-    """What a row was measured under.
+    """The conditions under which a row was measured.
 
     `conditions` are by contender, empty where nothing was read, and `unread` says why; `cold` where its
     buffers rotated through four times the L2 cache; `launches` is their number by the rule of the later half,
@@ -149,7 +149,7 @@ def with_drawn_rows(timed: Timed) -> Timed:
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One problem, computed one way: `rates` in `unit` by contender; None: not installed, or it cannot.
+    """A problem, computed in one way: `rates` in `unit` by contender, None if it is not installed or cannot.
 
     `limit` names the contender that says what memory can do; `registers` are those of a thread of the kernel
     that takes most; `notes` are what was predicted.  `work` are the operations, or bytes, of a launch.
@@ -323,7 +323,7 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
 
 
 class _Timing(NamedTuple):
-    """Of a contender: its rate, None of one without launches, what was read meanwhile, and its energy."""
+    """A contender's rate, None for one without launches, the readings meanwhile, and its energy."""
 
     rate: float | None = None
     readings: Sequence[Reading] = ()
@@ -333,7 +333,7 @@ class _Timing(NamedTuple):
 def _timings(
     launches: Sequence[Sequence[Launch]], bench: Bench, p: Any, method: Method, monitor: Monitor
 ) -> list[_Timing]:
-    """How each contender did."""
+    """The timing of each contender."""
     pace, running = bench.pace(p), [own for own in launches if own]
     readings: list[list[Reading]] = [[] for _ in running]
 

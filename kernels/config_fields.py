@@ -74,7 +74,7 @@ def difference(a: C, b: C) -> dict[str, Any]:
 
 
 def distance(a: C, b: C) -> tuple[int, float]:
-    """How far b is from a: in how many fields, and by how much.
+    """Return the distance of b from a: the number of fields that differ, and the sum of their steps.
 
     >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> distance(Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(128, 64, 64, 2, 4, 2))

@@ -69,7 +69,7 @@ def bits_of(numbers: Any, element: str) -> Any:
 
 
 def values_of(bits: Any, element: str) -> Any:
-    """What words of an element's width carry: float64 of floats, int64 of integers; of the same shape.
+    """Return the values of words of an element's width: float64 for floats, int64 for integers; same shape.
 
     >>> import numpy
     >>> values_of(numpy.array([255, 1], "u1"), "s8").tolist()
@@ -150,10 +150,10 @@ ROUNDS_TO_INFINITY = MappingProxyType(
 
 
 def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
-    """Where results of a type are what a definition allows, for arrays of float64 of one shape.
+    """Return whether each result of a type is allowed by its definition, for arrays of float64 of one shape.
 
-    NaN where the definition is NaN, infinite where it is, otherwise within `allowed`; what lies past the
-    largest number of the type, or within `allowed` of that, may be infinite.
+    A result must be NaN where the definition is NaN, infinite where it is, otherwise within `allowed`; where
+    the definition is past the largest number of the type, or within `allowed` of that, it may be infinite.
 
     >>> import numpy
     >>> exact = numpy.array([1.0, numpy.nan, numpy.inf, -7e4])

@@ -40,7 +40,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a buffer has to hold after the launches; all of it outside of `places` has to be as before.
+    """The required contents of a buffer after the launches; outside of `places` it has to be unchanged.
 
     `values` are the bits of elements where `allowed` is None, and have to be equal; otherwise numbers of type
     `element`, of which each may be off by what is `allowed` for it.  `places` are their flat places in the
@@ -59,7 +59,7 @@ NEEDED = object()
 
 
 class Pace(NamedTuple):
-    """How contenders are timed: rounds, launches of a sample and about how long it takes, sets of buffers."""
+    """The pace of timing: rounds, launches of a sample and about how long it takes, sets of buffers."""
 
     rounds: int = 15
     inner: int = 8
@@ -69,17 +69,17 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How a family is timed beside the libraries that its users would call otherwise.
+    """The benchmark of a family beside the libraries that its users would call otherwise.
 
     `arrays` makes set number n of buffers on the GPU, by the names of the family's buffers; `scalars` are
     those of the call.  A contender makes a launch on such a set, with the call's numbers beside the arrays,
     or None where its library is missing or cannot; `limit` names the one that says what memory can do.
     `check` runs ours, as a launch, on a set, and says how the result differs from another one, empty where it
-    does not.  `work` is what a rate counts: bytes that have to be moved, or operations, 1e9 or 1e12 of them a
-    second in the `unit` GB/s or TFLOP/s.  `cases` are the problems of a table with their names, for element
-    types and sizes or by default, of products with more that is asked of each; `notes` is what is predicted
-    beside; `record` is what a row is in the schema of the command's JSON; `steps_size` is that of the problem
-    on which steps are compared.
+    does not.  `work` is what a rate counts: bytes that have to be moved, or operations, 1e9 or 1e12 of them
+    per second in the `unit` GB/s or TFLOP/s.  `cases` are the problems of a table with their names, for
+    element types and sizes or by default, for products with further options; `notes` are the predictions
+    beside; `record` is the record of a row in the schema of the command's JSON; `steps_size` is the size of
+    the problem on which steps are compared.
     """
 
     unit: str
@@ -255,11 +255,11 @@ class Family:
         return self.law_on(arch).ns(problem, config, find_arch(arch))
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
-        """What all accesses of all launches cost, by instruction."""
+        """Return the cost of all accesses of all launches, by instruction."""
         return total_costs(self.costs(problem, config, arch))
 
     def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
-        """What the memory accesses of each launch cost: the traffic of its program."""
+        """Return the cost of the memory accesses of each launch: the traffic of its program."""
         return sequence_traffic(self.launches(problem, config, arch), self.numbers(problem, config), arch)
 
     def reference(self, problem: Any, source: Any, old: Any) -> Any:

@@ -67,7 +67,7 @@ def buffer_elems(name: str, shape: Sequence[int], strides: Sequence[int], offset
 
 
 def places(shape: Sequence[int], strides: Sequence[int]) -> Any:
-    """Where the elements of a tensor lie from coordinate 0 on, an array of its shape.
+    """Return the places of a tensor's elements, relative to coordinate 0, as an array of its shape.
 
     >>> places((2, 3), (4, 1)).tolist()
     [[0, 1, 2], [4, 5, 6]]

@@ -223,7 +223,7 @@ def plan_key(
 
 
 _CODE = code_id(Path(__file__).parents[1])
-"""Of this package, when it was imported: what is edited later is not what runs."""
+"""The identity of this package when it was imported: code that is edited later is not what runs."""
 
 
 def _packed(ready: ReadySequence) -> Entry:

@@ -39,12 +39,12 @@ from layoutalg.limits import Most
 Target: TypeAlias = Literal["simulator", "gpu"]
 
 GROUPS: tuple[Literal["block", "warp"], ...] = ("block", "warp")
-"""How the warps of a block take turns."""
+"""The groups of threads that the simulator advances together: all warps of a block, or a warp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One property that was checked: its name, whether it holds, and what was seen."""
+    """A property that was checked: its name, whether it holds, and what was observed."""
 
     name: str
     passed: bool
@@ -53,7 +53,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was checked of one configuration."""
+    """The checks of a configuration."""
 
     family: str
     problem: str
@@ -131,7 +131,7 @@ def checks(
 
 
 def given_to(family: Family, problem: Any, config: Any, trial: str, seed: int) -> dict[str, Any]:
-    """What a configuration is given in a trial: buffers, and numbers of both.
+    """Return the arguments of a configuration in a trial: buffers, and the numbers that depend on both.
 
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
@@ -233,7 +233,7 @@ def access_checks(predictions: tuple[Prediction, ...], traces: Iterable[MemTrace
 
 
 def traced_costs(traces: Iterable[MemTrace]) -> dict[str, Cost]:
-    """What all accesses of some launches cost together, by instruction; only what was executed.
+    """Return the total cost of all accesses of some launches, by instruction; only those executed.
 
     >>> traced_costs([])
     {}
@@ -247,7 +247,7 @@ def traced_costs(traces: Iterable[MemTrace]) -> dict[str, Cost]:
 
 
 def machine_code_checks(kernels: Iterable[Kernel]) -> Iterator[Check]:
-    """That kernels compile for the H100 and H200, with registers and spills; none where NVRTC is missing.
+    """Check that kernels compile for the H100 and H200, with registers and spills; no checks without NVRTC.
 
     Raises CompileError.
 

@@ -27,7 +27,7 @@ from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, co
 
 PLACE = HALF_PLACE["f32"]
 LOST = 2.0**-119
-"""What is lost of a silu where e^-x is infinite: -88 e^-88 is -2.6e-37."""
+"""The error of a silu where e^-x is infinite: -88 e^-88 is -2.6e-37."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class MapProblem:
 
     @property
     def formula(self) -> Formula:
-        """What is computed."""
+        """The formula of the operation."""
         return FORMULAS[self.op]
 
     @property
@@ -159,7 +159,7 @@ def map_problem(
 
 
 def places(p: MapProblem, side: int) -> Any:
-    """Where the elements of a side lie in its flat buffer, an array of the problem's shape.
+    """Return the places of a side's elements in its flat buffer, an array of the problem's shape.
 
     >>> places(map_problem("relu", (2, 3), dst=(4, 1)), 1).tolist()
     [[0, 1, 2], [4, 5, 6]]
