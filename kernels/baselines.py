@@ -28,7 +28,7 @@ _TORCH_CARRIER = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex12
 
 
 def torch_assign(dst: Any, src: Any, to_type: str = "", of_type: str = "") -> Launch | None:
-    """PyTorch's dst.copy_(src), whatever the strides: what `x.t().contiguous()` runs, without allocation.
+    """PyTorch's dst.copy_(src), for any strides: what `x.t().contiguous()` runs, without allocation.
 
     With element types of both the copy converts.
     """

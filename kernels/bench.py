@@ -1,15 +1,15 @@
-"""bench: any family timed beside the libraries that its users would call otherwise, all in one run.
+"""bench: any family timed beside the libraries that its users would call otherwise, all in the same run.
 
 Contenders of a problem share their buffers and run in turn, round by round; the figure is the median.  Small
-problems rotate over several sets of buffers, four times the L2 cache together, so that nobody reads from
-cache.  What the libraries do is data of the family (`family.Bench`); a result of ours that is not theirs is
-an error before anything is timed.  All cores make the kernels before the first is timed.
+problems rotate over several sets of buffers, four times the L2 cache together, so that no launch reads from
+cache.  The calls of libraries are data of the family (`family.Bench`); a result of ours that differs from
+theirs is an error before anything is timed.  All cores make the kernels before the first is timed.
 
     rows = benchmark([Timed("softmax", p) for p in problems])             the best way of each
     rows = benchmark_ways("gemm-sm80", p, {"step 1": c, "step 2": d})     several ways, in turn
 
-A row has what it was measured under (`Run`): clocks, power, temperature and what held clocks back, read while
-the GPU worked; whether its data was cold; and where a `Method` asks for it, the energy of a launch.  Clocks
+A row has the conditions of its measurement (`Run`): clocks, power, temperature and what held clocks back,
+read while the GPU worked; whether its data was cold; with `Method.energy`, the energy of a launch.  Clocks
 are read and never set.
 """
 
@@ -188,7 +188,7 @@ class BenchRow:
 
 
 def mean_of(ratios: Iterable[float | None]) -> float | None:
-    """The geometric mean of those that are there; None of none.
+    """The geometric mean of those that are not None; None if there are none.
 
     >>> mean_of([2.0, None, 8.0])
     4.0
@@ -199,7 +199,7 @@ def mean_of(ratios: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A way to compute a problem whose kernels are compiled, and what is predicted of it."""
+    """A way to compute a problem whose kernels are compiled, and its predictions."""
 
     timed: Timed
     compiled: CompiledSequence

@@ -32,7 +32,7 @@ FAR = 10.0
 
 @cache
 def _kinds(of: Any) -> tuple[tuple[str, Any, tuple[Any, ...], int], ...]:
-    """By field: its type, what it may be where that is a Literal, and the least of a count."""
+    """The type of each field, its values where that is a Literal, and the least value of a count."""
     hints = get_type_hints(of).items()
     return tuple(
         (name, kind, get_args(kind) if get_origin(kind) is Literal else (), LEAST.get(name, 1))
@@ -41,7 +41,7 @@ def _kinds(of: Any) -> tuple[tuple[str, Any, tuple[Any, ...], int], ...]:
 
 
 def check_fields(config: Any) -> None:
-    """Raise for a field that no rule could make sense of, whatever the problem.
+    """Raise for a field that no rule could make sense of, for any problem.
 
     Raises ArgumentTypeError (no integer, no bool), ShapeError (a count under its least value), or
     UnsupportedError (not one of the names, or numbers, of its Literal).

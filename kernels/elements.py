@@ -146,7 +146,7 @@ ROUNDS_TO_INFINITY = MappingProxyType(
         "s32": math.inf,
     }
 )  # fmt: skip
-"""From here on a number of each type is infinite."""
+"""The least number that rounds to infinity in each type."""
 
 
 def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
@@ -171,7 +171,7 @@ def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
 
 
 def largest_share(found: Any, exact: Any, allowed: Any) -> float:
-    """The largest error in units of what is allowed, of results that are numbers.
+    """The largest error in units of the allowed one, among results that are numbers.
 
     >>> import numpy
     >>> largest_share(numpy.array([1.25, numpy.nan]), numpy.array([1.0, numpy.nan]), numpy.array([0.5, 0.5]))

@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def why(self) -> str:
-        """Why it was dropped; empty for one that stands."""
+        """The reason why it was dropped; empty for one that fits."""
         return "" if self.dropped is None else str(self.dropped)
 
 
@@ -109,7 +109,7 @@ class Law:
 
 
 class Traffic(NamedTuple):
-    """Bytes that memory is asked to read and to write."""
+    """Bytes that memory reads and writes."""
 
     read: int
     written: int
@@ -189,7 +189,7 @@ class Family:
     ) -> Any:
         """The best configuration `among` those, without making the others.
 
-        Raises the last refusal where none stands.
+        Raises the last refusal where none fits.
         """
         refusal: LayoutAlgError = UnsupportedError(f"{self.name} has no configuration for {problem}")
         for candidate in self.candidates(problem, arch):
@@ -200,13 +200,13 @@ class Family:
         raise refusal
 
     def configs(self, problem: Any, arch: str | Arch = "sm_90") -> tuple[Any, ...]:
-        """The configurations that stand, best first.  Raises as `choose` does."""
+        """The configurations that fit, best first.  Raises as `choose` does."""
         found = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
         return found or (self.choose(problem, arch),)
 
     def searched(self, problem: Any, arch: str | Arch = "sm_90") -> Iterator[Any]:
-        """The configurations that stand, best first, and then the further ones, each of them once and made
-        when it is asked for.  Raises as `choose` does where none stands."""
+        """Yield the configurations that fit, best first, and then the `further` ones, each once and made on
+        demand.  Raises as `choose` does where none fits."""
         found: set[Any] = set()
         for candidate in self.candidates(problem, arch):
             if candidate.dropped is None and candidate.config not in found:
@@ -226,13 +226,13 @@ class Family:
     def numbers(
         self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})
     ) -> dict[str, int]:
-        """The numbers of a call that is timed or counted: those of the bench, or what is `given` in their
+        """The numbers of a call that is timed or counted: those of the bench, or those `given` in their
         place, and what depends on the configuration too."""
         found = {**self.bench.scalars(problem), **given}
         return found | dict(self.words(problem, config, found))
 
     def law_on(self, arch: str | Arch) -> Law:
-        """The law of times, whose numbers are those of the board that a name asks for, see `find_board`.
+        """The law of times, whose numbers are those of the board with a name, see `find_board`.
 
         Raises UnsupportedError for a family whose planner has no law, and for another board than the law's,
         and as `find_board` does.

@@ -4,7 +4,7 @@
     data_digest(problem)     64 hex digits of it
     code_id(folder)          64 hex digits of the Python files in a folder
 
-What a value is known by is what every field of it holds, whatever its `repr` shows.  One that holds a
+A value is identified by the contents of all of its fields, independent of its `repr`.  One that holds a
 function of its user's is not data.
 """
 

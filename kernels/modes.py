@@ -79,7 +79,7 @@ def places(shape: Sequence[int], strides: Sequence[int]) -> Any:
 
 
 def check_written(what: str, shape: Sequence[int], strides: Sequence[int]) -> None:
-    """Raise NotInjectiveError for a destination that has one place for two coordinates.
+    """Raise NotInjectiveError for a destination that has the same place for two coordinates.
 
     >>> check_written("a sum", (4, 6), (6, 1))
     """
@@ -122,12 +122,12 @@ def normal_form(modes: Iterable[StridedMode], lead: int = 0) -> tuple[StridedMod
 
 
 def _forwards(m: StridedMode, lead: int) -> StridedMode:
-    """The mode so that it runs forwards on the leading side, or on the first one where it does not stand."""
+    """The mode so that it runs forwards on the leading side, or on the first one with a stride."""
     first = next((d for d in (m.strides[lead], *m.strides) if d), 0)
     return m if first >= 0 else StridedMode(m.extent, tuple(-d for d in m.strides), m.kind)
 
 
 def _rank(m: StridedMode, lead: int) -> tuple[Any, ...]:
-    """By the leading stride, broadcasts last, then by the other sides."""
+    """The sort key: the leading stride, broadcasts last, then the strides of the other sides."""
     others = tuple(abs(d) for k, d in enumerate(m.strides) if k != lead)
     return (m.strides[lead] == 0, m.strides[lead], str(m.kind), others)

@@ -1,19 +1,19 @@
-"""Plans on disk, by the problem they compute: a problem is planned once, not once a process.
+"""Plans on disk, by the problem they compute: a problem is planned once, not once per process.
 
 The idea.  Planning, printing and compiling a kernel takes 0.1 s, all of it a function of the problem, the
 architecture, the compiler and this package's code: their SHA-256 names an entry among those of
-`codegen.gpu.cubin_cache`, of the same format and kept by the same rules, that holds the machine code of a
-sequence's kernels one after the other and, in the header, all that their launches need.
+`codegen.gpu.cubin_cache`, with the same format and rules, that holds the machine code of a sequence's
+kernels one after the other and, in the header, all that their launches need.
 
     {"kernels": [{"name": "permute_b32", "grid": [120, 1, 1], "image_bytes": 9216, ...}],
      "buffers": [["src", "dst"]], "scratch_bytes": 0}
 
-A problem is known by its data: what every field of it holds, whatever its `repr` shows.  One that holds a
+A problem is identified by its data: the contents of all of its fields, independent of its `repr`.  One with a
 function of its user's, as an instruction with its effect does, is not kept here: its kernels are found by
 their printed text, which is all that their machine code depends on.
 
 The package's code is known by the content of its files, or of the archive that holds them, when it was
-imported: an edited plan is another key, whatever its size and time of change.  An entry whose fields are not
+imported: an edited plan is another key, even with equal size and time.  An entry whose fields are not
 of the kinds above is planned again.
 """
 
@@ -56,7 +56,7 @@ MOST_BLOCKS = 16
 """Blocks of a cluster, at most."""
 
 LOADED_PLANS = 1024
-"""Problems whose kernels stay loaded; those asked for longest ago leave."""
+"""The most problems whose kernels stay loaded; the least recently used leave."""
 
 Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
 """Values of a call by name, beside those of its problem."""
@@ -199,7 +199,7 @@ class _Made:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(made: _Made, arch: str) -> CompiledSequence:
-    """Kernels that many problems share, printed and compiled once a process."""
+    """Kernels that many problems share, printed and compiled once per process."""
     return compile_sequence(launch_sequence(made.kernels), arch)
 
 
@@ -252,7 +252,7 @@ def _is_names(names: object) -> bool:
 
 
 def _is_pointer(pair: object) -> bool:
-    """Whether it is a name with the bytes of which the address is a multiple."""
+    """Whether it is a name and the alignment of its address in bytes."""
     match pair:
         case [str(), int()]:
             return True

@@ -1,4 +1,4 @@
-"""Every family of kernels by its name, the one that the command line gives it."""
+"""Every family of kernels by its name on the command line."""
 
 from __future__ import annotations
 

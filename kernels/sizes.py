@@ -157,7 +157,7 @@ def _strided(
 
 
 def _reduced(x: AxesProblem, result: DType, elems: int) -> dict[str, tuple[Expr, BufferView]]:
-    """A source of which modes are reduced, and a destination of the others."""
+    """A source some of whose modes are reduced, and a destination of the others."""
     kept = tuple(d for k, d in enumerate(x.dst) if k not in x.axes)
     return {
         "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems),

@@ -1,6 +1,6 @@
 """verify: one configuration of any family, run on data that makes every instruction of it matter.
 
-The idea.  A family says what a problem is computed from in each of its trials, and what has to come out by
+The idea.  A family gives the arguments of a problem in each of its trials, and the results required by the
 definition, to the bit or within a bound for each element.  Nothing outside of the results may change: gaps
 between rows, units past the end.  Checked are
 
@@ -179,7 +179,7 @@ def copied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare(name: str, given: Mapping[str, Any], expected: Expected, got: Mapping[str, Any]) -> Check:
-    """Whether a buffer holds what is expected, and what it held before everywhere else.
+    """Whether a buffer holds the expected values, and elsewhere its values from before the launches.
 
     >>> import numpy
     >>> before, after = numpy.zeros(3, "u1"), numpy.array([0, 7, 0], "u1")

@@ -164,7 +164,7 @@ def relayout(
 def prepare_relayout(
     x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, dtype: Any = None, *, simulate: bool = False
 ) -> Prepared:
-    """A `relayout` that is worked out.  Raises as that does.
+    """A prepared `relayout`.  Raises as `relayout` does.
 
     >>> import numpy
     >>> x = numpy.arange(4)
@@ -259,7 +259,7 @@ def _kind(kind: str, dtype: Any) -> str:
 
 
 def _result(source: View, shape: tuple[int, ...], out: Any, dtype: Any, *, zeros: bool = False) -> View:
-    """The array that is written: `out`, which has to hold the type that is asked for, or a new one."""
+    """The array that is written: `out`, which has to have the requested type, or a new one."""
     kind = _kind(source.form.kind, dtype)
     if out is not None:
         return destination(source, shape, out, kinds=(kind,))
@@ -381,7 +381,7 @@ def _permute_here(source: View, target: View, order: tuple[int, ...], *, simulat
 
 @functools.lru_cache(LOADED_PLANS)
 def _program(x: Moves) -> Kernel:
-    """The program that the simulator runs: the one that is printed."""
+    """The program that the simulator runs: the same that is printed."""
     return printed(build_permute(x, best_permute(x)))
 
 

@@ -10,7 +10,7 @@ with `__cuda_array_interface__` or DLPack is, and nothing more; what needs the l
 the current stream) goes through the library that is already loaded: nothing is imported for it.
 
 All that arrays of one library, device, shape, type and strides have in common is their `Form`.  Equal forms
-are one object, found in a dictionary by what the array shows, so that whatever depends on forms alone is kept
+are one object, found in a dictionary by the array's attributes, so that what depends on forms alone is kept
 by them: a call that repeats another is a few look-ups and the launch.
 
 Notes.  Work on PyTorch tensors is ordered by PyTorch's current stream, work on everything else by CuPy's;
@@ -43,7 +43,7 @@ UNIT_BYTES = 16
 """Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
 
 KEPT_FORMS = 4096
-"""Forms, and problems by their forms, that are kept; those asked for longest ago leave."""
+"""The most forms, and problems by their forms, that are cached; the least recently used leave."""
 
 _PLAIN = Swizzle(0, 4, 3)
 _DLPACK_CPU, _DLPACK_GPU = 1, (2, 13)
@@ -184,7 +184,7 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: 
 
 
 def no_memory(torch: Any, device: int | None, asked: int) -> ResourceError:
-    """The refusal of so many bytes that PyTorch does not find on a GPU, with those that are free.
+    """The error for so many bytes that PyTorch cannot allocate on a GPU, with the free ones.
 
     >>> from types import SimpleNamespace
     >>> print(no_memory(SimpleNamespace(cuda=SimpleNamespace(mem_get_info=lambda device: (7, 8))), 0, 960))
@@ -276,7 +276,7 @@ def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> 
 
 
 def in_simulator(simulate: object, *views: View) -> bool:
-    """Whether a call on these arrays runs in the simulator, for which `simulate` asks.
+    """Whether a call on these arrays runs in the simulator, which `simulate` selects.
 
     Raises ArgumentTypeError for another value than True and False and for arrays on a GPU, ResourceError for
     an array of elements past Most.ONE_BY_ONE.

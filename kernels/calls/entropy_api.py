@@ -87,7 +87,7 @@ def prepare_cross_entropy(
     x: Any, target: Any, axis: int = -1, ignore_index: int = IGNORE_INDEX, reduction: str = "mean",
     out: Any = None, *, simulate: bool = False,
 ) -> Prepared:  # fmt: skip
-    """A cross entropy that is worked out.  Raises as that does.
+    """A prepared cross entropy.  Raises as `cross_entropy` does.
 
     >>> import numpy
     >>> x, target = numpy.zeros((2, 4), "f4"), numpy.array([1, 2])

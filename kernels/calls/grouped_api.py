@@ -93,7 +93,7 @@ class GroupedPlan:
 
     @property
     def expected_ns(self) -> float:
-        """Nanoseconds that are expected of groups of one size on the board that `asked` names.
+        """The expected nanoseconds for groups of equal size on the board that `asked` names.
 
         Raises UnsupportedError where no law is of that board, see `Family.law_on`.
         """
@@ -144,7 +144,7 @@ def prepare_grouped_matmul(
     a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | None = None,
     out_dtype: Any = None, copy: bool = True, simulate: bool = False,
 ) -> Prepared:  # fmt: skip
-    """A `grouped_matmul` that is worked out.  Raises as that does.
+    """A prepared `grouped_matmul`.  Raises as `grouped_matmul` does.
 
     >>> import numpy
     >>> x, w = numpy.ones((3, 2), "f4"), numpy.ones((2, 2, 1), "f4")
@@ -234,7 +234,7 @@ def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-# --- what is asked -------------------------------------------------------------------------------------
+# --- arguments -----------------------------------------------------------------------------------------
 
 
 def _asked(

@@ -98,7 +98,7 @@ def prepare_matmul(
     bias: Any = None, activation: str | None = None, out_dtype: Any = None, tf32: bool = False,
     copy: bool = True, simulate: bool = False,
 ) -> Prepared:  # fmt: skip
-    """A `matmul` that is worked out.  Raises as that does.
+    """A prepared `matmul`.  Raises as `matmul` does.
 
     >>> import numpy
     >>> x = numpy.eye(2, dtype="f4")
@@ -136,7 +136,7 @@ def prepare_matmul(
 def asked(
     a: Any, b: Any, out: Any, c: Any, bias: Any, activation: Any, out_dtype: Any, tf32: Any, copy: Any
 ) -> tuple[dict[str, View], Product]:  # fmt: skip
-    """The arrays of a call as views by name, and what is asked of them; arguments and errors as of `matmul`.
+    """The arrays of a call as views by name, and their product; arguments and errors as of `matmul`.
 
     >>> import numpy
     >>> given, product = asked(numpy.ones((3, 4)), numpy.ones((4, 2)), *[None] * 5, False, True)
@@ -222,7 +222,7 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 
 def check_apart(given: Mapping[str, View], target: View) -> None:
-    """Raise where results would be written over what is still read; c may be `out` itself.
+    """Raise where results would overwrite data that is still read; c may be `out` itself.
 
     >>> import numpy
     >>> check_apart({"a": view(numpy.zeros(3))}, view(numpy.zeros(3)))

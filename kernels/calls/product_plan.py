@@ -55,7 +55,7 @@ NEAREST = MappingProxyType(
         "complex128": "float64, part by part,", "float8_e4m3fn": "float16", "float8_e5m2": "float16",
     }
 )  # fmt: skip
-"""For types that are not multiplied, one that is and that holds their numbers, or the most of them."""
+"""The type that replaces a type that is not multiplied: it holds its numbers, or most of them."""
 
 FEW_ROWS, MANY_ROWS = 256, 1 << 14
 """Products that share B are one of as many rows as the kernels of calls address with 32 bits; those of fewer

@@ -73,7 +73,7 @@ class MatmulPlan:
     def expected_ns(self) -> float:
         """The time that the call is expected to take, copies included.
 
-        Raises UnsupportedError where no law is of the board that `asked` names, see `Family.law_on`.
+        Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.law_on`.
         """
         if _by_law(self.ways[0]):
             _FAMILIES[self.family].law_on(self.asked)

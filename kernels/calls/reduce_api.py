@@ -121,7 +121,7 @@ def prepare_reduce(
     x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
     ddof: int = 0, simulate: bool = False,
 ) -> Prepared:  # fmt: skip
-    """A `reduce` that is worked out.  Raises as that does.
+    """A prepared `reduce`.  Raises as `reduce` does.
 
     >>> import numpy
     >>> x = numpy.ones((2, 3), "f4")
@@ -272,7 +272,7 @@ def _element(form: Form, op: str) -> str:
 
 
 def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
-    """The types that results may have, or the one that is asked for."""
+    """The types that results may have, or the requested one."""
     accepted = tuple(_KINDS[name] for name in results_of(op, ELEMENT[kind]))
     if dtype is None:
         return accepted
@@ -472,6 +472,6 @@ def _compute_here(
 
 @functools.lru_cache(LOADED_PLANS)
 def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
-    """The launches that the simulator runs: those that are printed."""
+    """The launches that the simulator runs: the same that are printed."""
     family = FAMILIES[op]
     return printed_sequence(family.launches(p, family.choose(p), "sm_90"))

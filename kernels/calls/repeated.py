@@ -319,7 +319,7 @@ def _is_plain(option: Any) -> bool:
 
 
 def forget() -> None:
-    """Forget all calls; those that are made again are worked out again.
+    """Forget all calls; a repeated call is planned again.
 
     >>> forget()
     """

@@ -54,7 +54,7 @@ def candidates(
 
 
 def refusal(p: MapProblem, vec: int) -> LayoutAlgError | None:
-    """Why vectors of so many elements cannot be moved, None where they can.
+    """Return the reason why vectors of so many elements cannot be moved, None where they can.
 
     >>> from layoutalg.kernels.elementwise.problem import map_problem
     >>> refusal(map_problem("add", (4, 8), "f32", [(8, 1), (0, 1)]), 4) is None
@@ -73,7 +73,7 @@ def refusal(p: MapProblem, vec: int) -> LayoutAlgError | None:
 
 
 def _aligned(p: MapProblem, side: int, vec: int) -> str:
-    """Why a side has no vectors of so many elements; "" where it has."""
+    """The reason why a side has no vectors of so many elements; empty where it has."""
     (inner, *steps), name = (m.strides[side] for m in p.form), p.sides[side]
     if inner not in ((1,) if name == OUT else (0, 1)):
         return f"{name} of {p} has stride {inner} in the innermost mode"

@@ -7,7 +7,7 @@
 
     SCALE | AddMatrix() | AddVector("bias") | Map(RELU)       relu(alpha A B + beta C + bias)
 
-The idea.  Each step declares what it takes, writes itself on a vector of sums, and states its definition with
+The idea.  Each step declares its operands, writes itself on a vector of sums, and states its definition with
 a bound of its error.  Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the
 end: the cast.  Integers are taken modulo 2^32.  A part of k (see splitk) has the empty epilogue: its sums
 alone are stored, each part in its own matrix.
@@ -81,7 +81,7 @@ ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""By accumulator."""
+"""The arithmetic of each accumulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class Epilogue:
         """Return the result of the steps on float64 values that are known up to `error`, and its error bound.
 
         `given` has the scalars, the matrix and the vectors by name, in float64; `roundoff` is that of the
-        type sums are finished in.  A matrix whose factor is 0 is not looked at.
+        type sums are finished in.  A matrix whose factor is 0 is not read.
 
         >>> import numpy
         >>> relu = Epilogue((Scale(), Map(RELU)))
@@ -259,7 +259,7 @@ def wrapped(value: Any) -> Any:
 
 
 def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal["n", "m"] = "n") -> Epilogue:
-    """activation(alpha v + beta C + bias), with C, the bias and the activation where they are asked for.
+    """activation(alpha v + beta C + bias), with C, the bias and the activation if they are requested.
 
     The bias is `along` n, a number per column, or m.  Raises UnsupportedError for another activation.
 
@@ -403,7 +403,7 @@ class Output:
             self.k.do(self.store, self.k.at(self.d, *place), packed)
 
     def _inside(self, row: Expr, column: Expr) -> Expr:
-        """Whether D has a row and column of what is written."""
+        """Whether D has the row and column that are written."""
         inside = (row < self.m) & (column < self.n)
         if self.first is not None:
             inside = inside & (self.first[0] <= row) & (self.first[1] <= column)

@@ -70,7 +70,7 @@ ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
 
 FITTED = "H200-SXM"
-"""The board that the numbers of the laws are of, but for gemm-sm75."""
+"""The board that the laws were fitted on, except that of gemm-sm75."""
 
 EPSILON = MappingProxyType(
     {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}

@@ -57,7 +57,7 @@ MEMORY_BYTES_PER_US, NARROW_BYTES, CYCLES_PER_US = 4.5e6, 0.3, 1900.0
 rowwise/reduce_plan), since this kernel reads as they do."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
-"""By the order of B: threads of a block, and those that an SM has at once, as registers allow."""
+"""The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class _Writer:
             k.do(LDG[nbytes], to, k.at(of, *self.batch, row, column))
 
     def floats(self, words: RegRef, vec: int, into: RegRef) -> RegRef:
-        """Elements as floats: unpacked, or what they are."""
+        """Elements as floats: unpacked, or unchanged."""
         if self.p.operand.name == "f32":
             return words
         self.k.do(unpack(vec, self.p.operand.name), into, words)

@@ -6,7 +6,7 @@ of A and B is stored along one of its modes:
     major "k"      A[m][k] row-major,  B[n][k] (B column-major): what cuBLAS calls TN
     major "mn"     A[k][m] (A column-major),  B[k][n] row-major
 
-The accumulator is f32 (s32 for integers) unless said otherwise.  beta = 0 never reads C, so that C may hold
+The accumulator is f32 (s32 for integers) by default.  beta = 0 never reads C, so that C may hold
 anything, NaN included.
 
 A batch is many such products, counted by modes with a step of each operand: step 0 where all share it.
@@ -237,7 +237,7 @@ def gemm_problem(
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
     column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
     ShapeError for extents, leading dimensions and steps that make no matrices or cut bytes, NotInjectiveError
-    for results that would lie at one place, UnsupportedError for types that do not go together.
+    for results that would lie at the same place, UnsupportedError for types that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN

@@ -43,7 +43,7 @@ MOST_TILES = 1 << 21
 """Tiles of all products of a batch, whose numbers have 32 bits in every block of gemm-sm90."""
 
 MOST_MODES = 3
-"""Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
+"""Modes of a batch of gemm-sm90: those of a tensor map beside rows and columns."""
 
 MOST_CALLING = 1024
 """Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
@@ -278,7 +278,7 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
 
 
 def _clusters(p: GemmProblem, c: Sm90Config) -> None:
-    """Clusters of up to 4 blocks along one side of D, each of which loads whole boxes of what they share."""
+    """Clusters of up to 4 blocks along one side of D; each block loads whole boxes of the shared operand."""
     for name, blocks, major, tile in (
         ("cluster_m", c.cluster_m, p.b_major, c.tile_n), ("cluster_n", c.cluster_n, p.a_major, c.tile_m)
     ):  # fmt: skip
@@ -311,7 +311,7 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
 
 
 def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
-    """Raise for the first rule of gemm-sm90 that a problem breaks, whatever the configuration is.
+    """Raise for the first rule of gemm-sm90 that a problem breaks with every configuration.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> check_sm90_problem(gemm_problem(256, 256, 64), find_arch("sm_90"))

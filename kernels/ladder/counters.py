@@ -9,12 +9,12 @@ trace.  Four things differ on the hardware:
     cp.async of 16 bytes    sectors are counted where they are written         `tag_sectors` of the model
 
 A program that reads words one by one leaves neighbours of a thread in shared memory side by side: the k of a
-row in a tile stored along k, the rows of a run in a tile stored along rows.  Where their loads stand in one
+row in a tile stored along k, the rows of a run in a tile stored along rows.  Where their loads are in one
 unrolled loop and start at multiples of 16 bytes, the compiler loads four at once. That is fewer instructions,
 and other wavefronts: a vector is delivered to groups of 8 lanes.
 
-    one word a lane, rows of 128 bytes     32 lanes in one bank          32 wavefronts a word
-    four words a lane                      8 lanes in the same 4 banks   32 wavefronts a vector, 8 a word
+    one word per lane, rows of 128 bytes   32 lanes in one bank          32 wavefronts per word
+    four words per lane                    8 lanes in the same 4 banks   32 wavefronts per vector, 8 per word
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ beyond that is latency that nothing covers.  Rates are those of a machine, see m
     >>> second.bound, second.ways["ldmatrix.x4"]
     ('L1', 8.0)
 
-Notes.  Instructions outside the main loop are taken to run once, whatever branches they stand under: the
+Notes.  Instructions outside the main loop are assumed to run once, even those under branches: the
 sum is within a few per cent at k = 4096.  A compiler may load several words of a thread at once where the
 program loads them one by one: `merged` says so.  Accesses are as counters show them (see counters).
 """
@@ -197,7 +197,7 @@ def index_operations(kernel: Kernel, *, by_mma: bool) -> float:
 
 
 def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:
-    """By what factor each count grows or falls from one step to the next, where by more than `least`.
+    """The factor by which each count grows or falls from one step to the next, where it is more than `least`.
 
     What only one of the two does is left out.
 

@@ -1,4 +1,4 @@
-"""Machines: what a multiprocessor does in a cycle, resource by resource, and where each number is from.
+"""Machines: the rates of a multiprocessor per cycle, resource by resource, with the source of each number.
 
 The idea.  A prediction divides counts by rates.  Counts are exact; a rate is measured here, published by
 somebody else, only documented, or assumed, and a prediction is worth as much as its worst rate.  So each rate
@@ -12,7 +12,7 @@ has its provenance beside it, and what has none of the first two says so.
 
 Notes.  Bytes and operations per second become those per cycle and multiprocessor by the clock that the peaks
 of the data sheet are stated at.  A T4 of 70 W does not hold that clock under load; rates per second, and so
-shares, are right all the same, cycles are of the clock that is named.
+shares, are right anyway, cycles are of the clock that is named.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _t4() -> Machine:
 
 
 MACHINES: Mapping[str, Machine] = MappingProxyType({"sm_90": _h200(), "sm_75": _t4()})
-"""By architecture."""
+"""The machines by architecture."""
 
 
 def find_machine(arch: str | Arch) -> Machine:

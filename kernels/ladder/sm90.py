@@ -12,19 +12,19 @@ follows from the numbers of tiles and steps.  An operand is lines that its boxes
               what is in bounds
     TMA out   the sectors of D that boxes touch, in bounds
     wgmma     4 warps * tile_m / 64 * 4 for each tile and step; each reads its 64 rows of A and all of B
-              of 16 k in shared memory, 128 bytes a wavefront
+              of 16 k in shared memory, 128 bytes per wavefront
     L2        what is in bounds, of chunks that a cluster shares all that one block counts, once, and the
-              accesses of threads: what is asked for
+              accesses of threads: the requested sectors
 
 Wavefronts and sectors of threads are read off the program (see codegen.costs).  Lines that start at odd
 multiples of 16 bytes touch one sector more per chunk.  A shared chunk that starts 16, 32, 96 or 112 bytes
 behind a multiple of 128 has one sector alone at one of its ends, which counts as two.
 
-Notes.  Arrays are taken to start at multiples of 128 bytes.  How often waits are asked again is not known,
+Notes.  Arrays are assumed to start at multiples of 128 bytes.  The number of repeated waits is not known,
 so the total of instructions is not known either.
 
 Requests of neighbouring multiprocessors are joined on their way, so that the L2 reads down to half of the
-sectors that are asked for, and boxes that stick out may ask for more than is in bounds, at most "TMA in".
+requested sectors, and boxes that stick out may request more than is in bounds, at most "TMA in".
 
 Source: what TMA and wgmma count was measured on an H200, see docs/hopper.md and tests/gpu/multicast_counters.
 """
@@ -239,7 +239,7 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
 
 
 def held(kernel: Kernel) -> tuple[Cubin, Occupancy]:
-    """The machine code of a kernel, with its registers, and what a multiprocessor holds of it.
+    """The machine code of a kernel, with its registers, and its occupancy of a multiprocessor.
 
     Compiles; needs no GPU.  Raises UnsupportedError without NVRTC.
 

@@ -1,6 +1,6 @@
-"""A step of a product's ladder at one problem: what it executes, and what bounds it.
+"""A step of a product's ladder at a problem: the work that it executes, and its bottleneck.
 
-`gemm` makes them of mma.sync and of threads, `wgmma` of warpgroups; what the numbers mean stands in `gemm`.
+`gemm` makes them of mma.sync and of threads, `wgmma` of warpgroups; the numbers are defined in `gemm`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Step:
     under @!PT that stand before asynchronous copies: no lane makes them; `idle_once` of them stand outside
     the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
     `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
-    `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
+    `reuse` is how often the L2 serves a panel.  `index` is the cost of a fragment's load in integer
     instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
 
     >>> from layoutalg.kernels import find_family

@@ -176,4 +176,4 @@ LADDERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gemm-sm90": ladder(BASE, OPTIONS),
     }
 )
-"""By the name of the family."""
+"""The ladders by the name of the family."""

@@ -8,7 +8,7 @@ per cycle, a step of k of a tile takes at least
                what threads that copy load through the L1
     L2, DRAM   bytes of the tiles, of a cluster once / bytes per cycle; DRAM divides by how often the L2
                serves a panel again
-    results    what writing the tile's results takes of the L1, divided by its steps, while nobody multiplies
+    results    the L1 cycles that write the tile's results, divided by its steps, while no warp multiplies
 
 cycles.  Steps of k that are loaded while others are multiplied take the largest of these, and the results;
 without, loading and multiplying add up.  Ping-pong multiplies one tile while the results of another leave.

@@ -1,4 +1,4 @@
-"""The least that memory moves for a permute, whatever its order: what both sides touch, each unit once.
+"""The least that memory moves for a permute in any order: the units that both sides touch, each once.
 
 The idea.  A tile's rows share units with other rows, which may ask the L2 twice, and memory too.  No order
 asks memory for less than the union: every half line that holds an element of the source is read, every sector

@@ -1,4 +1,4 @@
-"""Why the tile of a permute lies in shared memory as it does: what it costs, and that no swizzle costs less.
+"""The certificate of a permute's tile in shared memory: its cost, and that no swizzle costs less.
 
 The idea.  Every access of one block's tile is served on the plan's own addresses, warp by warp, and held
 against two numbers that depend on no layout:

@@ -45,7 +45,7 @@ MATRIX_DTYPES, SIDES = ("f32", "f16", "u8"), (4096, 16384)
 """Square matrices that are timed by default."""
 
 VERIFIED_MATRICES = ((200, 136), (67, 259), (256, 256))
-"""With and without tiles that stick out."""
+"""The matrices that are verified, with and without tiles that stick out."""
 
 LARGEST = 16384
 """The most rows and columns that a generated kernel takes, by default."""
@@ -108,7 +108,7 @@ def _matrix_elems(p: MatrixProblem) -> tuple[int, int]:
 
 
 def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> Candidate:
-    """Asynchronous copies, dropped, and why; `nbytes` are what a lane loads at once."""
+    """Asynchronous copies, dropped, with the reason; a lane loads `nbytes` at once."""
     chip = find_arch(arch)
     if chip.compute_capability < (8, 0):
         why = f"cp.async is not there on {chip.name}: sm_80 and later have it"

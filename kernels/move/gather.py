@@ -147,7 +147,7 @@ def begin_bytes(found: Sequence[Read]) -> list[int]:
 
 
 def words_of(begins: Sequence[int], size: int) -> list[list[int]]:
-    """For every word of a vector the registers' bytes that it is made of.
+    """The bytes of registers that form each word of a vector.
 
     >>> words_of([0, 4, 2, 6], 2)
     [[0, 1, 4, 5], [2, 3, 6, 7]]
@@ -159,8 +159,8 @@ def words_of(begins: Sequence[int], size: int) -> list[list[int]]:
 def permutes(sources: Sequence[int]) -> list[tuple[int, int]]:
     """The byte permutes that make a word of up to four bytes: each brings in one further register.
 
-    (register, selector) of each; the first one starts from the register of the first byte, the others from
-    what there is.  None where that register is the word.
+    The pairs are (register, selector); the first permute starts from the register of the first byte, the
+    others from the word so far.  The list is empty where that register is the word.
 
     >>> [(register, hex(selector)) for register, selector in permutes([0, 1, 4, 5])], permutes([8, 9])
     ([(1, '0x5410')], [])

@@ -84,7 +84,7 @@ SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
-"""Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
+"""Wavefronts that the arithmetic of a swizzled read is worth: one XOR of a value known per thread, or the
 whole address anew where rows start anywhere."""
 
 MOST_GATHERED_BYTES = 64
@@ -94,7 +94,7 @@ FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
 
 ENOUGH_ROUNDS = 3.75
-"""Nearly four chunks or vectors a thread, from which twice as many threads are better.
+"""Nearly four chunks or vectors per thread, from which twice as many threads are better.
 
 Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 threads instead of 256."""
 
@@ -167,7 +167,7 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
 
 def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
     """Configurations of the tiles ranked behind those of `configs`, best first, and all of them with more and
-    fewer threads: what a search of measured times looks at behind `configs`.
+    fewer threads: those that a search of measured times tries behind `configs`.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
@@ -329,7 +329,7 @@ def _sms(arch: str | Arch) -> int:
 
 
 def _is_dense(x: Moves) -> bool:
-    """True when what is read is most of what the source's lines hold."""
+    """Whether most of the bytes in the source's lines are read."""
     return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
 
 

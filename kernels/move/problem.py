@@ -1,4 +1,4 @@
-"""Permutations as data: a problem as it is asked, and the few modes that are left of it.
+"""Permutations as data: a problem as it is stated, and the few modes of its normal form.
 
 The idea.  Moving a tensor is one statement, dst[i] = src[i] for every coordinate i of a shape, with a stride
 a mode on either side.  Transposes, permutes, slices, broadcasts and relayouts are all of this form, so a

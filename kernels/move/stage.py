@@ -1,4 +1,4 @@
-"""The tile of a permute: which elements a block moves, in what pieces, and where they lie in shared memory.
+"""The tile of a permute: the elements that a block moves, their pieces, and their places in shared memory.
 
 The idea.  A block moves the product of `tile[k]` coordinates of every mode k, in two phases:
 

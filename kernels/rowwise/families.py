@@ -104,7 +104,7 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
     ((1, 1 << 24), (1,), ("f32",)), ((8191, 8193), (1,), ("f32", "bf16")),
     ((8191, 8193), (0,), ("f32", "bf16")),
 )  # fmt: skip
-"""(shape, axes, types) of which softmax and layer norm are made."""
+"""(shape, axes, types) of the cases of softmax and layer norm."""
 
 DRAWN_SUMS, DRAWN_NORMS = ("sum", "mean", "max"), ("softmax", "layer_norm")
 """The operations that random cases are drawn from: another one would change what a seed draws."""
@@ -113,7 +113,7 @@ RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f3
     ((8192, 8192), (1,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)), ((1, 1 << 24), (1,)),
     ((8191, 8193), (1,)), ((8191, 8193), (0,)),
 ))  # fmt: skip
-"""(shape, axes, types) of which rms norms are made."""
+"""(shape, axes, types) of the cases of rms norms."""
 
 CASES = tuple(
     Case(op, shape, axes, dtype)

@@ -3,8 +3,8 @@
 The idea.  A row, or a slab of columns a few sectors wide, is best read once and held until its statistics are
 known.  What fits decides:
 
-    registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
-    shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on; what is left in registers
+    registers    up to `FEW_WORDS` words per thread: many blocks on a multiprocessor hide each other's waits
+    shared       up to `SHARED_BYTES` per block, in clusters of blocks from Hopper on; the rest in registers
     global       read twice, by slabs two lines wide; columns as a stream of whole rows of memory
     runs         of rows that are short, or start anywhere: copied as they lie, then held; see `packed`
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
@@ -12,7 +12,7 @@ known.  What fits decides:
     resident     rows that no cluster holds: one launch of as many blocks as the multiprocessors keep at a
                  time, which wait for each other; what they have read last stays in shared memory
 
-    softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers a lane
+    softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers per lane
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
     softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
     softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
@@ -400,7 +400,7 @@ class _Ways:
 
 
 def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
-    """Why a configuration has no room for what it holds, or no work for most threads; None where it has."""
+    """The reason why a configuration has no room for its data, or no work for most threads, or None."""
     walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
     if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
         return UnsupportedError(f"{said}: {why}")
@@ -543,8 +543,8 @@ def _slabs(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
 
 
 def _skewed(x: _Ways) -> Iterator[NormConfig]:
-    """Configurations of skewed columns, the widest first: in registers where as many threads run at a time as
-    with shared memory, there, in registers all the same; then read twice."""
+    """Yield configurations of skewed columns, the widest first: in registers where as many threads run at a
+    time as with shared memory, in shared memory, in registers anyway; then those that read twice."""
     wider = dict.fromkeys(x.lanes(n) for n in (4 * LINE_BYTES, 2 * LINE_BYTES, LINE_BYTES))
     for side in filter(x.enough, wider):
         held, shared = x.held(side), NormConfig(x.vec, side, 256 // side, "shared")

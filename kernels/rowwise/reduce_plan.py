@@ -64,7 +64,7 @@ from layoutalg.kernels.rowwise.walk import (
 )
 
 VALUE = {1: "f32", 2: "u64", 4: "c128"}
-"""Types as wide as values of so many words: what a workspace holds."""
+"""The types of a workspace, as wide as values of so many words."""
 
 MOST_WORDS = 8
 """Words of the values of a thread that reduces columns, at most."""
@@ -81,7 +81,7 @@ SHORT_PIECE, LEAST_TURNS = 1 << 12, 4
 pass has at least where it takes some of them beside each other."""
 
 CUT_VECTORS = 4
-"""Rows of at least so many of the widest vectors may be read by these wherever they start."""
+"""Rows of at least so many of the widest vectors may be read by these from any start."""
 
 
 LEAST_GAIN = 1.08
@@ -213,7 +213,7 @@ class Pass:
 
     @property
     def additions(self) -> int:
-        """Roundings that an element can pass through, but for that to the result's type: 0 for a maximum."""
+        """Roundings that an element can pass through, except that to the result's type: 0 for a maximum."""
         if self.fold in ("max", "min"):
             return 0
         c = self.config
@@ -251,7 +251,7 @@ class ReducePlan:
 
     @property
     def additions(self) -> int:
-        """Roundings that an element can pass through, but for that to the result's type."""
+        """Roundings that an element can pass through, except that to the result's type."""
         return sum(p.additions for p in self.passes)
 
     @property
@@ -283,7 +283,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
-    """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not stand.
+    """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not fit.
 
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> plan = plan_with(reduce_problem((64, 4096), 1, "sum", "f32"), ReduceConfig(4, 32, 1, 2, 4, splits=2))
@@ -326,7 +326,7 @@ def _rates(arch: str | Arch) -> Rates:
 def _form(p: ReduceProblem) -> tuple[Form, float]:
     """The normal form without reduced modes that broadcast, and the factor that stands for them.
 
-    Of what is repeated, no factor stands for a product, nor for integers.
+    For a product and for integers no factor replaces the repetition.
     """
     form = normalise(p.axes, weighted=FOLDED[p.op] in ("arg", "nll"))
     again = prod(m.extent for m in form.reduced if not m.src)
@@ -345,7 +345,7 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
 def candidates(
     form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
-    """Configurations worth a comparison, each with what refuses it, None where it stands.
+    """Configurations worth a comparison, each with its refusal, None where it fits.
 
     `split`: with several blocks per row too; `words`: of a value that is folded.
 
@@ -427,7 +427,7 @@ def _split(
 
 
 def _narrow(form: Form) -> str:
-    """Why loads are not as wide as they can be."""
+    """The reason why loads are not as wide as they can be."""
     if form.lead.src != 1:
         return f"neighbours lie {form.lead.src} elements apart"
     if form.lead.reduced:
@@ -438,13 +438,13 @@ def _narrow(form: Form) -> str:
 def configs(
     form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
 ) -> tuple[ReduceConfig, ...]:
-    """The candidates that stand, each once."""
+    """The candidates that fit, each once."""
     tried = candidates(form, element, rates, split, words)
     return tuple(dict.fromkeys(c for c, why in tried if why is None))
 
 
 def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig, LayoutAlgError]:
-    """The candidates of a problem that do not stand, and why.
+    """The candidates of a problem that do not fit, with the reason.
 
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> [str(why) for why in refusals(reduce_problem((4096, 31), 1, "sum", "f16")).values()][-1]

@@ -114,7 +114,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
 
 
 def checked_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
-    """The walk of a configuration that somebody gives.
+    """The walk of a configuration from any source.
 
     Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start, unless
     runs are copied or a tensor is a stream: those have checks of their own.

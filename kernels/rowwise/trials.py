@@ -1,6 +1,6 @@
 """Trials: the data on which kernels are verified, and how far results may be from their definition.
 
-Data.  A softmax of normal numbers is right to the last bit whatever its maximum is.  So the elements that
+Data.  A softmax of normal numbers is right to the last bit with any maximum.  So the elements that
 share a statistic (a group of n) are drawn in several ways, and each is a launch of its own:
 
     normal        N(0, 1)
@@ -147,7 +147,7 @@ def _factors(rng: Any, x: Any) -> Any:
 
 
 def _whole(rng: Any, x: Any, element: str) -> Any:
-    """The same as integers of a type: what is large becomes an end of its range."""
+    """The same as integers of a type: large numbers become an end of its range."""
     import numpy
 
     ends = numpy.iinfo(INTEGERS[element])
@@ -180,7 +180,7 @@ def tensor_numbers(
 
 
 def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
-    """The same as a flat buffer of a tensor that has no gaps, its modes in whatever order its strides say.
+    """The same as a flat buffer of a tensor without gaps, its modes in the order of its strides.
 
     >>> from layoutalg.kernels.rowwise.problems import axes_problem
     >>> placed_numbers("ties", "sum", axes_problem((2, 3), 1, "f32", (1, 2)), 0).tolist()

@@ -7,9 +7,9 @@ answers, each a `Walk` whose coordinates are still layouts and whose addresses a
 
     Backwards       a mode that runs backwards on a side is counted from its end there
     HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
-    MaskedRows      norms along rows: all vectors that touch a row; what is not the row's is masked
+    MaskedRows      norms along rows: all vectors that touch a row; other elements are masked
     SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
-    CutRows         reductions of floats: vectors as of MaskedRows, what is not the row's is neutral
+    CutRows         reductions of floats: vectors as of MaskedRows, other elements are neutral
     SkewedSums      reductions across rows, as SkewedColumns; threads meet by column when all is read
 
 A masked or skewed vector has the same place in source and destination, and is written element by element
@@ -25,7 +25,7 @@ side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0
     row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
 
 Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference wraps where
-the vector before the first is asked for, which no predicate lets through.
+the vector before the first is requested, which no predicate lets through.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def minus(x: Index, y: Index, most: int) -> Index:
 
 @dataclass(frozen=True)
 class Backwards(Walk):
-    """A walk of which some modes run backwards in the destination or the weights.
+    """A walk some of whose modes run backwards in the destination or the weights.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.walk import Tiling
@@ -221,7 +221,7 @@ class HeadTail(Backwards):
 
 @dataclass(frozen=True)
 class MaskedRows(Backwards):
-    """Rows of a norm of which some start or end inside of vectors.
+    """Rows of a norm some of which start or end inside vectors.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
@@ -335,7 +335,7 @@ class SkewedColumns(Backwards):
     def slot(self, row: Index, shift: Index, e: Index) -> Index:
         """Return the place, of rows_per_block * vec in a tile, for element e of a thread's vectors.
 
-        Each column whose statistics the tile needs has one, whatever the row's shift.
+        Each column whose statistics the tile needs has one, for every shift of the row.
         """
         t = self.tiling
         return (row * t.vec + (t.vec + e - shift)) % (t.rows_per_block * t.vec)
@@ -354,7 +354,7 @@ class SkewedColumns(Backwards):
 
 @dataclass(frozen=True)
 class CutRows(MaskedRows, HeadTail):
-    """Rows of a reduction of which some start or end inside of vectors: all vectors that touch a row.
+    """Rows of a reduction some of which start or end inside vectors: all vectors that touch a row.
 
     Elements of others are replaced by what changes nothing.
 
@@ -403,7 +403,7 @@ def alike(side: int, period: int) -> int:
 
 
 def unskewed(walk: SkewedColumns) -> str:
-    """Why a tile has no columns of its own, or a warp's rows do not start alike; "" where it is right."""
+    """The reason why a tile has no columns of its own, or a warp's rows start differently; or empty."""
     side, share, period = walk.tiling.rows_per_block, walk.tiling.threads_per_row, walk.period
     if side < LEAST_SKEWED:
         return f"{side} skewed columns are too few; the nearest is rows_per_block = {LEAST_SKEWED}"

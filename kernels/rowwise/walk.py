@@ -1,6 +1,6 @@
 """The walk of a block over a tensor that is reduced or normalised: layouts, for ints, arrays, expressions.
 
-The idea.  A row is what is reduced together, whichever way it lies in memory.  Its elements are counted in
+The idea.  A row is a set of elements reduced together, in any direction of memory.  They are counted in
 steps of one vector, `vec` elements along the first mode:
 
     rows       the first mode is reduced     a vector is `vec` elements of one row
@@ -170,7 +170,7 @@ class Walk:
 
     @cached_property
     def rows(self) -> bool:
-        """True when vectors lie along what is reduced."""
+        """Whether vectors lie along the reduced modes."""
         return self.lead.reduced
 
     @property

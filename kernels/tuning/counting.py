@@ -4,9 +4,9 @@
     with local_engine(8) as engine:
         summary = tune(jobs, engine, Store(path), heard=print)
 
-The idea.  A record has, of each kind of access, what is predicted of a case and what the GPU has counted, in
-place of times how long the profiler took.  The profiler starts a process of its own, which draws the case
-from its seed, is given its data and launches it once:
+The idea.  A record has, for each kind of access, the prediction for a case and the count of the GPU, and
+in place of times that of the profiler.  The profiler starts a process of its own, which draws the case
+from its seed, makes its data and launches it once:
 
     ncu --csv --metrics ... python -m layoutalg.kernels.tuning.counting FAMILY SEED
 
@@ -51,7 +51,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
 """The profiler's name of each counter."""
 
 PREDICTED, ESTIMATED, COUNTED = "predicted ", "estimated ", "counted "
-"""Beginnings of the names of a record's counters: exact predictions, estimates, what the profiler counted."""
+"""Prefixes of the names of a record's counters: exact predictions, estimates, counts of the profiler."""
 
 COPIES = "cp.async"
 """Beginning of the names of instructions that counters of loads and of shared memory do not count exactly."""
@@ -60,7 +60,7 @@ FORBIDDEN = "ERR_NVGPUCTRPERM"
 """The profiler's error where the driver reserves counters for administrators."""
 
 MOST_SAID = 400
-"""Characters that are kept of what the profiler says."""
+"""The most characters that are kept of the profiler's output."""
 
 
 def counted_cases(
@@ -231,7 +231,7 @@ def counters_in(text: str) -> dict[str, float]:
 
 
 def main(args: Sequence[str]) -> int:
-    """Launch the case of a family and a seed once, on its first trial's data: what the profiler watches."""
+    """Launch the case of a family and a seed once, on its first trial's data, under the profiler."""
     name, number = args
     family, seed = find_family(name), int(number)
     problem, config = random_case(family, seed)

@@ -6,8 +6,8 @@
 
 The idea.  A case takes milliseconds, and a record that is safe on a disk takes as long: a job is a block of
 MOST_SEEDS cases.  Case number n of any fuzz is law number n, counted round, on the operands of the seed n:
-`laws_of(1, seed=n)` is that case.  What stands in place of the kernels' text is the text of the algebra and
-what is below it: after a change to them a store has none of the cases, after any other change all of them.
+`laws_of(1, seed=n)` is that case.  The text of the algebra and the code below it replaces that of kernels:
+after a change to them a store has none of the cases, after any other change all of them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def laws_of(count: int, *, seed: int = 0, store: Path | None = None, limit_s: fl
 
 @cache
 def algebra_digest() -> str:
-    """64 hex digits of the text of the algebra, of what is below it, and of its laws.
+    """64 hex digits of the text of the algebra, of the code below it, and of its laws.
 
     >>> len(algebra_digest())
     64

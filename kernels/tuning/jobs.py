@@ -268,7 +268,7 @@ def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str)
 
 
 def check_stated(family: Family, sequence: LaunchSequence) -> None:
-    """Raise UnsupportedError for a program that does what the model of accesses has no cost of."""
+    """Raise UnsupportedError for a program with an instruction without a cost in the model of accesses."""
     if names := unstated(sequence.kernels):
         raise UnsupportedError(
             f"{family.name} has no law of times, and the model of accesses no cost of {', '.join(names)}"
@@ -462,7 +462,7 @@ def take_times(job: Job, built: Built, last: bool = True) -> Record:
 
 @lru_cache(maxsize=4)
 def _store(path: Path) -> Store:
-    """A store of this process, of which each line is read once."""
+    """A store of this process; each of its lines is read once."""
     return Store(path)
 
 

@@ -9,7 +9,7 @@ A problem and a configuration are known by the digest of their data (`identity`)
 of all kernels of a call's launches: two records with the same key describe the same machine code on the same
 kind of GPU.  `driver` is the version of the display driver, such as 580.95.05, empty without NVML;
 `cuda_driver` is the latest CUDA that it runs, `cuda` that of the runtime.  `timing` says what took the times:
-"gpu", or "model" for numbers that were never measured; neither stands in for the other.
+"gpu", or "model" for numbers that were never measured; neither replaces the other.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Record:
     """A timing: `times_ns` of one launch each, none where it failed, and then `failure` says how.
 
     `problem` and `config` are for people, `rank` is the place among the family's candidates, the first is 0;
-    `counters` are what is predicted or read of the launches by name, `board` is the GPU's UUID, if known.
+    `counters` are predictions or readings of the launches by name, `board` is the GPU's UUID, if known.
 
     >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0, 1400.0, 1600.0))
@@ -195,7 +195,7 @@ def text_digest(texts: list[str]) -> str:
 
 
 def called_sequence(family: Family, problem: Any, config: Any, arch: str) -> LaunchSequence:
-    """The launches that a call on arrays makes: what is timed is what runs.
+    """The launches that a call on arrays makes, so that the timing is that of the call.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]

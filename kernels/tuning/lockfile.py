@@ -131,7 +131,7 @@ def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
     """The fastest configuration of each problem; of several, the first candidate among those as fast.
 
     Raises MismatchError for records of several GPUs, drivers or versions, unless `gpu` names one GPU and its
-    records are of one place.
+    records are of the same place.
 
     >>> from layoutalg.kernels.tuning.keys import Key
     >>> key = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
@@ -223,7 +223,7 @@ def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
 def current_lock() -> Lock | None:
     """The lock that LAYOUTALG_LOCK names, read once by each process; None where it names none.
 
-    Raises as `read_lock` does: a lock that is asked for and cannot be read does not let it choose otherwise.
+    Raises as `read_lock` does: if a requested lock cannot be read, there is no other choice in its place.
 
     >>> current_lock() is None or "LAYOUTALG_LOCK" in os.environ
     True

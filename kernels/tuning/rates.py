@@ -219,7 +219,7 @@ def current_rates(family: str) -> Rates | None:
     """The rates that LAYOUTALG_RATES names, read once by each process; None where it names none, or those of
     another family.
 
-    Raises as `read_rates` does: rates that are asked for and cannot be read do not let it rank otherwise.
+    Raises as `read_rates` does: if requested rates cannot be read, there is no other ranking in their place.
 
     >>> current_rates("sum") is None or "LAYOUTALG_RATES" in os.environ
     True

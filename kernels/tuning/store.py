@@ -85,7 +85,7 @@ class Store:
     def add(self, record: Record) -> bool:
         """Write a record unless its key is there; whether it was written.
 
-        Raises OSError where it cannot be, a full disk among them: the store is then what it was.
+        Raises OSError where it cannot be, as on a full disk: the store is then unchanged.
         """
         return self.add_all([record]) == 1
 
@@ -121,7 +121,7 @@ class Store:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _cut_off(self, descriptor: int) -> None:
-        """Move what is left of a line to STORE.torn: twice where this writer is killed in between."""
+        """Move the rest of a line to STORE.torn: twice where this writer is killed in between."""
         torn = os.pread(descriptor, self.torn_bytes, self._read_bytes)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
         beside = os.open(f"{self.path}.torn", flags, 0o600)

@@ -76,7 +76,7 @@ def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> di
 
 
 def without(records: Iterable[Record], n: int) -> int:
-    """Problems of which none of the first n candidates stands, but another one does.
+    """Problems for which none of the first n candidates fits, but another one does.
 
     >>> without([], 4)
     0

@@ -5,9 +5,9 @@
         summary = tune(jobs, engine, Store(path), heard=print)
 
 The idea.  A verification is a job like a timing: its kernels are planned by one process and run in the child
-of another, it has a limit, its record is written by who made it, and the same sweep again runs what the store
-lacks.  What a record has in place of a time is how long the verification took; what it fails with names the
-check.  Case number n of a sweep is drawn from the seed n alone: `cases_of(family, 1, seed=n)` is that case.
+of another, it has a limit, its record is written by the worker that made it, and the same sweep again runs
+what the store lacks.  A record has the time of the verification; the text of a failure names the check.
+Case number n of a sweep is drawn from the seed n alone: `cases_of(family, 1, seed=n)` is that case.
 
 A case is drawn beside one of those that the family always verifies: extents up to twice as large, whole
 vectors or not, other axes, another element type, one of the first MOST_CONFIGS configurations.

@@ -1,4 +1,4 @@
-"""The search: the first candidates of each problem, built, timed and recorded; what is recorded is not timed.
+"""The search: the first candidates of each problem, built, timed and recorded, unless a record exists.
 
     jobs = jobs_of("transpose", problems, arch, place, top=8, store=path)
     with local_engine(gpus=8) as engine:
@@ -42,7 +42,7 @@ from layoutalg.kernels.tuning.store import Store
 from layoutalg.limits import Most
 
 VAIN = 10
-"""Jobs per worker that are turned away, one after the other, before nobody is taken to be left."""
+"""Refused jobs per worker, one after the other, after which no worker is assumed to be left."""
 
 POLL_S = 0.5
 """The seconds between two looks at the budget."""
@@ -183,7 +183,7 @@ class _Search:
             self.timing[future] = asked
 
     def free(self) -> None:
-        """Ask anybody for what waits for workers of which none is left."""
+        """Submit the jobs that wait for workers of which none is left to any worker."""
         for future, asked in list(self.timing.items()):
             if asked.others and not asked.others & self.engine.elsewhere(asked.avoid) and future.cancel():
                 del self.timing[future]
@@ -228,7 +228,7 @@ class _Search:
             self.ended(found.record)
 
     def turned_away(self, asked: _Asked, found: _Attempt) -> None:
-        """Ask another worker.  Raises UnsupportedError when all have been asked in vain."""
+        """Submit to another worker.  Raises UnsupportedError when all have refused."""
         self.summary.unfit[found.worker] = found.unfit
         self.in_vain, self.turned = self.in_vain + 1, self.turned + 1
         self.cannot.add(found.worker)
@@ -238,7 +238,7 @@ class _Search:
         self.ready.appendleft(asked._replace(avoid=found.worker))
 
     def none_can(self, worker: str) -> bool:
-        """Whether nobody is left who takes times, after a worker has turned a job away.
+        """Whether no timer is left after a worker has refused a job.
 
         Somebody works at a job that waits while many others are turned away, since jobs begin in order.
         Otherwise all workers have to have turned one away since the last record, where they have names all
@@ -273,7 +273,7 @@ def tune(
     budget_s: float = float("inf"),
     heard: Callable[[Record], object] = lambda record: None,
 ) -> Summary:
-    """Time what the store lacks of some jobs, and say each record; what the budget leaves is counted.
+    """Time the jobs that the store lacks, and report each record; jobs that the budget leaves are counted.
 
     Raises OSError where the store cannot be written, UnsupportedError where no worker can do it; what
     was timed until then is there.

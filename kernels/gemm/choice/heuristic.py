@@ -6,7 +6,7 @@ share in rounds of R, and the rest of them at the end:
 
     time = rounds * (tiles of k * step[R] + block[R]) + tiles of k * step[rest] + block[rest]
 
-step[r] is what r blocks take together for a tile of k, block[r] what they take beside: filling the ring,
+step[r] is the time of r blocks together for a tile of k, block[r] their time beside that: filling the ring,
 writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
@@ -127,7 +127,7 @@ def expected_ns(
 
 
 def clock_by(sums: Sums) -> Callable[[GemmProblem, int], Callable[[C, Tile[C], int], float]]:
-    """`expected_ns`, as a `Choice` asks for it.
+    """`expected_ns` in the form that a `Choice` takes.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
@@ -266,7 +266,7 @@ _EXPECTED = itemgetter(0)
 def _ranked(
     choice: Choice[Any], p: GemmProblem, chip: Arch
 ) -> tuple[list[Expected], tuple[tuple[Any, LayoutAlgError], ...]]:
-    """All that fit, the fastest first; and what does not fit."""
+    """The configurations that fit, the fastest first, and those that do not, each with its refusal."""
     refused: dict[Any, LayoutAlgError] = {}
     fitting: set[Any] = set()
     usual = list(_usual(choice, p, chip))
@@ -286,7 +286,7 @@ def _ranked(
 
 @lru_cache(maxsize=256)
 def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
-    """The first of `_ranked`: rules are asked of as few tiles as that takes."""
+    """The first of `_ranked`: rules are checked for as few tiles as possible."""
     try:
         choice.rules(p, chip)
     except LayoutAlgError:
@@ -347,7 +347,7 @@ def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> E
 
 @lru_cache(maxsize=16)
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
-    """Elements that the rows of A, of B, and of C and D are cut into, wherever these start."""
+    """Elements that the rows of A, of B, and of C and D are cut into, for any start."""
     size = p.operand.nbytes
     a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
     return (
@@ -407,7 +407,7 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
     boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
-    if p.grouped:  # boxes of groups that are shorter than one leave by threads all the same
+    if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
 

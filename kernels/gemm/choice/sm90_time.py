@@ -43,31 +43,31 @@ class Law:
     """The numbers of the law: nanoseconds, bytes per nanosecond, factors, and the powers of its sums."""
 
     element: float
-    """Tensor cores: an element of a tile in a step of 64 of k."""
+    """The time of tensor cores for an element of a tile in a step of 64 of k."""
     parted: float
     """The factor of `element` in clusters whose blocks take a part of k each."""
     issue: float
     """The time that one thread takes to issue the loads of a stage, independent of its size."""
     latency: float
-    """From an empty stage to a full one in clusters that load for each other."""
+    """The time from an empty stage to a full one in clusters that load for each other."""
     block: float
     result: float
-    """Beside the steps of a tile: of any, and per element."""
+    """The time of a tile beside its steps, and more per element."""
     turn: float
-    """Beside the steps of a tile by ping-pong."""
+    """The time of a tile beside its steps by ping-pong."""
     start: float
     consumer: float
     turn_start: float
     share_start: float
     join_start: float
-    """A launch; more per consumer, by ping-pong, in clusters that load for each other, and in those that join
-    parts of k."""
+    """The time of a launch, and more per consumer, by ping-pong, in clusters that load for each other, and in
+    those that join parts of k."""
     joined: float
     peer: float
-    """Per element of a consumer that goes to another block of such a cluster, and per such block."""
+    """The time per element of a consumer that goes to another block of such a cluster, and per such block."""
     launch: float
     byte: float
-    """The kernel that adds parts of k up, and each byte that it reads."""
+    """The time of the kernel that adds parts of k up, and of each byte that it reads."""
     l2: float
     odd16: float
     odd32: float
@@ -225,7 +225,7 @@ def expected_sm90_ns(p: GemmProblem, c: Sm90Config, sms: int, splits: int | None
 
 
 def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
-    """`expected_sm90_ns` of one product, of which what no tile changes is worked out once.
+    """`expected_sm90_ns` of a product; the parts that do not depend on the tile are computed once.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p, c = gemm_problem(256, 256, 16384, "bf16"), Sm90Config(64, 64, 10, 1)

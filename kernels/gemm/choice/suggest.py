@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm.validate import check_config
 def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:
     """The nearest configuration to a refused one that works; None where the family has none for the problem.
 
-    It is looked for around c, and around c with the vectors that the problem allows.
+    The search is around c, and around c with the vectors that the problem allows.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> from layoutalg.kernels.gemm.tiles import Sm80Config

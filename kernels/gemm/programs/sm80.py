@@ -9,7 +9,7 @@ epilogue's stage are synthesised for these accesses.
 Results leave the registers
 
     "shared"    16 rows of a warp at a time through shared memory, so that D is written (and C read) in rows
-                of `result_vec` elements; a warp waits for nobody but itself
+                of `result_vec` elements; a warp waits only for itself
     "direct"    in the pairs that the mma left in each lane: half a sector at a time
 """
 
@@ -167,7 +167,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
 def _write_tile(
     k: KernelBuilder, p: GemmProblem, c: Sm80Config, loop: Mainloop, unit: Work | None = None
 ) -> None:
-    """A tile of D, or what a unit of work has of it."""
+    """A tile of D, or the part of it that belongs to a unit of work."""
     mma, (ra, rb) = mma_of(p, c), loop.fragments
     output = Output(
         k, p, c.result_vec, loop.m, loop.n, first=loop.corner if c.edges else None, part=loop.part.which,

@@ -237,7 +237,7 @@ class _Operand:
 
 
 class _Writer:
-    """The parts of the program, and what they share."""
+    """The parts of the program, and their common state."""
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config) -> None:
         self.k, self.p, self.c = k, p, c
@@ -289,9 +289,9 @@ class _Writer:
 
     @contextmanager
     def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[Tile]:
-        """For every so many of the block's tiles, from the `first` on.  Clusters walk tiles of their own, of
-        which each block has one, those of a product of the batch one after the other.  Of groups the row
-        is that of D which the tile begins with.
+        """Loop over every so many of the block's tiles, from `first` on.  Clusters walk their own tiles, of
+        which each block has one, those of a product of the batch one after the other.  For groups the row
+        is the first row of D in the tile.
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
@@ -333,7 +333,7 @@ class _Writer:
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
-        """For each step of k: its number, its stage, and the parity of the phase in which it is full."""
+        """Loop over the steps of k: number, stage, and parity of the phase in which the stage is full."""
         k, stages = self.k, self.c.stages
         with k.For("kt", self.part.tiles) as kt:
             count = k.let("count", before + kt)

@@ -40,7 +40,7 @@ def build_first(p: GemmProblem, c: Sm90Config) -> Kernel:
 
 
 class _First:
-    """The parts of the program, and what they share."""
+    """The parts of the program, and their common state."""
 
     def __init__(self, p: GemmProblem, c: Sm90Config) -> None:
         roles = c.loop == "roles"

@@ -1,13 +1,13 @@
-"""Schedules: which tiles of D a block computes, and which steps of k of each.
+"""Schedules: the tiles of D that a block computes, and the steps of k of each.
 
     data_parallel    a block per tile
     persistent       block b of G computes tiles b, b + G, b + 2 G, ...
     streamk          the same for whole waves of G tiles; the steps of k of the tiles that are left are one
                      line, of which each block takes an equal share
 
-Which steps a block has, and which slot of the workspace a part's sums go to, stands in `units`.
+The steps of a block, and the slot of the workspace for a part's sums, are defined in `units`.
 
-`gemm_fixup` adds the parts of each tile in order of k and finishes D: blocks wait for nobody, and equal
+`gemm_fixup` adds the parts of each tile in order of k and finishes D: blocks never wait, and equal
 calls give equal bits.  A tile that one block has whole goes to D at once.
 
 Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K", PPoPP 2023.  There the block that opens a tile
@@ -142,7 +142,7 @@ def _turns(k: KernelBuilder, turns: Expr, first: Operand, every: int) -> Iterato
 
 
 def _share(line: Expr, steps: Expr, blocks: Expr) -> Expr:
-    """Steps of a share: `share_of`, and 1 where nothing is left."""
+    """Steps of a share: `share_of`, and 1 where no steps are left."""
     return below(minus(line, 1) // blocks, steps.facts.hi) + 1
 
 

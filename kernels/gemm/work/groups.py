@@ -51,7 +51,7 @@ LEAST_ROOM, MOST_TOGETHER = 4, 64
 
 def grouped(p: GemmProblem, groups: int, step: int) -> GemmProblem:
     """The product whose m rows are those of so many groups, each with a B, `step` elements from one to the
-    next.  Raises ShapeError for what is no number of groups, a step that is less than a B, and a batch.
+    next.  Raises ShapeError for an invalid number of groups, a step that is less than a B, and a batch.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> print(grouped(gemm_problem(4096, 512, 256), 8, 512 * 256))
@@ -212,7 +212,7 @@ class Groups:
 
     def find(self, k: KernelBuilder, tile: Var) -> tuple[Expr, Expr, Expr]:
         """The group of a tile of rows, its first row, and the row behind the last one of the group: rows that
-        D has, whatever the words are."""
+        D has, for all words."""
         group: Expr = Const(0)
         begin, opens, end = self.begins[0], self.opens[0], self.begins[1]
         for g, (begins, opened) in enumerate(zip(self.begins, self.opens, strict=False)):

@@ -50,7 +50,7 @@ class Part:
 
     @contextmanager
     def work(self, k: KernelBuilder) -> Iterator[None]:
-        """Statements that need a tile: what a part without any skips."""
+        """Statements that need a tile, which a part without tiles skips."""
         with nullcontext() if self.which is None else k.If(Const(0) < self.tiles):
             yield
 
@@ -105,7 +105,7 @@ def declare_share(k: KernelBuilder, which: Expr, parts: Operand, tiles: Expr) ->
     first = which * each + Select(which < over, which, over)
     reach = (
         1 << tiles.facts.hi.bit_length()
-    )  # no part starts past the last tile: the modulus says what is known
+    )  # no part starts past the last tile: the modulus states this fact
     first = k.let("first_tile", first % reach)
     return Part(which, first, k.let("trips", each + Select(which < over, Const(1), Const(0))))
 

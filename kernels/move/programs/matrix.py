@@ -185,7 +185,7 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
 
 
 def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
-    """From registers to the tile: narrow elements in words, whose corners are transposed first."""
+    """Store registers to the tile: narrow elements in words, whose corners are transposed first."""
     rows, size = rows_per_word(put.buffer.element_bytes), put.buffer.element_bytes
     if rows == 1:
         k.store(v, put)

@@ -67,7 +67,7 @@ to 1.09."""
 
 
 def check_config(stage: Stage) -> None:
-    """Raise for a configuration, whoever made it, that no kernel of its problem has.
+    """Raise for a configuration from any source that no kernel of its problem has.
 
     Raises ShapeError for a tile of other modes than the problem's, UnsupportedError for names and widths that
     no instruction has, and for words of rows that cannot be turned.
@@ -178,7 +178,7 @@ def _conversion(stage: Stage, n: int) -> Instr:
 def _load(
     k: KernelBuilder, stage: Stage, src: Tensor, tile: Shared, origins: Sequence[Var], base: Var
 ) -> None:
-    """Chunks of rows, wherever these start; past the end of the buffer single elements."""
+    """Chunks of rows with any start; past the end of the buffer single elements."""
     size, threads = stage.size, stage.config.loading or k.threads
     held = k.reg("held", max(1, stage.chunk_bytes // 4))
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:

@@ -1,12 +1,12 @@
 """The tiles that a permute can have: runs of a number of bytes on either side, from the fastest mode on.
 
-The idea.  Modes are taken into the tile from the fastest of a side on until its run is as long as asked, so
-that short ones (channels, heads) fold; the mode that ends a run is cut into equal parts.  Both sides ask for
-several lengths, each pair of which is a tile; the cheapest is taken (`plan`).
+The idea.  Modes are taken into the tile from the fastest of a side on until its run has the target length, so
+that short ones (channels, heads) fold; the mode that ends a run is cut into equal parts.  Both sides have
+several target lengths, each pair of which is a tile; the cheapest is taken (`plan`).
 
 Parts are multiples of a vector's elements, once by themselves and once together with the modes below them:
 
-    u8, 24 elements and then 237, 128 bytes asked for        16 of 237, 384 bytes; or 6 of 237, 144 bytes
+    u8, 24 elements and then 237, a target of 128 bytes      16 of 237, 384 bytes; or 6 of 237, 144 bytes
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VECTOR_BYTES = 16
 """The widest access of a lane."""
 
 RUNS_BYTES = (32, 64, 128, 256, 384, 512, 1024, 2048)
-"""The lengths that either side asks for."""
+"""The target lengths of either side."""
 
 
 def tiles(x: Moves, most_bytes: int) -> tuple[tuple[int, ...], ...]:

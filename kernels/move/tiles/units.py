@@ -12,7 +12,7 @@ so a run that starts at units (g = u) touches n / u, one that starts at any elem
     runs of 62 f32                        (248 + 32 - 4) / 32 = 8.63 sectors, 1.11
 
 What makes runs longer, or lets them start at units, saves what the first and the last unit share with other
-runs.  The law says nothing of who else touches a unit, or whether it is still in the L2 then.
+runs.  The law does not cover other accesses to a unit, or whether it is still in the L2 then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows and slabs of columns that the blocks of a cluster keep together, on Hopper.
 
     exchange    partial statistics of every block in all blocks, by one exchange
-    kept_time   how long rows take that blocks keep: what the choice of a cluster minimises
-    grid_time   how long rows take of which all resident blocks keep a part
+    kept_time   the time of rows that blocks keep: what the choice of a cluster minimises
+    grid_time   the time of rows of which all resident blocks keep a part
     slab_plan   which slabs of columns clusters keep, ranked by the share of a copy that is expected
 
 Entered from kernels.rowwise.

@@ -52,7 +52,7 @@ from layoutalg.layout import Layout
 class Exchange:
     """The room of a block for the words of `senders` senders of each block, and its mbarrier.
 
-    `blocks` of the cluster, which the builder has been told of before; `words` of a sender; `slots` in all.
+    `blocks` of the cluster, which the builder already knows; `words` of a sender; `slots` in all.
 
     >>> k = KernelBuilder("sums", threads=64)
     >>> _ = k.block(0, 8)
@@ -70,7 +70,7 @@ class Exchange:
         self.turn = as_expr(0)
 
     def open(self) -> None:
-        """Initialise the mbarrier, and say that the block is there; nobody waits."""
+        """Initialise the mbarrier, and announce the block; no thread waits."""
         k = self.k
         with k.If(k.tid.eq(0)):
             k.do(MBARRIER_INIT, self.came[0], 1)
@@ -98,7 +98,7 @@ class Exchange:
         self.k.wait(self.came[0], self.turn % 2, cluster=True)
 
     def again(self) -> None:
-        """Open the room for the next turn, by all threads, once those that take have; nobody waits."""
+        """Open the room for the next turn, by all threads, after the readers have read; no thread waits."""
         with self.k.If(self.k.tid.eq(0)):
             self._expect()
         self.k.do(WARP_SYNC)

@@ -1,6 +1,6 @@
 """The time of rows that blocks or clusters keep on chip: what the choice of a cluster minimises.
 
-The idea.  Memory moves bytes as long as somebody asks for them; a row's blocks ask, wait for each other,
+The idea.  Memory moves bytes as long as blocks request them; a row's blocks request, wait for each other,
 write, and leave.  The more rows are resident, the less of that is seen:
 
     memory      bytes read and written, by the memory's bandwidth

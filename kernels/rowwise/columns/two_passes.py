@@ -1,4 +1,4 @@
-"""A reduction in two passes: the form of the first, which keeps some of what is reduced, and the second's.
+"""A reduction in two passes: the form of the first, which keeps some reduced modes, and the second's.
 
 The idea.  Columns are read best in whole vectors.  A first pass may leave to a second one what stands in the
 way of that, since what it keeps are few values beside what it reads:

@@ -1,6 +1,6 @@
 """Cross entropy: losses of rows with a target each, in one read of them.
 
-problem    what is asked, and what it means
+problem    the problem, and its definition
 kernels    launches: losses, their sum, their mean
 family     the record of the family: how it is verified and timed
 """

@@ -1,4 +1,4 @@
-"""Cross entropy: what is asked, and what it means.
+"""Cross entropy: the problem, and its definition.
 
     cross_entropy_problem((n, c), 1, "f16", "s64", ignore_index=-100, reduction="mean")
     losses(problem, numbers, targets)      a loss per row, and whether it counts, by definition

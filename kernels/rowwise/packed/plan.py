@@ -123,7 +123,7 @@ def ways(form: Form, element: DType, *, both: bool) -> Iterator[tuple[Way, Packe
 
 
 class Ranked(NamedTuple):
-    """A way that stands, its time by the model, and whether its threads hold their elements in registers."""
+    """A way that fits, its time by the model, and whether its threads hold their elements in registers."""
 
     us: float
     way: Way
@@ -134,7 +134,7 @@ class Ranked(NamedTuple):
 def ranked(
     form: Form, element: DType, rates: PackedRates, sms: int, moved_bytes: int, room: int
 ) -> list[Ranked]:
-    """The ways that stand with at most `room` bytes of shared memory per block, the fastest first.
+    """The ways that fit into at most `room` bytes of shared memory per block, the fastest first.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise

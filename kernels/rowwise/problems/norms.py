@@ -1,4 +1,4 @@
-"""Norms: what is asked of a tensor whose modes are normalised together, and what it means.
+"""Norms: problems on a tensor whose modes are normalised together, and their definitions.
 
     norm_problem("softmax", shape, axes, dtype)        softmax, layer norm, rms norm
     normed(problem, x, weight, bias)                   the results by definition, in float64
@@ -53,7 +53,7 @@ class NormProblem:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The weight and bias that there are, by name, and the offset of each."""
+        """The weight and bias of the problem, by name, and the offset of each."""
         given = {"weight": (self.weight, self.weight_offset), "bias": (self.bias, self.bias_offset)}
         return {name: offset for name, (there, offset) in given.items() if there}
 

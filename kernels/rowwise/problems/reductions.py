@@ -1,4 +1,4 @@
-"""Reductions: what is asked of a tensor whose modes are reduced, and what it means.
+"""Reductions: problems on a tensor whose modes are reduced, and their definitions.
 
     reduce_problem(shape, axes, "sum", dtype)     and max, min, prod, mean, var, logsumexp, argmax, argmin
     reduced(problem, numbers)                     the outputs by definition
@@ -71,7 +71,7 @@ def fold_of(op: str, element: str) -> str:
 
 
 def results_of(op: str, element: str) -> tuple[str, ...]:
-    """The types that results may have, the first one where none is asked for.
+    """The types that results may have, the default first.
 
     >>> results_of("sum", "f16"), results_of("sum", "u8"), results_of("argmax", "f32")
     (('f16', 'f32'), ('s64',), ('s64',))
@@ -121,7 +121,7 @@ class ReduceProblem:
 
     @property
     def empty(self) -> bool:
-        """True when nothing is read: no outputs, or outputs of nothing."""
+        """Whether nothing is read: no outputs, or outputs of no elements."""
         return self.axes.count * self.axes.outputs == 0
 
     @property
@@ -135,7 +135,7 @@ class ReduceProblem:
 
     @property
     def is_exact(self) -> bool:
-        """True where nothing is rounded: of integers, indices, a maximum and a minimum."""
+        """Whether nothing is rounded: for integers, indices, a maximum and a minimum."""
         return self.dtype.name in INTEGERS or FOLDED[self.op] in ("arg", "max", "min")
 
     @property

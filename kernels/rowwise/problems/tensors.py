@@ -1,4 +1,4 @@
-"""Tensors of which some modes are reduced, and their normal form.
+"""Tensors some of whose modes are reduced, and their normal form.
 
     axes_problem(shape, axes, dtype)                   checked: strides, offsets, what is written
     normalise(axes_problem(shape, axes, dtype))        the few modes that are left of it
@@ -43,7 +43,7 @@ ELEMENTS = ("f32", "f16", "bf16")
 
 @dataclass(frozen=True, slots=True)
 class AxesProblem:
-    """A tensor of `shape`, of which the modes `axes` are reduced; strides and offsets are in elements.
+    """A tensor of `shape` whose modes `axes` are reduced; strides and offsets are in elements.
 
     `dst` has a stride for every mode; `keeps` says that the destination has the reduced modes too, as that
     of a softmax has; those of a sum count for nothing and are 0.  `source_elems` and `target_elems` are the
@@ -93,7 +93,7 @@ class AxesProblem:
 
 
 def find_axes(axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
-    """Axes as they are asked for, in order and counted from 0: one, several, or None for all.
+    """Return the requested axes in order and counted from 0: one, several, or None for all.
 
     Negative ones count from the last mode.  Raises ShapeError for what is not an axis, or named twice.
 
@@ -159,7 +159,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
-    """Raise NotInjectiveError for a destination that has one place for two coordinates."""
+    """Raise NotInjectiveError for a destination that has the same place for two coordinates."""
     written = [(n, abs(d)) for n, d in zip(shape, dst, strict=True) if n != 1]
     if not written or any(n == 0 for n, _ in written):
         return

@@ -1,11 +1,11 @@
-"""A block that is being written: where its threads stand, their registers, and visits to all their vectors.
+"""The code of a block: the rows of its threads, their registers, and visits to all their vectors.
 
 The idea.  `Block` is what every kernel over rows begins with: the builder, the walk, and the coordinates of a
 thread.  `RowBlock` adds the source, the destination and the schedule of a norm.  What a thread holds are
-vectors, and every step of the algorithm visits all of them, wherever they are:
+vectors, and every step of the algorithm visits all of them, in each of these places:
 
     registers    loaded once, v[i] for every round i
-    shared       copied asynchronously; each thread reads back its own vectors, so that nobody waits
+    shared       copied asynchronously; each thread reads back its own vectors, so that no thread waits
     global       loaded again, `depth` of them at a time; what is left of plain rounds stays in registers
 
     for group in block.groups():      vectors that are in registers together
@@ -60,7 +60,7 @@ Visit: TypeAlias = "Callable[[Vector], None]"
 
 
 ONE_WORD = frozenset({"count", "every", "more", "zero"})
-"""Registers of one word, whatever the statistics of a thread."""
+"""Registers of one word, independent of the statistics of a thread."""
 
 
 def float_word(x: float) -> int:
@@ -86,7 +86,7 @@ def all_of(predicates: Iterable[Index]) -> Expr:
 
 
 class Block:
-    """A kernel over rows: the builder `k`, the walk, and where a thread stands.
+    """A kernel over rows: the builder `k`, the walk, and the position of a thread.
 
     `tile` and `split` are the block's, `row` and `y` the thread's row of the block and its number among the
     threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
@@ -120,7 +120,7 @@ class Block:
     # --- registers -------------------------------------------------------------------------------------
 
     def reg(self, name: str, count: int) -> Reg:
-        """Registers by name, declared when they are first asked for."""
+        """Registers by name, declared on first use."""
         if name not in self._regs:
             self._regs[name] = self.k.reg(self.prefix + name, count)
         return self._regs[name]
@@ -174,7 +174,7 @@ class Block:
         """The address of a vector in the source."""
         return self.at(self.src, chunk.source, chunk.crd, self.walk.form.src_offset)
 
-    # --- where code stands -----------------------------------------------------------------------------
+    # --- the position of code --------------------------------------------------------------------------
 
     @contextmanager
     def where(self, predicates: Iterable[Index]) -> Iterator[None]:
@@ -200,7 +200,7 @@ class Block:
 
 
 class NormBlock(Block):
-    """A block of a norm: the registers of its statistics, and where a thread's row stands.
+    """A block of a norm: the registers of its statistics, and the position of a thread's row.
 
     `in_warps`: from here on statistics are joined between the lanes of a warp alone.  `saves`: it leaves its
     statistics to another kernel.  `count` elements have a statistic together.  `slots` are those of a thread
@@ -219,7 +219,7 @@ class NormBlock(Block):
         self._split_partials: Global | None = None
 
     def split_partials(self, *, writable: bool = False) -> Global:
-        """The partials of splits in global memory, declared when they are first asked for."""
+        """The partials of splits in global memory, declared on first use."""
         if self._split_partials is None:
             self._split_partials = self.k.pointer("partial", 4, writable=writable)
         return self._split_partials
@@ -325,7 +325,7 @@ class RowBlock(NormBlock):
         )
 
     def extra(self, name: str) -> Tensor:
-        """Weight or bias by name, declared when it is first asked for."""
+        """Weight or bias by name, declared on first use."""
         if name not in self._extras:
             self._extras[name] = self.tensor(name, "weight", self.walk.reduced)
         return self._extras[name]
@@ -369,7 +369,7 @@ class RowBlock(NormBlock):
 
     def _keeping(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """The same where blocks wait for each other: backwards first, then, from what the ring has kept,
-        forwards; so the last groups of the first time exist, whatever the number of rounds is."""
+        forwards; so the last groups of the first time exist, for any number of rounds."""
         k, (low, high) = self.k, self.schedule.plain
         with self.present(), k.For("turn", ring.turns) as turn, k.For("slot", ring.slots) as slot:
             k.do(CP_WAIT, ring.slots - 1)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 COUNTER_WORDS = 32
-"""From one counter to the next: each has a line of its own."""
+"""The distance from one counter to the next: each has a line of its own."""
 
 
 def powers(low: int, high: int) -> list[int]:

@@ -19,7 +19,7 @@ The idea.  A norm is a record of functions that write a step each into a block; 
 Online, softmax rescales its sum when the maximum grows, and layer norm merges (count, mean, q) of a group of
 vectors into those of all before: no difference of large squares is ever taken.
 
-Notes.  Statistics are floats, whatever the elements.  Rows with +infinity or NaN, and rows of -infinity only,
+Notes.  Statistics are floats for all element types.  Rows with +infinity or NaN, and rows of -infinity only,
 become NaN, as by definition.  Sums are made in a fixed order: equal launches give equal bits.
 """
 

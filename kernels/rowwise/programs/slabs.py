@@ -1,4 +1,4 @@
-"""Norms over columns, of which the blocks of a cluster keep a slab until its statistics are known.
+"""Norms over columns: the blocks of a cluster keep a slab of them until its statistics are known.
 
 The idea.  Slabs are 64 or 128 bytes wide: memory is read by halves of lines, and written by lines.  A slab is
 too large for a block, so that the blocks of a cluster have rows of it in turn, in shared memory and in
@@ -198,7 +198,7 @@ class TurningBlock(SlabBlock):
 
     @contextmanager
     def _standing(self, name: str, tile: Expr, where: list[Expr]) -> Iterator[None]:
-        """Code in which the block stands in a slab, under predicates that there is one."""
+        """Code at a position in a slab, under predicates that the slab exists."""
         here = self.place, self.bases
         with self.where(where):
             self.place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
@@ -259,7 +259,7 @@ class Room:
         self.final = b.partials(self.side * _words(self.factors))
 
     def join(self, x: Exchange | None) -> None:
-        """From the statistics of threads to the factors of the cluster's columns, in every thread."""
+        """Turn the statistics of threads into the factors of the cluster's columns, in every thread."""
         b, k, norm = self.b, self.b.k, self.norm
         norm.combine(b)
         with b.where([k.tid % WARP < self.side] if self.side < WARP else []):

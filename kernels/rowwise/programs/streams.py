@@ -155,7 +155,7 @@ def build_joined(name: str, p: NormProblem, s: Stream, c: NormConfig, notes: lis
 def build_statistics(b: RowBlock, s: Stream, c: NormConfig, norm: Norm) -> Kernel:
     """The kernel that makes the statistics of all columns.
 
-    Threads leave theirs in shared memory, and each then joins all that there are of a column or a few.
+    Threads leave theirs in shared memory, and each then joins all partials of a column or a few.
     """
     k, t, begins = b.k, b.tiling, planes(s, c, norm.partials)[0]
     columns, words = t.rows_per_block * t.vec, {n: 1 if n in ONE_WORD else t.vec for n in norm.partials}
