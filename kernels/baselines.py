@@ -141,7 +141,7 @@ _TORCH_REDUCTION = {
 }  # fmt: skip
 
 LAYER_NORM_EPS = 1e-5
-"""PyTorch's default, and ours."""
+"""The default of PyTorch, and of layoutalg."""
 
 MEAN_PLACES = 2.0**-22
 """The error of a mean in float32, relative to the largest element of its row: two last places."""

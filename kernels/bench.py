@@ -110,7 +110,7 @@ class Run(NamedTuple):
 
 
 REDUCE = "reduce"
-"""All families of reductions and norms together: a table of their own."""
+"""The name of the table of all families of reductions and norms together."""
 
 
 def timed_problems(

@@ -135,7 +135,7 @@ def kind_of(dtype: object) -> str:
 # --- rounding -----------------------------------------------------------------------------------------
 
 HALF_PLACE = MappingProxyType({"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8})
-"""Half of the last place of a type, relative."""
+"""The relative size of half of a type's last place."""
 
 SMALLEST_SUM = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133})
 """The least positive number of a type."""

@@ -55,7 +55,7 @@ class Expected:
 
 
 NEEDED = object()
-"""Stands for an argument that has to be given."""
+"""The default of an argument that is required."""
 
 
 class Pace(NamedTuple):
@@ -116,8 +116,8 @@ class Traffic(NamedTuple):
 
 
 MOST_SETS = 64
-"""Sets of buffers that cold data is spread over at most; so many of less than a sixteenth of the L2 are not
-cold, and are not called so."""
+"""The most sets of buffers that cold data is spread over; if each is less than a sixteenth of the L2, they
+are not cold, and are not labelled so."""
 
 
 def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:

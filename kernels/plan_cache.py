@@ -53,7 +53,7 @@ from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
 
 MOST_BLOCKS = 16
-"""Blocks of a cluster, at most."""
+"""The most blocks of a cluster."""
 
 LOADED_PLANS = 1024
 """The most problems whose kernels stay loaded; the least recently used leave."""

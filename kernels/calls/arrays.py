@@ -40,7 +40,7 @@ from layoutalg.limits import Most
 from layoutalg.optional import is_of, loaded
 
 UNIT_BYTES = 16
-"""Kernels take pointers that are multiples of it; what starts elsewhere is an offset."""
+"""The alignment of the pointers that kernels take; the start of an array between multiples is an offset."""
 
 KEPT_FORMS = 4096
 """The most forms, and problems by their forms, that are cached; the least recently used leave."""

@@ -53,7 +53,7 @@ from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 
 MOST_TILES, LEAST_TILE = 1 << 21, 64
-"""Tiles of all products of one launch where there are several, and the rows and columns of the smallest."""
+"""The most tiles of all products of a launch of several, and the rows and columns of the smallest tile."""
 
 
 def matmul(

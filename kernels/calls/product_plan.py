@@ -46,7 +46,7 @@ RESULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bfloat16": ("bfloat16", "float32"), "int8": ("int32",),
     }
 )  # fmt: skip
-"""Types of a product by those of its operands, the usual one first; of int8 sums it is theirs."""
+"""The types of a product by those of its operands, the usual one first; for int8 it is that of the sums."""
 
 NEAREST = MappingProxyType(
     {
@@ -62,10 +62,10 @@ FEW_ROWS, MANY_ROWS = 256, 1 << 14
 rows than a tile has, of any."""
 
 PITCH_BYTES = 128
-"""Rows of operands of 16 bits that are copied start at multiples of it: a box of TMA reads whole lines."""
+"""The alignment of rows in copies of 16-bit operands: a box of TMA reads whole lines."""
 
 MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
-"""Leading dimensions and steps of a batch that a kernel takes, in elements."""
+"""The largest leading dimension and the largest step of a batch that a kernel takes, in elements."""
 
 
 class Side(NamedTuple):

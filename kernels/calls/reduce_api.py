@@ -81,7 +81,7 @@ Place: TypeAlias = "tuple[Shape, Shape, int, int] | tuple[()]"
 """Strides of source and destination, and their offsets, in elements; (): dense arrays."""
 
 REDUCED = ("float32", "float16", "bfloat16")
-"""Element types of floats that can be computed with, by NumPy's names."""
+"""The floating-point types that are computed with, by NumPy's names."""
 
 
 def reduce(

@@ -78,22 +78,22 @@ EPSILON = MappingProxyType(
 """Half the distance of neighbouring numbers near 1."""
 
 LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
-"""Half of the least positive number of each type of a result; of doubles it is not a double."""
+"""Half of the least positive number of each type of a result; for doubles it is not a double."""
 
 VERIFIED = (
     (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),
     (64, 72, 392),
 )  # fmt: skip
-"""m, n and k; of tiles of k there are one, two and more, a ring ends in each place."""
+"""The verified m, n and k: they have one, two and more tiles of k, and a ring ends at each of its stages."""
 
 VERIFIED_BY_TMA = tuple((m, n, -(-k // 8) * 8) for m, n, k in VERIFIED)
 """The same with rows of A and B that start at multiples of 16 bytes."""
 
 VERIFIED_FEW = ((1, 37, 2053), (1, 64, 1024), (3, 40, 1100), (8, 21, 517))
-"""m, n and k of products of few rows: columns and k that threads and rounds do not divide."""
+"""The verified m, n and k with few rows: threads and rounds do not divide columns and k."""
 
 LARGEST, SIDE = 16384, 4096
-"""m and n, and k, of a generated kernel at most, by default."""
+"""The default upper bounds of a generated kernel: of m and n, and of k."""
 
 OPTIONS = (
     "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"

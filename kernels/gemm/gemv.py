@@ -46,10 +46,10 @@ from layoutalg.layout import Layout
 
 WARP, VECTOR_BYTES = 32, 16
 MOST_ROWS = 8
-"""Rows of D that a thread has sums for."""
+"""The most rows of D for which a thread has sums."""
 
 IN_FLIGHT = 8
-"""Vectors of B that a thread has in flight, of all its columns together; half as many of more than 4 rows."""
+"""The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
 
 LAUNCH_US, BARRIER_US, LATENCY_US, BYTE_US = 2.5, 0.1, 0.5, 0.003
 MEMORY_BYTES_PER_US, NARROW_BYTES, CYCLES_PER_US = 4.5e6, 0.3, 1900.0

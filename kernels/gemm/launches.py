@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 from layoutalg.kernels.gemm.work import build_combine, combine_vector, part_problem, room_for, slot_count
 
 MOST_CALLED = 1 << 14
-"""Extents and leading dimensions that the kernels of calls are built for, so that 32 bits address them."""
+"""The largest extents and leading dimensions for kernels of calls, so that 32 bits address them."""
 
 WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
 """Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""

@@ -50,7 +50,7 @@ ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32"
 PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
     {x: DType(f"{x}x{n}", 8, "unsigned char", "uint8") for x, n in (("s4", 2), ("u4", 2), ("b1", 8))}
 )
-"""A byte of each element type that is narrower than one."""
+"""The type of a byte of each element type that is narrower than a byte."""
 
 BITWISE = ("and", "xor")
 """The operations on pairs of bits whose results may be summed, the usual one first."""
@@ -449,7 +449,7 @@ def _mmas(*kind: str) -> tuple[Mma, ...]:
 
 
 FRAGMENT_BYTES = 32
-"""Bytes of k that fragments cover, unless one mma takes more."""
+"""The bytes of k that fragments cover, unless an mma takes more."""
 
 
 def fragment_k(p: GemmProblem, c: Sm80Config) -> int:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from layoutalg.kernels.gemm.problem import GemmProblem
 
 PANEL = 8
-"""Columns of tiles that are walked together."""
+"""The number of columns of tiles that are walked together."""
 
 MOST_TILES = 1 << 16
-"""Tiles, or rows, past which the bound of a place is stated in code: by the grid's alone 64 bits would not
-hold the place times a leading dimension."""
+"""The number of tiles, or rows, past which code states the bound of a tile's place: with the bound of the
+grid alone, 64 bits would not hold the place times a leading dimension."""
 
 
 def declare_tile(

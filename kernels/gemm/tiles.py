@@ -50,7 +50,7 @@ THROUGH_SHARED: Through = "shared"
 PERSISTENT: Loop = "persistent"
 
 SECTOR_BYTES = 32
-"""Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
+"""The bytes of a row that a copy of single elements takes at a time: global memory is read in sectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ def _box_bytes(found: tuple[int, ...], nbytes: int, buffers: int) -> int:
 
 
 BLOCK_BYTES = 232448
-"""Shared memory that a block of sm_90 may have."""
+"""The most shared memory of a block of sm_90."""
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 """Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""

@@ -34,19 +34,19 @@ from layoutalg.kernels.gemm.tiles import (
 from layoutalg.kernels.gemm.work import MOST_TOGETHER, check_splits, part_problem
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
-"""Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
+"""The registers of a thread for addresses and counters beside sums, fragments and copies; with ldmatrix."""
 
 MOST_EXTENT = 1 << 20
-"""Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+"""The most rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
 
 MOST_TILES = 1 << 21
-"""Tiles of all products of a batch, whose numbers have 32 bits in every block of gemm-sm90."""
+"""The most tiles of all products of a batch, whose numbers have 32 bits in every block of gemm-sm90."""
 
 MOST_MODES = 3
-"""Modes of a batch of gemm-sm90: those of a tensor map beside rows and columns."""
+"""The most modes of a batch of gemm-sm90: those of a tensor map beside rows and columns."""
 
 MOST_CALLING = 1024
-"""Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
+"""The most sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 
 def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:

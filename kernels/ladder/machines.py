@@ -28,8 +28,8 @@ from layoutalg.errors import UnsupportedError
 Provenance = Literal["measured", "published", "documented", "assumed"]
 
 FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
-"""Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
-partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
+"""Floating-point operations per cycle and multiprocessor on registers alone, on an H200: six cycles of a
+partition for an mma of k = 16, four for an mma of k = 8.  Counted by `python -m tests.gpu.peak`."""
 
 
 @dataclass(frozen=True, slots=True)

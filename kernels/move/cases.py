@@ -27,7 +27,7 @@ CASES: tuple[Case, ...] = (
 DTYPES = ("f32", "f16", "u8")
 SEED, DRAWN = 2026, 20
 ELEMS = 1 << 26
-"""Elements of a drawn problem, about."""
+"""The approximate number of elements of a drawn problem."""
 
 
 def random_cases(seed: int = SEED, count: int = DRAWN) -> tuple[Case, ...]:

@@ -39,7 +39,7 @@ from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.programs import build_copy, build_permute, build_transpose
 
 UNIT_BYTES = 16
-"""Buffers of a tensor are whole units."""
+"""The unit that the buffers of a tensor are multiples of."""
 
 MATRIX_DTYPES, SIDES = ("f32", "f16", "u8"), (4096, 16384)
 """Square matrices that are timed by default."""
@@ -54,7 +54,7 @@ MOST_CALLED = 1 << 14
 """Extents and leading dimensions of the kernels of calls, so that 32 bits address them."""
 
 COMPARED = 1 << 16
-"""Results that are compared before a permute with a conversion is timed."""
+"""The number of results that are compared before a permute with a conversion is timed."""
 
 VERIFIED_PERMUTES = (((13, 22, 35), (2, 0, 1)), ((16, 64, 48), (0, 2, 1)))
 

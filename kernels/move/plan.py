@@ -70,7 +70,7 @@ save up to 0.6 % (f16 (375,1590,345) -> (2,1,0) has 0.73 of a copy and had 0.45)
 that save 2 % and more."""
 
 BEST_TILES = 5
-"""Tiles whose swizzles are tried."""
+"""The number of tiles whose swizzles are tried."""
 
 FURTHER_TILES, FURTHER, THREADS_AT = 32, 32, 4
 """Tiles that a search of measured times may look at, the configurations of those behind the best tiles, and
@@ -78,23 +78,23 @@ the place among them at which the first choice with more and fewer threads comes
 little of threads."""
 
 ROW_BYTES = 64
-"""Rows at least as long move directly."""
+"""The least length of rows that are moved directly."""
 
 SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
-"""XORs of the 16-byte pieces of a line with other bits of the offset."""
+"""The swizzles that XOR the 16-byte pieces of a line with other bits of the offset."""
 
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
-"""Wavefronts that the arithmetic of a swizzled read is worth: one XOR of a value known per thread, or the
-whole address anew where rows start anywhere."""
+"""The wavefronts that the arithmetic of a swizzled read is worth: one XOR of a value known per thread, or a
+new computation of the address where rows start anywhere."""
 
 MOST_GATHERED_BYTES = 64
 """The most bytes of a vector's elements before they are converted to narrower ones."""
 
 FEW_ELEMS = 4
-"""Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
+"""The elements of a vector where a vector of 16 bytes costs more: fewer conflicts of reads, cheaper ends."""
 
 ENOUGH_ROUNDS = 3.75
-"""Nearly four chunks or vectors per thread, from which twice as many threads are better.
+"""The chunks or vectors per thread, nearly four, from which twice as many threads are better.
 
 Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 threads instead of 256."""
 

@@ -28,7 +28,7 @@ from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, ScaledBasis, Swizzle
 
 PLAIN = Swizzle(0, 4, 3)
-"""No swizzle."""
+"""The identity swizzle."""
 
 WORD_BYTES = 4
 """The bytes of a bank."""
@@ -37,7 +37,7 @@ LINE_BYTES = 128
 """The bytes of all banks."""
 
 LEAD_PARTS = 4
-"""A lead of whole runs is staged where it is at most one part in so many of the tile."""
+"""A lead of whole runs is staged where it is at most the tile divided by this number."""
 
 ENOUGH_BYTES = 64
 """Runs that end with their mode are extended into the next one while they are shorter: two sectors."""

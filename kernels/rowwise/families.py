@@ -66,7 +66,7 @@ DTYPES = ELEMENTS
 """Element types that are timed."""
 
 UNIT_BYTES = 16
-"""Buffers of a tensor are whole units."""
+"""The unit that the buffers of a tensor are multiples of."""
 
 VERIFIED = (
     ((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)), ((5, 3001), (1,)), ((601, 5), (0,))
@@ -125,7 +125,7 @@ CASES = tuple(
 
 SEED, DRAWN_REDUCED, DRAWN_NORMED = 2027, 12, 8
 ELEMS = 1 << 25
-"""Elements of a drawn tensor, about."""
+"""The approximate number of elements of a drawn tensor."""
 
 
 def random_cases(

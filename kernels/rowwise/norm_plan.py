@@ -84,32 +84,32 @@ from layoutalg.kernels.rowwise.walk import (
 from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
-"""Registers of a thread that hold elements: rather, and at most."""
+"""The preferred and the largest number of registers of a thread that hold elements."""
 
 SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
-"""Shared memory of a block that holds elements, at most, and what it is sure to need beside."""
+"""The most shared memory of a block for elements, and an upper bound of what it needs beside."""
 
 FILLING_THREADS = 1024
-"""Threads of a multiprocessor below which more threads share a row."""
+"""The number of threads of a multiprocessor below which more threads share a row."""
 
 LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
-"""Rows past which clusters are compared, also of two-byte elements, whose floats take more registers."""
+"""The bytes of a row past which clusters are compared; for two-byte elements floats take more registers."""
 
 CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
-"""Blocks of those clusters, and threads of a block."""
+"""The numbers of blocks of those clusters, and of threads of a block, that are tried."""
 
 SPLIT_BYTES = 16 << 10
-"""A part of a split is at least so long."""
+"""The least length of a part of a split."""
 
 LEAST_STEPS, LONE_STEPS = 1900, 900
-"""Rows of columns that a part of a split has, rather: of vectors, and of single elements."""
+"""The preferred least number of rows in a part of a split of columns: by vectors, and by single elements."""
 
 MOST_SIDE = 64
-"""Threads side by side."""
+"""The most threads side by side."""
 
 LEAST_ROWS, COLUMN_WORDS = 24, 40
-"""Rows from which on skewed columns pay: what their threads exchange is as much for few rows as for many.
-Words of a thread that holds such columns in registers."""
+"""The number of rows from which on skewed columns pay: their threads exchange as much for few rows as for
+many; and the most words of a thread that holds such columns in registers."""
 
 SKEWED_REGISTERS = MappingProxyType({False: (30, 48), True: (42, 58)})
 """Registers of a thread of skewed columns, of elements of four and of two bytes: beside those that hold them,
@@ -117,35 +117,35 @@ and where shared memory does, as compiled for layer norms of 30 to 300 rows.  Of
 at a time with registers take 73 us, 1024 with shared memory 62; of 100 of f32, 1024 each, 366 and 382."""
 
 SKEWED_COLUMNS = 128
-"""Columns of a skewed tile that is read twice."""
+"""The columns of a skewed tile that is read twice."""
 
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
-"""Blocks of a cluster that keeps columns, by the major number of the compute capability."""
+"""The most blocks of a cluster that keeps columns, by the major number of the compute capability."""
 
 TWICE_SHARE, NARROW_TWICE_SHARE, HELD_WAYS = 0.66, 0.58, 8
-"""The share of a copy that what is read twice has, and that softmax and layer norm of two-byte elements have;
-how many slabs that one block holds are configurations.
+"""The share of a copy's rate for rows that are read twice, that for softmax and layer norm of two-byte
+elements, and the number of slabs held by a block that are configurations.
 
 On an H200, the streams of tests.gpu.ragged_rows, seeds 20261131 to 20261133: 14 of softmax and layer norm of
 two-byte elements have 0.52 to 0.61, one of them 0.42; six others 0.62 to 0.67, one of them 0.48."""
 
 
 SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
-"""Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
+"""The bytes below which rows of whole vectors, and up to which others, are copied by runs."""
 
 LEAST_SHARE = 0.6
 """The share of the memory's bandwidth, by the model, from which on runs are copied."""
 
 STREAM_BYTES, STREAM_WAYS, CUT_LINES = 16 << 20, 3, 2
-"""Tensors from which on three kernels are not too many; how many of the ways are configurations.  Lines that
-are a long piece of a row where pieces start within vectors: each of these is masked, at 0.43 of a copy."""
+"""The bytes of a tensor from which on three kernels pay; the number of ways that are configurations; the
+lines of a long piece of a row where pieces start within vectors, which are masked at 0.43 of a copy."""
 
 PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
-"""Partial statistics of a column, about."""
+"""The approximate number of partial statistics of a column."""
 
 STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8})
-"""Vectors of a stream that a thread loads at a time, and of elements narrower than a word: a softmax of those
-holds 8 exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
+"""The vectors of a stream that a thread loads at a time, and those of elements narrower than a word: softmax
+holds 8 of their exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
 
 PACKED_WAYS = 3
 """The number of ways to copy runs that are configurations."""
@@ -325,7 +325,7 @@ class _Ways:
 
     @property
     def clusters(self) -> int:
-        """Blocks of a cluster that keeps columns, at most."""
+        """The most blocks of a cluster that keeps columns."""
         return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
 
     @property

@@ -67,18 +67,18 @@ VALUE = {1: "f32", 2: "u64", 4: "c128"}
 """The types of a workspace, as wide as values of so many words."""
 
 MOST_WORDS = 8
-"""Words of the values of a thread that reduces columns, at most."""
+"""The most words of the values of a thread that reduces columns."""
 
 SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
-"""Rows of whole vectors that are shorter, and others that are not longer, may be copied by runs."""
+"""The bytes below which rows of whole vectors, and up to which others, may be copied by runs."""
 
 MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
 """Limits for runs that are copied: rows of a thread, registers for their elements, and the number of ways
 that are configurations."""
 
 SHORT_PIECE, LEAST_TURNS = 1 << 12, 4
-"""Elements of a row that lie together, at most, where these may be kept by a first pass; rows that a first
-pass has at least where it takes some of them beside each other."""
+"""The most elements of a row that lie together for a first pass to keep them; the least rows of a first pass
+that takes some of them beside each other."""
 
 CUT_VECTORS = 4
 """Rows of at least so many of the widest vectors may be read by these from any start."""

@@ -40,7 +40,7 @@ Hold: TypeAlias = Literal["registers", "shared", "global"]
 """The place of a block's elements between the statistics and the result; "global": they are read twice."""
 
 RESIDENT_THREADS = 1024
-"""Threads of a multiprocessor whose blocks wait for each other: 64 registers for each."""
+"""The threads of a multiprocessor whose blocks wait for each other: 64 registers for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Schedule:
 
     @cached_property
     def rounds(self) -> int:
-        """Steps of a thread, at most."""
+        """The most steps of a thread."""
         c = self.config
         return -(-self.walk.steps // (c.threads_per_row * c.splits * c.cluster))
 

@@ -52,10 +52,10 @@ from layoutalg.kernels.rowwise.walk import (
 from layoutalg.layout import Layout
 
 LONG_VECTORS = 16
-"""Rows of so many vectors are long beside the single elements at their ends."""
+"""The number of vectors from which on a row is long compared with the single elements at its ends."""
 
 LEAST_SKEWED = 8
-"""Threads side by side of skewed columns, at least: two write nothing."""
+"""The least number of threads side by side for skewed columns: two of them write nothing."""
 
 # --- modes that run backwards --------------------------------------------------------------------------
 
@@ -157,14 +157,14 @@ class HeadTail(Backwards):
 
     @property
     def edges(self) -> int:
-        """Single elements of a row, at most."""
+        """The most single elements of a row."""
         if not self.rows:
             return 0
         return self.lead.extent % self.tiling.vec if self.aligned else 2 * self.tiling.vec
 
     @cached_property
     def edge_steps(self) -> int:
-        """Single elements of all rows that are reduced together, at most."""
+        """The most single elements of all rows that are reduced together."""
         return self.edges * prod(m.extent for m in self.outer)
 
     def chunk(self, bases: Bases, step: Index) -> Chunk:
@@ -235,7 +235,7 @@ class MaskedRows(Backwards):
 
     @property
     def vectors(self) -> int:
-        """Vectors that a row touches, at most."""
+        """The most vectors that a row touches."""
         vec = self.tiling.vec
         return -(-(self.lead.extent + (vec - 1)) // vec)
 
@@ -374,7 +374,7 @@ class CutRows(MaskedRows, HeadTail):
 
     @property
     def vectors(self) -> int:
-        """Vectors that a row touches, at most."""
+        """The most vectors that a row touches."""
         vec = self.tiling.vec
         return -(-(self.lead.extent + (vec - self.phases)) // vec)
 

@@ -52,7 +52,7 @@ WARP, MOST_THREADS = 32, 1024
 """Lanes of a warp, and the most threads of a block."""
 
 LOOKED_AT = 32
-"""Warps at which `touched_share` looks."""
+"""The number of warps that `touched_share` examines."""
 
 WORD_BYTES, VECTOR_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 16, 32, 128
 """A register, the widest access of a lane, and what memory and the L1 cache move at once."""

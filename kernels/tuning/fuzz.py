@@ -29,16 +29,16 @@ ALGEBRA = "algebra"
 """The name of the laws' jobs in place of a family's name."""
 
 MOST_SEEDS = 500
-"""Cases of a job."""
+"""The number of cases of a job."""
 
 MOST_NAMED = 20
-"""Seeds of failures that are named."""
+"""The most seeds of failures that are named."""
 
 HOST: Place = (VERIFIED, "host", "", "", "", library_version())
 """The place where the laws are checked."""
 
 ROOMS = ("layout", "compose", "f2", "decide", "algebra", "arch", "notation", "testing")
-"""Whose text decides whether a case is known."""
+"""The rooms whose text decides whether a case is known."""
 
 
 @dataclass(frozen=True, slots=True)

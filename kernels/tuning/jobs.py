@@ -77,7 +77,7 @@ HELD_BACK = "clocks held back"
 """The counter that says in which share of the readings something held clocks back, idle apart."""
 
 SLOW = 0.95
-"""A copy is slow that has less than this share of the usual one's rate."""
+"""The share of the usual copy's rate below which a copy is slow."""
 
 RETAKES, REST_S = 3, 1.0
 """The retakes of a sample beside a slow copy, and the seconds of rest before each, in which a board cools."""
@@ -89,7 +89,7 @@ START_S = 120
 """The seconds that a child may take to start, which count for no configuration."""
 
 SAMPLES = 3
-"""Medians of rounds that are kept of each configuration."""
+"""The number of medians of rounds that are kept of each configuration."""
 
 FAULTS = (
     LayoutAlgError, RuntimeError, MemoryError, ValueError, TypeError, OSError, LookupError, ArithmeticError,

@@ -43,7 +43,7 @@ MOST_NUMBER, MOST_RANK = 1e30, 1 << 31
 """The largest number in files, so that squares and sums stay finite, and the largest rank in an order."""
 
 MOST_TEXT = 2000
-"""Characters that are kept of a failure."""
+"""The most characters that are kept of a failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ VARIABLE = "LAYOUTALG_RATES"
 """The environment variable that names the file."""
 
 MOST_RANKED = 64
-"""Candidates of a problem that are ranked, the first of the family's order."""
+"""The number of candidates of a problem that are ranked, the first of the family's order."""
 
 
 @dataclass(frozen=True, slots=True)

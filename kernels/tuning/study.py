@@ -30,7 +30,7 @@ from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, RATES, SLOW, c
 from layoutalg.kernels.tuning.keys import VERIFIED, Record
 
 FOLDS = 5
-"""Parts of the problems, each of which is left out once."""
+"""The number of parts of the problems, each of which is left out once."""
 
 
 def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:

@@ -32,10 +32,10 @@ from layoutalg.kernels.verification import verify
 from layoutalg.limits import Most
 
 MOST_CONFIGS = 8
-"""Configurations of a problem that are drawn from, the first of the family's order."""
+"""The number of configurations of a problem that are drawn from, the first of the family's order."""
 
 MOST_DRAWS = 200
-"""Draws of a case until one is a problem of the family."""
+"""The most draws of a case until it is a problem of the family."""
 
 DTYPES = (None, "f16", "bf16", "f32", "f64", "u8")
 """Element types that are drawn; None is the family's own."""

@@ -65,17 +65,17 @@ from layoutalg.kernels.gemm.validate import check_config, check_element, check_h
 from layoutalg.kernels.gemm.work import BOX_ROWS, part_count, share_of
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of parts that are tried."""
+"""The numbers of parts that are tried."""
 
 LEAST_K = 128
 """The k that a part has at least."""
 
 MOST_ROUNDS = 12
-"""Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
+"""The most blocks of parts that a multiprocessor computes: past that, tiles fill it without splitting."""
 
 
 STREAMK_GAIN = 0.03
-"""Share of the expected time that stream-K has to save to be offered."""
+"""The least share of the expected time that stream-K has to save to be offered."""
 
 COLD_NS, COLD_SHARE = 2500, 0.29
 """The time that a cold L2 adds to the tiles: nanoseconds, and a share of what memory takes for all operands.

@@ -118,8 +118,8 @@ SM75_TILES: tuple[Tile[Sm75Config], ...] = (
 """The tiles, for f16; the first holds f16 sums alone.  Their times are computed, no Turing was measured."""
 
 MOST_STAGES, ENOUGH_STAGES = 12, 4
-"""Stages of a tile of SM90_TILES at most, more were no faster; and those that it has before its boxes of
-results have rows of 128 bytes."""
+"""The most stages of a tile of SM90_TILES, since more were not faster; and the stages that it needs before
+its boxes of results have rows of 128 bytes."""
 
 Way: TypeAlias = dict[str, Any]
 """The fields that a variant of a gemm-sm90 tile changes."""

@@ -75,7 +75,7 @@ TMA_BYTES = 16
 """The alignment of rows in global memory."""
 
 ATOM_ROWS, MOST_SIDE = 8, 256
-"""Rows of an atom of the 128-byte swizzle, and of a box at most."""
+"""The rows of an atom of the 128-byte swizzle, and the most rows of a box."""
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """The function that writes the code which stores a consumer's sums at a first row and column of D."""

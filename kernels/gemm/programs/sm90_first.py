@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.layout import Layout
 
 PAIR = 2
-"""Results that a lane has side by side."""
+"""The number of results that a lane has side by side."""
 
 
 def build_first(p: GemmProblem, c: Sm90Config) -> Kernel:

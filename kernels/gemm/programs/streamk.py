@@ -36,7 +36,7 @@ from layoutalg.model import resident_clusters
 NOTHING, ALWAYS = Const(0), Const(1)
 
 MOST_BLOCKS = 1 << 10
-"""Blocks that a launch of a schedule has at most."""
+"""The most blocks of a launch of a schedule."""
 
 
 def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "sm_90") -> int:

@@ -43,10 +43,10 @@ from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import below
 
 BOX_ROWS = 64
-"""Rows of a box of results that TMA stores, and of one wgmma."""
+"""The rows of a box of results that TMA stores, and of a wgmma."""
 
 LEAST_ROOM, MOST_TOGETHER = 4, 64
-"""Groups that a kernel has room for: its parameters and its instructions grow with them."""
+"""The most groups of a kernel: its parameters and its instructions grow with them."""
 
 
 def grouped(p: GemmProblem, groups: int, step: int) -> GemmProblem:

@@ -34,10 +34,10 @@ from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
 from layoutalg.kernels.gemm.rasterize import MOST_TILES, below
 
 MOST_SPLITS = 64
-"""Parts that k may have."""
+"""The most parts of k."""
 
 THREADS = 256
-"""Threads of a block that adds up."""
+"""The threads of a block that adds parts up."""
 
 
 @dataclass(frozen=True, slots=True)

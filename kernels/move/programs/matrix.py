@@ -57,7 +57,7 @@ from layoutalg.layout import Layout
 X = TypeVar("X")
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
-"""Transposes a corner of so many rows in registers, a word of each."""
+"""The instructions that transpose a corner of 2 or 4 rows in registers, a word of each."""
 
 
 def copy_problem(

@@ -32,19 +32,19 @@ from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTE
 from layoutalg.model import occupancy_of
 
 SIDE_BYTES = 64
-"""A slab is at least so wide."""
+"""The least width of a slab."""
 
 THREADS = (64, 128, 256, 512)
-"""Threads of a block."""
+"""The numbers of threads of a block that are tried."""
 
 MOST_WORDS, LEAST_SHARED_WORDS = 64, 33
-"""Words of a thread in registers, at most, and in shared memory, at least."""
+"""The most words of a thread in registers, and the least in shared memory."""
 
 REGISTERS = 1 << 16
-"""Registers of a block, at most."""
+"""The most registers of a block."""
 
 MOST_BYTES = 100 << 10
-"""Shared memory of a block, at most: two have room on a multiprocessor."""
+"""The most shared memory of a block: two blocks fit on a multiprocessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class HeldColumns:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """The number of threads of a block."""
         return self.side * self.share
 
     @property
@@ -145,7 +145,7 @@ class HeldRates:
 
 
 RATES = HeldRates()
-"""Fitted to 527 times on one H200, 2026-11-23."""
+"""The rates fitted to 527 times on an H200, 2026-11-23."""
 
 
 def registers(s: HeldColumns) -> int:

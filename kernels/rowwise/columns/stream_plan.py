@@ -13,26 +13,26 @@ from layoutalg.kernels.rowwise.problems import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES
 
 MOST_FOLD = 256
-"""Rows of memory that are one of the stream, at most."""
+"""The most rows of memory that form a row of the stream."""
 
 SIDES, THREADS = (16, 32, 64, 128), (128, 256, 512)
-"""Threads side by side, and those of a block."""
+"""The numbers of threads side by side, and of threads of a block, that are tried."""
 
 WAVES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
-"""Blocks of a multiprocessor."""
+"""The numbers of blocks of a multiprocessor that are tried."""
 
 TORN, NARROW, SINGLE = 1.04, 8.0, 8.0
 """The factor for rows of the stream that are not whole lines; the bytes that each run of a tile costs; bytes
 per byte of the remaining rows, which are taken element by element."""
 
 MOST_JOINING, JOINED_BYTES = 256, 420e3
-"""Threads that join the partials of a group, at most; bytes that memory moves while each adds one more."""
+"""The most threads that join a group's partials; the bytes that memory moves while each adds a partial."""
 
 MOST_COST = 4.5
-"""Bytes of memory per byte of the tensor, at most: streams of few rows have many partials."""
+"""The most bytes of memory per byte of the tensor: streams of few rows have many partials."""
 
 ENOUGH, RESIDENT = 1280, 1536
-"""Threads of a multiprocessor that are enough, and those that it holds, about."""
+"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from layoutalg.kernels.rowwise.reduce_plan import refusals
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, placed_numbers, reduction_bound
 
 UNIT_BYTES = 16
-"""Buffers are whole units."""
+"""The unit that buffers are multiples of."""
 
 VERIFIED = (((37, 131), 1, "none"), ((5, 3001), 1, "mean"), ((4, 33, 20), 1, "sum"), ((601, 5), 1, "mean"))
 """Shapes, axes and reductions: rows and columns, aligned and not."""

@@ -27,7 +27,7 @@ from layoutalg.kernels.rowwise.programs import build_reduction
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 
 UNIT_BYTES = 16
-"""Buffers begin at multiples of it."""
+"""The alignment of buffers."""
 
 
 class Room(NamedTuple):

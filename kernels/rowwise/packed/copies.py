@@ -25,10 +25,10 @@ from layoutalg.kernels.rowwise.walk import Index
 from layoutalg.layout import Layout
 
 Where: TypeAlias = Callable[[Iterable[Index]], AbstractContextManager[None]]
-"""Makes code under the conjunction of predicates."""
+"""The function that writes code under the conjunction of predicates."""
 
 FEW_TURNS, TURNS = 8, 4
-"""Copies of a thread that are written out, at most; of more, so many at once."""
+"""The most copies of a thread that are unrolled completely, and the number unrolled at once beyond that."""
 
 
 class PackedRun:

@@ -41,10 +41,10 @@ TILES = (
     (64, 4 << 10), (64, 8 << 10), (128, 8 << 10), (128, 16 << 10), (256, 16 << 10), (256, 32 << 10),
     (256, 64 << 10),
 )  # fmt: skip
-"""Threads of a block with about how many bytes of a tile that is tried."""
+"""The threads of a block and the approximate bytes of its tile, for each tile that is tried."""
 
 MOST_WORDS = 32
-"""Registers of a thread that hold elements of a group, at most."""
+"""The most registers of a thread that hold elements of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PackedRates:
     narrow: float
     turn_us: float
     passes: float
-    """Accesses to shared memory of an element, beside those of the copies."""
+    """The accesses to shared memory per element, beside those of the copies."""
     copies: float
     read_us: float = 0.0
     """The wait for an access, in all passes, of a thread that does not hold its elements in registers."""

@@ -39,7 +39,7 @@ from layoutalg.kernels.rowwise.unaligned import HeadTail, one_phase
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WORD_BYTES, Crd, Index, Tiling, coordinate
 
 RUN_BYTES = 100 << 10
-"""Shared memory of a block that copies runs, at most: then two have room on a multiprocessor."""
+"""The most shared memory of a block that copies runs: two blocks fit on a multiprocessor."""
 
 
 class Slabs(NamedTuple):

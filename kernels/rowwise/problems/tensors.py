@@ -32,7 +32,7 @@ from layoutalg.kernels.modes import StridedMode, buffer_elems, compact_strides, 
 from layoutalg.layout import Layout
 
 MOST_RANK = 8
-"""Modes that a problem may have."""
+"""The most modes of a problem."""
 
 ELEMENTS = ("f32", "f16", "bf16")
 """Element types that can be computed with."""

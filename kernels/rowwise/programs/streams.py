@@ -32,13 +32,13 @@ from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
 
 LOADS = LDG
-"""Loads of the last kernel."""
+"""The loads of the last kernel."""
 
 JOINING, MOST_THREADS = 8, 512
-"""Partials of a thread that joins, rather, and threads of a block of theirs."""
+"""The preferred number of partials per thread that joins, and the most threads of a block of these."""
 
 FILLED = 132
-"""Blocks that join, at least, where groups lie side by side in one: their partials are whole sectors."""
+"""The least number of joining blocks if groups lie side by side in a block: partials are whole sectors."""
 
 
 def planes(s: Stream, c: NormConfig, partials: Mapping[str, str]) -> tuple[dict[str, int], int]:
