@@ -1,13 +1,13 @@
-"""Family: what every family of kernels offers, as data; verify, bench and the command ask nothing else.
+"""Family: the interface of every family of kernels, as data; verify, bench and the command use nothing else.
 
-    problem(...)                          what is to be computed, checked
-    candidates(problem, arch)             the ways to compute it, best first, and why others were dropped
+    problem(...)                          the problem, checked
+    candidates(problem, arch)             the ways to compute it, best first, and those dropped, with reasons
     launches(problem, config, arch)       the launch sequence of one of them
     buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
-    expected(problem, config, given)      what has to be in a buffer afterwards, by definition
+    expected(problem, config, given)      the required contents of buffers afterwards, by definition
 
-What the memory accesses of each launch cost is read off the programs, see `costs`.  A configuration is legal
-if it comes out of `candidates`: there is no other list of rules to ask.
+The cost of the memory accesses of each launch is read off the programs, see `costs`.  A configuration is
+legal if it comes out of `candidates`: there is no other list of rules.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ are not cold, and are not labelled so."""
 
 def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:
     """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows,
-    or of `cold` data MOST_SETS.
+    or MOST_SETS for `cold` data.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> family = FAMILIES["transpose"]
@@ -149,17 +149,17 @@ class Family:
 
     `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
     of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
-    `problem`, checked when no problem is asked for; `asks` are those that the command has options for, with
-    what stands for one that is not given, NEEDED where nothing does.  `shared` makes the launches by kernels
-    that neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems
-    as can be share, where the family has such; `way` says in a word how a configuration works; `steps` are
-    configurations by name that show how the kernel came to be what it is; `written` are those of which
-    `layoutalg generate` writes the best.  `words` are what a launch of a configuration is given beside what
-    the buffers hold: numbers that depend on both; `memory` is what memory is predicted to read and to write
-    for a configuration, None where that is not said.  `further` are configurations behind those of
-    `candidates`, best first, that a search of measured times may look at and a lock file may name; a problem
-    that is planned without either never makes them.  `law` is the
-    planner's order where that is one of times.
+    `problem`, checked by default; `asks` are the arguments that the command has options for, with their
+    defaults, NEEDED for a required one.  `shared` makes the launches by kernels that neighbouring problems
+    share, and `called` those of a call on arrays, by kernels that as many problems as possible share, where
+    the family has such; `way` is a short name of the way a configuration works; `steps` are configurations
+    by name that show the development of the kernel; `written` selects the configurations among which
+    `layoutalg generate` writes the best.  `words` are the numbers of a configuration's launch that depend on
+    both the configuration and the buffers; `memory` are the bytes that memory is predicted to read and to
+    write for a configuration, None without a prediction.  `further` are configurations behind those of
+    `candidates`, best first, that a search of measured times may try and a lock file may name; a problem
+    that is planned without either never makes them.  `law` is the law of times by which the planner orders,
+    None if it orders otherwise.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Family:
     def choose(
         self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
     ) -> Any:
-        """The best configuration `among` those, without making the others.
+        """The best configuration that satisfies `among`, without making the others.
 
         Raises the last refusal where none fits.
         """
@@ -220,7 +220,7 @@ class Family:
                 yield config
 
     def build(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Kernel:
-        """The kernel of a configuration, the first where there are several."""
+        """The kernel of a configuration, the first if there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
     def numbers(
@@ -248,7 +248,7 @@ class Family:
         return self.law
 
     def expected_ns(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> float:
-        """Nanoseconds that the planner expects of a configuration.
+        """The nanoseconds that the planner expects for a configuration.
 
         Raises as `law_on` does, UnsupportedError for a configuration that the planner does not offer.
         """

@@ -1,7 +1,7 @@
-"""The plan of a softmax or layer norm: who shares statistics, where elements stay, when a tensor is split.
+"""The plan of a softmax or layer norm: the threads of a row, the place of its elements, splits of a tensor.
 
 The idea.  A row, or a slab of columns a few sectors wide, is best read once and held until its statistics are
-known.  What fits decides:
+known.  The plan is the best of these that fits:
 
     registers    up to `FEW_WORDS` words per thread: many blocks on a multiprocessor hide each other's waits
     shared       up to `SHARED_BYTES` per block, in clusters of blocks from Hopper on; the rest in registers
@@ -10,7 +10,7 @@ known.  What fits decides:
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
     resident     rows that no cluster holds: one launch of as many blocks as the multiprocessors keep at a
-                 time, which wait for each other; what they have read last stays in shared memory
+                 time, which wait for each other; the elements read last stay in shared memory
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers per lane
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
@@ -20,8 +20,8 @@ known.  What fits decides:
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
 Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of columns are ranked by
-the share of a copy that is expected of them, of `columns` and `cluster`.  Slabs of 32 bytes, whose parts of
-all resident blocks would fit L2, are slower than reading wider ones from memory twice.
+the expected share of a copy, in `columns` and `cluster`.  Slabs of 32 bytes, of which the parts of all
+resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
 
 from __future__ import annotations

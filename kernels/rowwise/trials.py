@@ -1,18 +1,18 @@
-"""Trials: the data on which kernels are verified, and how far results may be from their definition.
+"""Trials: the data on which kernels are verified, and the bounds of results' errors.
 
 Data.  A softmax of normal numbers is right to the last bit with any maximum.  So the elements that
 share a statistic (a group of n) are drawn in several ways, and each is a launch of its own:
 
     normal        N(0, 1)
-    ties          all elements of a group are equal: what is left out, or counted twice, changes n
-    negative      all are far below 0: what stands for no element must not be 0
+    ties          all elements of a group are equal: an element left out, or counted twice, changes n
+    negative      all are far below 0: the neutral value must not be 0
     spikes        one element decides: the first, the last, or another one of each group.  For a maximum it is
                   256 above the others, so that e^x overflows without it; for a sum all others are 0
     NaN           one element of a group is NaN
     infinities    -infinity for one element, for all; +infinity; both
     extremes      largest and least numbers of the type and signed zeros; for sums, powers of two that cancel
 
-What has to come out is what IEEE 754 makes of the definition: a maximum, a sum or a norm of a group with NaN
+The required result is that of the definition in IEEE 754: a maximum, a sum or a norm of a group with NaN
 is NaN; a sum with one infinity is that infinity, with both NaN; a softmax of a group with +infinity, or with
 -infinity alone, is NaN, and 0 where an element is -infinity otherwise; a layer norm of a group with any
 infinity is NaN.  A result past the largest number of its type is infinite.
@@ -23,10 +23,10 @@ Bounds.  A sum whose elements pass through at most `d` additions differs from th
 
 with u = 2^-24, since all sums are of floats.  A mean is a sum, a maximum is exact, and a result that is
 narrower than a float is rounded once more.  A product of n numbers is rounded n - 1 times, whatever the
-order.  A variance is off by what the mean is: at each join by u of the largest element, in d of them.  A
-logsumexp is off by the rounding of its exponents, which grows with their size, and of the logarithm.
-Integers and indices are exact.  A softmax is off by the rounding of its exponents, which grows
-with their size; a layer norm by that of the centred elements, which grows with the largest of a row.
+order.  A variance has the error of the mean: at each join u of the largest element, in d of them.  A
+logsumexp has the error of its rounded exponents, which grows with their size, and of the logarithm.
+Integers and indices are exact.  A softmax has the error of its rounded exponents, which grows with
+their size; a layer norm that of the centred elements, which grows with the largest of a row.
 
 Notes.  Offsets of 8192 lie under the spikes of every third group.  Partial sums stay far from overflow.
 

@@ -1,4 +1,4 @@
-"""Walks over rows that do not start at vectors, or run backwards: the arithmetic that no layout can say.
+"""Walks over rows that do not start at vectors, or run backwards: arithmetic that no layout can express.
 
 The idea.  A layout of integers says where a vector is if every row starts at one, and no stride is below 0:
 indices are unsigned.  Where rows start at any element, the vector that an element lies in depends on the
@@ -16,7 +16,7 @@ A masked or skewed vector has the same place in source and destination, and is w
 where it is cut.  In place neither is done: a vector would be read while a neighbour writes part of it.
 
 A skewed tile.  All rows of a thread have one shift, because `period` divides its threads per row.  A tile
-writes whole vectors all the same, those of the row that begin in it; so it reaches further to the left in
+still writes whole vectors, those of the row that begin in it; so it reaches further to the left in
 rows of a larger shift, and to have the statistics of all that it writes it reads a vector more on either
 side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0, 1, 2, 3 from columns 24, 23,
 22, 21 on, and has the statistics of columns 21 to 47

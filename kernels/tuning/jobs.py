@@ -4,12 +4,12 @@
     record = take_times(job, built)    by a process that has a GPU, or by the model
 
 The idea.  A configuration that hangs, crashes its process or computes something else must cost its own
-attempt and nothing more.  So what runs is a child of the worker, kept from job to job while all is well, and
-ended with the first thing that is not.  The worker itself writes the record, before anybody hears of it: who
-asked for it may be gone.
+attempt and nothing more.  So it runs in a child of the worker, which is kept from job to job while all goes
+well, and ended at the first failure.  The worker itself writes the record, before it reports the result: the
+process that requested it may be gone.
 
-`timing` is "gpu", or "model": nanoseconds that the family's planner expects, `Family.law`, never measured and
-never called so.  A family without a law that only moves data has those of its accesses, at the rates of the
+`timing` is "gpu", or "model": nanoseconds that the family's planner expects, `Family.law`, never measured nor
+labelled so.  A family without a law that only moves data has those of its accesses, at the rates of the
 architecture's board; a program with an instruction whose cost these do not state has none:
 
     ns = launches * launch + sectors * sector + wavefronts * wavefront
@@ -99,7 +99,7 @@ FAULTS = (
 
 
 class UnfitWorkerError(UnsupportedError):
-    """This worker cannot do a job that others can: it has no GPU, or not the one that the search is on.
+    """The error of a worker that cannot do a job: it has no GPU, or not the GPU of the search.
 
     >>> raise UnfitWorkerError("no GPU")
     Traceback (most recent call last):
@@ -110,7 +110,7 @@ class UnfitWorkerError(UnsupportedError):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The kernels of a job: the digest of their text, the machine code, and what is predicted; or a failure.
+    """The kernels of a job: the digest of their text, the machine code, and the predictions; or a failure.
 
     `compiled` is None for the model, and where the digest is among those that are known already.
 
@@ -125,16 +125,16 @@ class Built:
 
 
 Times: TypeAlias = "tuple[tuple[float, ...], dict[str, float]]"
-"""Nanoseconds of a launch, and counters by name."""
+"""The nanoseconds of launches, and counters by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A configuration of a problem that is to be timed, number `rank` of the family's candidates.
 
-    `take` takes the times in the child process, `make` what is built before, where these are not the usual
-    ones; `place` says where they have to be taken; `seed` is that of the data of a case that is verified, and
-    `variant` says in a word what else is done with it than that.
+    `take` takes the times in the child process and `make` builds the kernels before, if these are not the
+    usual functions; `place` is the place where times have to be taken; `seed` is that of the data of a
+    verified case, and `variant` names another use of the case than verification.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]

@@ -1,4 +1,4 @@
-"""The lock file: of each problem the fastest configuration, to be committed and used everywhere alike.
+"""The lock file: the fastest configuration of each problem, to be committed and used everywhere alike.
 
     lock = lock_of(store.records().values())
     text = lock_text(lock)                         JSON, the same bytes for the same choices
@@ -7,11 +7,11 @@
 
 The idea.  Ranks of a job that choose for themselves may choose different kernels, whose sums differ in the
 last bits.  A file that all of them read decides once.  It holds the digest of a problem and of a
-configuration, and no configuration itself: what is used is the one among the family's own candidates that has
-the digest, so that a file can name nothing that the family would not offer, and the digest of the text of its
-kernels, so that kernels that have changed since are refused instead of run.
+configuration, not the configuration itself: the family's own candidate with that digest is used, so that a
+file can name nothing that the family would not offer, and the digest of the text of its kernels, so that
+kernels that have changed since are refused instead of run.
 
-A lock names what took its times; times of a GPU hold on GPUs of its name and are refused on others.
+A lock names the source of its times; times of a GPU hold on GPUs of its name and are refused on others.
 
     LAYOUTALG_LOCK=layoutalg.lock      the file that this process uses, read once
 """

@@ -1,24 +1,24 @@
 """The store of timings: lines of JSON that are appended and never changed, one for each key.
 
     store = Store(Path("times.jsonl"))
-    store.add(record)            True: it is on the disk; False: its key was there
+    store.add(record)            True: it is on the disk; False: the store had its key
     store.records()              all of them, by the digest of their keys
 
 The idea.  A file that only grows is sound under any number of writers if three things hold, each a call of
-the system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and what a
-killed writer or a full disk left of a line is cut off before the next line is written.
+the system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and the rest of
+a line that a killed writer or a full disk left is cut off before the next line is written.
 
     {"format": "layoutalg tuning store", "version": 2}
     {"record": {...}, "sha256": "64 hex digits of the record"}
 
 A last line without its end is what a killed writer leaves: readers skip it and name it (`torn_bytes`), the
 next writer moves it to STORE.torn and cuts it off.  Any other line whose digest is not that of its record was
-changed by something else, and the file is refused by the number of that line.  A key is looked for while the
-file is held: a record that is added twice is there once, whoever adds it.
+changed by something else, and the file is refused by the number of that line.  A key is looked up while the
+file is locked: a record that is added twice is in the file once, even from two writers.
 
-Why not SQLite: under killed writers both lose nothing and repeat nothing (tests/bench/bench_stores.py shows
-it), a line is added ten times as fast, SQLite asks for a file system of this host where flock works over NFS
-too, and lines can be read, compared and merged by every other tool.
+The reasons against SQLite: under killed writers both lose nothing and repeat nothing, as
+tests/bench/bench_stores.py shows, but a line is added ten times as fast, SQLite needs a file system of this
+host where flock works over NFS too, and lines can be read, compared and merged by every other tool.
 
 Sources: flock(2), fsync(2); sqlite.org, "How To Corrupt An SQLite Database".
 """

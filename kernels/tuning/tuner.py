@@ -5,11 +5,11 @@
         summary = tune(jobs, engine, Store(path), heard=print)
 
 The idea.  The family's cost model ranks; only the best `top` are built, by processes without a GPU, and
-timed. Two queues, each as long as keeps its executor busy, and one rule for all that can go wrong: a job that
-fails on its first attempt, because it was refused, hung, crashed or took its worker with it, is given back to
-the executor once, for another worker where there is one, and recorded with the text of its failure when it
-fails again.  A search that is interrupted, or out of budget, is continued by the same call: what the store
-has of these kernels, here, is left out.
+timed.  Two queues are each long enough to keep an executor busy, and one rule covers all failures: a job that
+fails on its first attempt, because it was refused, hung, crashed or took its worker with it, is submitted to
+the executor again, for another worker if there is one, and recorded with the text of its failure when it
+fails again.  A search that is interrupted, or out of budget, is continued by the same call: timings of these
+kernels at this place that the store has are left out.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _attempt(job: Job, made: Built, last: bool) -> _Attempt:
 
 
 class _Asked(NamedTuple):
-    """A timing that was asked for: whether it is the last attempt, whether nothing else ran beside it, and on
-    which worker it failed before; how many jobs had been turned away when it was asked for."""
+    """A submitted timing: whether it is the last attempt, whether nothing else ran beside it, the worker on
+    which it failed before, and the number of jobs that had been refused when it was submitted."""
 
     job: Job
     made: Built
@@ -134,10 +134,10 @@ class _Asked(NamedTuple):
 
 @dataclass
 class _Search:
-    """The state of a search: what is being built, by whom and for the last time, is ready, is being timed.
+    """The state of a search: the jobs that are being built, are ready, or are being timed.
 
-    Whoever takes a pool of processes with it takes the innocent beside it: all of them are asked again, one
-    after another, with nothing beside, before anything else is.
+    A job that breaks a pool of processes breaks the jobs beside it: all of them are submitted again, one
+    after another, with nothing beside, before any other job.
     """
 
     engine: Engine
@@ -240,9 +240,9 @@ class _Search:
     def none_can(self, worker: str) -> bool:
         """Whether no timer is left after a worker has refused a job.
 
-        Somebody works at a job that waits while many others are turned away, since jobs begin in order.
-        Otherwise all workers have to have turned one away since the last record, where they have names all
-        that are there now; or far more jobs than there are workers, of a few that the same ones always get.
+        If a job waits while many others are refused, a worker works at it, since jobs begin in order.
+        Otherwise no timer is left if all workers have refused a job since the last record, where they have
+        names all current ones; or if far more jobs were refused than there are workers.
         """
         many, others = 3 * self.engine.width, self.engine.others
         if self.in_vain <= many or any(self.turned - asked.since > many for asked in self.timing.values()):
@@ -254,7 +254,7 @@ class _Search:
         return self.in_vain > VAIN * self.engine.width
 
     def ended(self, record: Record) -> None:
-        """Record it, which its worker may have done, and say so."""
+        """Store a record, which its worker may have done, and report it."""
         self.in_vain = 0
         self.cannot.clear()
         self.store.add(record)
@@ -275,8 +275,8 @@ def tune(
 ) -> Summary:
     """Time the jobs that the store lacks, and report each record; jobs that the budget leaves are counted.
 
-    Raises OSError where the store cannot be written, UnsupportedError where no worker can do it; what
-    was timed until then is there.
+    Raises OSError where the store cannot be written, UnsupportedError where no worker can do it; the
+    timings until then are in the store.
 
     >>> import tempfile
     >>> from layoutalg.kernels.tuning.engines import local_engine

@@ -1,8 +1,8 @@
 """The operands of a product and its main loop: matrix, ring of tiles in shared memory, fragments.
 
-A and B are alike: rows (m or n) by k.  Where an element lies follows from partitions alone: `copy` says what
-a thread moves from the matrix to a tile, `read` what it loads of a tile for the multiplication.  A family
-makes an `OperandPlan` of each operand and says how fragments are multiplied; the loop is the same.
+A and B are alike: rows (m or n) by k.  The place of an element follows from partitions alone: `copy` is what
+a thread moves from the matrix to a tile, `read` what it loads from a tile for the multiplication.  A family
+makes an `OperandPlan` of each operand and defines the multiplication of fragments; the loop is the same.
 
     ring        two or more tiles: while tile t is multiplied, tile t + stages - 1 is on its way, by cp.async
                 or through registers.  The last step of a tile waits for the next one, and loads its first

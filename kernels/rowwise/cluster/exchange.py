@@ -2,11 +2,11 @@
 
 The idea.  Every block has a room with a slot for each sender of the cluster, and an mbarrier that counts the
 bytes of all slots.  A sender stores its words into its slot of every block by st.async, whose bytes complete
-at that block's mbarrier; a thread that has waited there reads all slots.  Nobody else meets, and each block
+at that block's mbarrier; a thread that has waited there reads all slots.  No others wait, and each block
 sees the same words in the same order, so that all blocks compute equal bits.
 
     x = Exchange(k, senders=16, words=2)    softmax by 16 warps: maximum and sum of a warp
-    x.open()                                first of all: the block says that it is there
+    x.open()                                first of all: the block announces itself
     ...                                     loads: the peers start in the meantime
     x.meet()                                before the first `send`: all threads, once
     with k.If(lane < x.blocks):             lane r of a warp sends to block r
@@ -22,8 +22,8 @@ sees the same words in the same order, so that all blocks compute equal bits.
 
 Notes.  A block may leave when its `wait` is over: its peers have sent, and what it has sent they wait for
 themselves.  So each room serves one exchange; a second one has an `Exchange` of its own, opened with it, or
-follows in the same room: `again` says that it is free, `meet` waits for all, and `turn` counts.
-Nothing is written to the room but by st.async: no proxy fence is needed.
+follows in the same room: `again` announces that it is free, `meet` waits for all, and `turn` counts.
+Only st.async writes to the room: no proxy fence is needed.
 
 Source: PTX ISA 9.0, 9.7.9.13 (st.async), 9.7.13.15 (mbarrier).
 """
