@@ -140,7 +140,10 @@ class _Uniform:
         remainders = self._remainders()
         total = math.prod(self.turns[n] for n in self.inside)
         threads = math.prod(self.launch.block)
-        Most.BLOCKS.guard(total, "turns and blocks that an access tells apart")
+        if self.enumerated:  # all are kept, of whole warps
+            Most.LANES.guard(total * max(threads, 32), "lanes of an access that are enumerated")
+        else:
+            Most.BLOCKS.guard(total, "turns and blocks that an access tells apart")
         keys, counts = self._representatives(total)
         Most.LANES.guard(len(keys) * len(remainders) * threads, "lanes of an access that are looked at")
         rows = max(1, _CHUNK // threads)
