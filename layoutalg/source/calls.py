@@ -51,7 +51,7 @@ from layoutalg.source.values import (
 )
 
 CALLS_INSIDE = 40
-"""The deepest nesting of calls that is followed; a deeper one is taken for a function that calls itself."""
+"""The deepest nesting of calls that is followed."""
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
@@ -132,7 +132,10 @@ class Calls(Expressions):
     def _entered_from(self, node: Node, function: Function, this: Place | None) -> Frame | Unknown:
         nodes = [child for child in node.children if child is not None]
         if function in self.functions or len(self.functions) >= CALLS_INSIDE:
-            why = f"{function.name} calls itself"
+            itself = function in self.functions
+            why = f"{function.name} " + (
+                "calls itself" if itself else f"is call {CALLS_INSIDE + 1} inside another"
+            )
             self.refuse(node, f"call {function.name}", "", why)
             self.poison(node, why)
             return Unknown(why)
