@@ -160,9 +160,7 @@ def test_a_docstring_begins_with_the_thing_or_the_verb() -> None:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     ]
     begins = re.compile(rf"({'|'.join(ASIDE)})\b")
-    wrong = [
-        f"{where}: {text[:60]}" for where, text in texts if isinstance(text, str) and begins.match(text)
-    ]
+    wrong = [f"{where}: {text[:60]}" for where, text in texts if isinstance(text, str) and begins.match(text)]
     assert not wrong, "\n".join(wrong)
 
 
