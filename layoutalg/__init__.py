@@ -37,7 +37,7 @@ The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of
     cli          the `layoutalg` command
 
 Modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget (work of
-searches), limits (most of everything that a request can ask for), answers (JSON of records), glossary; and
+searches), limits (the most that a request may ask for), answers (JSON of records), glossary; and
 for internal use: notebook, optional, tools.
 """
 

@@ -87,7 +87,9 @@ def _core(path: Path | None) -> dict[str, bytes]:
     if path is not None and path.is_dir():
         missing = [name for name in CORE if not (path / name).is_file()]
         if missing:
-            raise UnsupportedError(f"{path} is no npm package pyodide: it has no {missing[0]}; {_WHERE}")
+            raise UnsupportedError(
+                f"{path} is not an npm package of pyodide: it lacks {missing[0]}; {_WHERE}"
+            )
         return {name: (path / name).read_bytes() for name in CORE}
     if path is not None:
         return _unpacked(path.read_bytes(), str(path))

@@ -227,8 +227,8 @@ class Reader(Statements):
     def _as_tried(self, before: dict[int, Value], tried: _Tried, forms: dict[int, Any]) -> None:
         """Raise where a turn has changed a variable in another way than the try.
 
-        The try takes it that a pointer stays in its array.  Where it does not, the turn stores to what is not
-        known: what has a form by the try then has none.
+        The trial turn assumes that a pointer stays in its array.  Where it does not, the turn stores to a
+        place that is not known, and a variable that had a form by the trial has none.
         """
         formless = set[int]()
         for key in tried.after.keys() - tried.formless:

@@ -66,7 +66,7 @@ def from_object(value: Any) -> AnyLayout | Swizzle:
 def _layout(value: Any) -> AnyLayout:
     inner = from_object(value)
     if isinstance(inner, Swizzle):
-        raise ArgumentTypeError(f"{inner} alone is no inner layout")
+        raise ArgumentTypeError(f"{inner} alone is not an inner layout")
     return inner
 
 
