@@ -30,66 +30,13 @@ computing sample variances", 1979.
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
-from typing import Any
 
-import numpy
-
-from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
-from layoutalg.codegen.instr.reduce import tree
-from layoutalg.codegen.instr.words import EXP2, Array, at, each, float_words, floats, ref
+from layoutalg.codegen.instr.lanewise import Block, Value, lanewise
+from layoutalg.codegen.instr.record import Instr, into, updated, value
 from layoutalg.errors import UnsupportedError
 
 LOG2_E = 0x3FB8AA3B
 """log2 e as the word of the nearest float."""
-
-_LOG2_E = "1.44269502f"
-"""The same in C: nine digits tell every float apart."""
-
-
-def _power(v: str, m: str) -> str:
-    """e^(v - m)."""
-    return f"exp2_approx(__fmul_rn(__fsub_rn({v}, {m}), {_LOG2_E}))"
-
-
-def _finite_text(m: str) -> str:
-    return f"{m} == -INFINITY ? 0.0f : {m}"
-
-
-def _sums(d: str, n: int, k: int, parts: str) -> str:
-    """The lines that add n floats, an array of this name, to k accumulators."""
-    if k > 1 or n == 1:
-        return each(n, [f"{at(d, 'i', k)} = __fadd_rn({at(d, 'i', k)}, {at(parts, 'i', n)});"])
-    total = tree([f"{parts}[{i}]" for i in range(n)], lambda a, b: f"__fadd_rn({a}, {b})")
-    return f"    {d} = __fadd_rn({d}, {total});\n"
-
-
-def _array(name: str, n: int) -> str:
-    return f"    float {name}{f'[{n}]' if n > 1 else ''};\n"
-
-
-def _made(
-    name: str, operands: tuple[Operand, ...], lines: str, effect: Any, uses: tuple[str, ...] = ()
-) -> Instr:
-    """The instruction of a helper all of whose operands are floats."""
-    parameters = ", ".join(
-        f"float {o.name}" if o.role == "value" else ref(o.name, o.words, "f32", const=o.role == "in")
-        for o in operands
-    )
-    typed = tuple(replace(o, element="f32") for o in operands)
-    return Instr(name, typed, f"void {name}({parameters}) {{\n{lines}}}", effect, uses=uses)
-
-
-def _exp(values: Array, most: Array) -> Array:
-    """e^(values - most) as the instructions compute it, except for the error of ex2.approx."""
-    log2_e = floats(numpy.array(LOG2_E, dtype=numpy.uint32))
-    power = numpy.exp2(((values - most) * log2_e).astype(numpy.float64)).astype(numpy.float32)
-    tiny = numpy.finfo(numpy.float32).tiny
-    return numpy.where(power < tiny, numpy.float32(0), power)
-
-
-def _finite(m: Array) -> Array:
-    return numpy.where(m == -numpy.inf, numpy.float32(0), m)
 
 
 def _shares(n: int, k: int) -> None:
@@ -97,8 +44,9 @@ def _shares(n: int, k: int) -> None:
         raise UnsupportedError(f"{n} values of {k} statistics: 1 or {n} are accepted")
 
 
-def _column(x: Array, i: int) -> Array:
-    return x[:, i : i + 1]
+def _added(sums: str, n: int, k: int) -> Block:
+    """The values e of n elements added to k sums: to one as a tree."""
+    return Block({sums: ("add", sums, "e" if k == n else ("tree", "add", "e"))}, k)
 
 
 @functools.cache
@@ -111,21 +59,11 @@ def add_exp(n: int, k: int) -> Instr:
     'add_exp_8_to_1'
     """
     _shares(n, k)
-    name = f"add_exp_{n}_to_{k}"
-    exp = [f"{at('e', 'i', n)} = {_power(at('v', 'i', n), 'most')};"]
-    if k == 1:
-        lines = f"    const float most = {_finite_text('m')};\n" + _array("e", n) + each(n, exp)
-    else:
-        lines = _array("e", n) + each(n, [f"const float most = {_finite_text(at('m', 'i', k))};", *exp])
-    lines += _sums("s", n, k, "e")
-
-    def effect(machine: Any, group: Any, s: Array, v: Array, m: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            e = _exp(floats(v), _finite(floats(m)))
-            total = tree([_column(e, i) for i in range(n)], numpy.add) if k == 1 else e
-            return float_words(floats(s) + total)
-
-    return _made(name, (updated("s", k), into("v", n), into("m", k)), lines, effect, (EXP2,))
+    most: dict[str, Value] = {"most": ("finite", "m")}
+    power: dict[str, Value] = {"e": ("exp", ("sub", "v", "most"))}
+    blocks = (Block(most), Block(power, n)) if k == 1 else (Block(most | power, n),)
+    operands = updated("s", k), into("v", n), into("m", k)
+    return lanewise(f"add_exp_{n}_to_{k}", operands, *blocks, _added("s", n, k), arrays={"e": n})
 
 
 @functools.cache
@@ -135,21 +73,8 @@ def rescale(k: int) -> Instr:
     >>> rescale(4).operands[1].name
     'old'
     """
-    name = f"rescale_{k}"
-    x = at("s", "i", k)
-    lines = each(
-        k,
-        [
-            f"const float most = {_finite_text(at('m', 'i', k))};",
-            f"{x} = __fmul_rn({x}, {_power(at('old', 'i', k), 'most')});",
-        ],
-    )
-
-    def effect(machine: Any, group: Any, s: Array, old: Array, m: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words(floats(s) * _exp(floats(old), _finite(floats(m))))
-
-    return _made(name, (updated("s", k), into("old", k), into("m", k)), lines, effect, (EXP2,))
+    steps = {"most": ("finite", "m"), "s": ("mul", "s", ("exp", ("sub", "old", "most")))}
+    return lanewise(f"rescale_{k}", (updated("s", k), into("old", k), into("m", k)), Block(steps, k))
 
 
 @functools.cache
@@ -160,15 +85,9 @@ def apply_softmax(n: int, k: int) -> Instr:
     'apply_softmax_4_of_4'
     """
     _shares(n, k)
-    name = f"apply_softmax_{n}_of_{k}"
-    x = at("v", "i", n)
-    lines = each(n, [f"{x} = __fmul_rn({_power(x, at('m', 'i', k))}, {at('r', 'i', k)});"])
-
-    def effect(machine: Any, group: Any, v: Array, m: Array, r: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words(_exp(floats(v), floats(m)) * floats(r))
-
-    return _made(name, (updated("v", n), into("m", k), into("r", k)), lines, effect, (EXP2,))
+    steps = {"v": ("mul", ("exp", ("sub", "v", "m")), "r")}
+    operands = updated("v", n), into("m", k), into("r", k)
+    return lanewise(f"apply_softmax_{n}_of_{k}", operands, Block(steps, n))
 
 
 @functools.cache
@@ -178,13 +97,7 @@ def reciprocal(k: int) -> Instr:
     >>> reciprocal(1).name
     'reciprocal_1'
     """
-
-    def effect(machine: Any, group: Any, d: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words(numpy.float32(1) / floats(d))
-
-    lines = each(k, [f"{at('d', 'i', k)} = __frcp_rn({at('d', 'i', k)});"])
-    return _made(f"reciprocal_{k}", (updated("d", k),), lines, effect)
+    return lanewise(f"reciprocal_{k}", (updated("d", k),), Block({"d": ("reciprocal", "d")}, k))
 
 
 @functools.cache
@@ -195,20 +108,9 @@ def add_square(n: int, k: int) -> Instr:
     'add_square_8_to_1'
     """
     _shares(n, k)
-    name = f"add_square_{n}_to_{k}"
-    square = [
-        f"const float c = __fsub_rn({at('v', 'i', n)}, {at('mean', 'i', k)});",
-        f"{at('e', 'i', n)} = __fmul_rn(c, c);",
-    ]
-    lines = _array("e", n) + each(n, square) + _sums("q", n, k, "e")
-
-    def effect(machine: Any, group: Any, q: Array, v: Array, mean: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            square = (floats(v) - floats(mean)) ** 2
-            total = tree([_column(square, i) for i in range(n)], numpy.add) if k == 1 else square
-            return float_words(floats(q) + total)
-
-    return _made(name, (updated("q", k), into("v", n), into("mean", k)), lines, effect)
+    square = Block({"c": ("sub", "v", "mean"), "e": ("mul", "c", "c")}, n)
+    operands = updated("q", k), into("v", n), into("mean", k)
+    return lanewise(f"add_square_{n}_to_{k}", operands, square, _added("q", n, k), arrays={"e": n})
 
 
 @functools.cache
@@ -220,38 +122,18 @@ def merge_moments(k: int) -> Instr:
     >>> merge_moments(1).name
     'merge_moments_1'
     """
-    name = f"merge_moments_{k}"
-    q, mean, q_b, mean_b = (at(x, "i", k) for x in ("q", "mean", "q_b", "mean_b"))
-    lines = (
-        "    const float all = __fadd_rn(count, more);\n"
-        "    const float share = all > 0.0f ? __fmul_rn(more, __frcp_rn(all)) : 0.0f;\n"
-    ) + each(
-        k,
-        [
-            f"const float d = __fsub_rn({mean_b}, {mean}), step = __fmul_rn(d, share);",
-            f"{q} = __fadd_rn({q}, __fadd_rn({q_b}, __fmul_rn(__fmul_rn(d, count), step)));",
-            f"{mean} = __fadd_rn({mean}, step);",
-        ],
-    )
-    lines += "    count = all;\n"
-
-    def effect(
-        machine: Any, group: Any, count: Array, mean: Array, q: Array, more: Array, mean_b: Array, q_b: Array
-    ) -> tuple[Array, Array, Array]:
-        with numpy.errstate(all="ignore"):
-            n, b = floats(count), floats(more)
-            every = n + b
-            share = numpy.where(every > 0, b * (numpy.float32(1) / every), numpy.float32(0))
-            d = floats(mean_b) - floats(mean)
-            step = d * share
-            square = floats(q) + (floats(q_b) + d * n * step)
-            return float_words(every), float_words(floats(mean) + step), float_words(square)
-
     operands = (
         updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
         into("q_b", k),
     )  # fmt: skip
-    return _made(name, operands, lines, effect)
+    share = ("if_positive", "all", ("mul", "more", ("reciprocal", "all")), 0.0)
+    square = ("add", "q_b", ("mul", ("mul", "d", "count"), "step"))
+    joined = {
+        "d": ("sub", "mean_b", "mean"), "step": ("mul", "d", "share"), "q": ("add", "q", square),
+        "mean": ("add", "mean", "step"),
+    }  # fmt: skip
+    counted = Block({"all": ("add", "count", "more"), "share": share})
+    return lanewise(f"merge_moments_{k}", operands, counted, Block(joined, k), Block({"count": "all"}))
 
 
 @functools.cache
@@ -261,16 +143,9 @@ def average(k: int) -> Instr:
     >>> average(1).name
     'average_1'
     """
-    d = at("d", "i", k)
-    lines = "    const float share = count > 0.0f ? __frcp_rn(count) : 1.0f;\n"
-    lines += each(k, [f"{d} = __fmul_rn({d}, share);"])
-
-    def effect(machine: Any, group: Any, d: Array, count: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            n = floats(count)
-            return float_words(floats(d) * numpy.where(n > 0, numpy.float32(1) / n, numpy.float32(1)))
-
-    return _made(f"average_{k}", (updated("d", k), into("count", 1)), lines, effect)
+    share = Block({"share": ("if_positive", "count", ("reciprocal", "count"), 1.0)})
+    operands = updated("d", k), into("count", 1)
+    return lanewise(f"average_{k}", operands, share, Block({"d": ("mul", "d", "share")}, k))
 
 
 @functools.cache
@@ -280,16 +155,8 @@ def deviation(k: int) -> Instr:
     >>> deviation(1).name
     'deviation_1'
     """
-    name = f"deviation_{k}"
-    d = at("d", "i", k)
-    lines = each(k, [f"{d} = __frsqrt_rn(__fadd_rn(__fmul_rn({d}, scale), eps));"])
-
-    def effect(machine: Any, group: Any, d: Array, scale: Array, eps: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            variance = floats(d) * floats(scale) + floats(eps)
-            return float_words(1 / numpy.sqrt(variance.astype(numpy.float64)))
-
-    return _made(name, (updated("d", k), value("scale"), value("eps")), lines, effect)
+    steps = {"d": ("rsqrt_rn", ("add", ("mul", "d", "scale"), "eps"))}
+    return lanewise(f"deviation_{k}", (updated("d", k), value("scale"), value("eps")), Block(steps, k))
 
 
 @functools.cache
@@ -300,15 +167,8 @@ def apply_norm(n: int, k: int) -> Instr:
     'apply_norm_8_of_1'
     """
     _shares(n, k)
-    name = f"apply_norm_{n}_of_{k}"
-    x = at("v", "i", n)
-    lines = each(n, [f"{x} = __fmul_rn(__fsub_rn({x}, {at('mean', 'i', k)}), {at('r', 'i', k)});"])
-
-    def effect(machine: Any, group: Any, v: Array, mean: Array, r: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words((floats(v) - floats(mean)) * floats(r))
-
-    return _made(name, (updated("v", n), into("mean", k), into("r", k)), lines, effect)
+    operands = updated("v", n), into("mean", k), into("r", k)
+    return lanewise(f"apply_norm_{n}_of_{k}", operands, Block({"v": ("mul", ("sub", "v", "mean"), "r")}, n))
 
 
 @functools.cache
@@ -319,14 +179,8 @@ def multiply(n: int, k: int) -> Instr:
     'multiply_4_by_1'
     """
     _shares(n, k)
-    name = f"multiply_{n}_by_{k}"
-    lines = each(n, [f"{at('v', 'i', n)} = __fmul_rn({at('v', 'i', n)}, {at('w', 'i', k)});"])
-
-    def effect(machine: Any, group: Any, v: Array, w: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words(floats(v) * floats(w))
-
-    return _made(name, (updated("v", n), into("w", k)), lines, effect)
+    operands = updated("v", n), into("w", k)
+    return lanewise(f"multiply_{n}_by_{k}", operands, Block({"v": ("mul", "v", "w")}, n))
 
 
 @functools.cache
@@ -336,10 +190,4 @@ def add_one(n: int) -> Instr:
     >>> add_one(4).name
     'add_one_4'
     """
-
-    def effect(machine: Any, group: Any, v: Array, b: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return float_words(floats(v) + floats(b))
-
-    lines = each(n, [f"{at('v', 'i', n)} = __fadd_rn({at('v', 'i', n)}, b);"])
-    return _made(f"add_one_{n}", (updated("v", n), into("b", 1)), lines, effect)
+    return lanewise(f"add_one_{n}", (updated("v", n), into("b", 1)), Block({"v": ("add", "v", "b")}, n))

@@ -26,18 +26,17 @@ Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.3 (add.rn), 9.7.9.6 (shfl.sync.b
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy
 
 from layoutalg.codegen.instr.folds import FOLDS, exchange, join
+from layoutalg.codegen.instr.lanewise import KNOWN, Block, lanewise
 from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
 from layoutalg.codegen.instr.words import (
-    MAX_NAN,
-    MIN_NAN,
     Array,
     at,
     each,
@@ -47,34 +46,13 @@ from layoutalg.codegen.instr.words import (
 )
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
-T = TypeVar("T")
-
 NEUTRAL: Mapping[str, int] = MappingProxyType(
     {"sum": 0x00000000, "max": 0xFF800000, "min": 0x7F800000, "prod": 0x3F800000}
 )
 """The word of each operation that changes nothing: 0.0f, -infinity, infinity and 1.0f."""
 
-_JOIN: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
-    {"sum": numpy.add, "max": numpy.maximum, "min": numpy.minimum, "prod": numpy.multiply}
-)
-_CALL: Mapping[str, str] = MappingProxyType(
-    {"sum": "__fadd_rn", "max": "max_nan", "min": "min_nan", "prod": "__fmul_rn"}
-)
-_USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"sum": (), "max": (MAX_NAN,), "min": (MIN_NAN,), "prod": ()}
-)
-
-
-def tree(parts: Sequence[T], join: Callable[[T, T], T]) -> T:
-    """Parts joined pair by pair, neighbours first: the shape of every sum within a lane.
-
-    >>> tree("abcde", lambda a, b: f"({a}{b})")
-    '(((ab)(cd))e)'
-    """
-    while len(parts) > 1:
-        pairs = [join(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-        parts = [*pairs, parts[-1]] if len(parts) % 2 else pairs
-    return parts[0]
+_JOIN: Mapping[str, str] = MappingProxyType({"sum": "add", "max": "max", "min": "min", "prod": "mul"})
+"""The operation of `lanewise` that joins two floats."""
 
 
 def joined(op: str, a: Array, b: Array) -> Array:
@@ -84,17 +62,12 @@ def joined(op: str, a: Array, b: Array) -> Array:
     [[3.0]]
     """
     with numpy.errstate(all="ignore"):
-        return float_words(_JOIN[op](floats(a), floats(b)))
+        return float_words(KNOWN[_JOIN[op]].effect(floats(a), floats(b)))
 
 
 def _known(op: str) -> None:
     if op not in _JOIN:
         raise UnknownNameError("reduction", op, (*_JOIN, *FOLDS))
-
-
-def _call(op: str) -> Callable[[str, str], str]:
-    """Two floats joined, as a helper writes it."""
-    return lambda a, b: f"{_CALL[op]}({a}, {b})"
 
 
 @functools.cache
@@ -253,21 +226,10 @@ def fold(op: str, n: int, accumulators: int) -> Instr:
     _known(op)
     if accumulators not in (1, n):
         raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
-    pair_of, d, v = _call(op), at("d", "i", accumulators), at("v", "i", n)
-    if accumulators == 1 and n > 1:
-        lines = f"    d = {pair_of('d', tree([f'v[{i}]' for i in range(n)], pair_of))};\n"
-    else:
-        lines = each(n, [f"{d} = {pair_of(d, v)};"])
-
-    def effect(machine: Any, group: Any, d: Array, v: Array) -> Array:
-        pair = functools.partial(joined, op)
-        return pair(d, tree([v[:, i : i + 1] for i in range(n)], pair) if accumulators == 1 else v)
-
-    name = f"fold_{op}_{n}_to_{accumulators}"
-    operands = (updated("d", accumulators, "f32"), into("v", n, "f32"))
-    parameters = f"{ref('d', accumulators, 'f32')}, {ref('v', n, 'f32', const=True)}"
-    body = f"void {name}({parameters}) {{\n{lines}}}"
-    return Instr(name, operands, body, effect, uses=_USES[op])
+    own = _JOIN[op]
+    block = Block({"d": (own, "d", "v" if accumulators == n else ("tree", own, "v"))}, accumulators)
+    operands = (updated("d", accumulators), into("v", n))
+    return lanewise(f"fold_{op}_{n}_to_{accumulators}", operands, block)
 
 
 @functools.cache
@@ -284,7 +246,8 @@ def butterfly(op: str, n: int) -> Instr:
         return exchange(op, n // FOLDS[op].words)
     _known(op)
     d = at("d", "i", n)
-    lines = each(n, [f"{d} = {_call(op)(d, f'__shfl_xor_sync(0xFFFFFFFFu, {d}, mask)')};"])
+    other, own = f"__shfl_xor_sync(0xFFFFFFFFu, {d}, mask)", KNOWN[_JOIN[op]]
+    lines = each(n, [f"{d} = {own.text.format(a=d, b=other)};"])
 
     def effect(machine: Any, group: Any, mask: int, d: Array) -> Array:
         return joined(op, d, d[numpy.arange(len(d)) ^ (mask % WARP)])
@@ -292,4 +255,4 @@ def butterfly(op: str, n: int) -> Instr:
     name = f"butterfly_{op}_{n}"
     body = f"void {name}({ref('d', n, 'f32')}) {{\n{lines}}}"
     requires = Requires(warp_converged=True)
-    return Instr(name, (imm("mask"), updated("d", n, "f32")), body, effect, requires, uses=_USES[op])
+    return Instr(name, (imm("mask"), updated("d", n, "f32")), body, effect, requires, uses=own.uses)

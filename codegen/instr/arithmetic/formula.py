@@ -104,14 +104,14 @@ Formula: TypeAlias = Input | Word | Number | Apply | Cast
 class Operation:
     """An operation in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
 
-    `text` is an expression, "" where there is none; it may call the function whose text is `uses`.
+    `text` is an expression, "" where there is none; it may call the functions whose texts are `uses`.
     """
 
     text: str
     effect: Callable[..., Array]
     integers: str = ""
     integer_effect: Callable[..., Array] | None = None
-    uses: str = ""
+    uses: tuple[str, ...] = ()
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
@@ -146,11 +146,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", lambda a, b, c: a * b + c),
         "max": Operation(
             "max_nan({a}, {b})", numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.maximum), MAX_NAN,
+            "static_cast<int>({b})))", _signed(numpy.maximum), (MAX_NAN,),
         ),
         "min": Operation(
             "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.minimum), MIN_NAN,
+            "static_cast<int>({b})))", _signed(numpy.minimum), (MIN_NAN,),
         ),
         "neg": Operation("-({a})", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
         "widen": Operation("{a}", lambda a: a),
@@ -158,10 +158,10 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
         "rsqrt": Operation(
-            "rsqrt_approx({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4"), uses=RSQRT
+            "rsqrt_approx({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4"), uses=(RSQRT,)
         ),
-        "exp2": Operation("exp2_approx({a})", _nearest(numpy.exp2), uses=EXP2),
-        "exp": Operation("exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, uses=EXP2),
+        "exp2": Operation("exp2_approx({a})", _nearest(numpy.exp2), uses=(EXP2,)),
+        "exp": Operation("exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, uses=(EXP2,)),
         "tanh": Operation("tanhf({a})", lambda a: numpy.tanh(a.astype("f8")).astype("f4")),
     }
 )  # fmt: skip
@@ -362,8 +362,8 @@ class _Writer:
                 for a in args:
                     self._note(a)
                 self.ops.append(op)
-                if OPERATIONS[op].uses and self.element != "s32":
-                    self.uses.append(OPERATIONS[op].uses)
+                if self.element != "s32":
+                    self.uses += OPERATIONS[op].uses
             case Cast(arg, element):
                 self._note(arg)
                 self.ops.append(element)

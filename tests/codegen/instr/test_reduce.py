@@ -9,7 +9,8 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import LDG, NEUTRAL, STG, butterfly, count_within, fill, fold, window, within
-from layoutalg.codegen.instr.reduce import joined, tree
+from layoutalg.codegen.instr.lanewise import tree
+from layoutalg.codegen.instr.reduce import joined
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
