@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr.arithmetic.formula import OPERATIONS, Operation
+from layoutalg.codegen.instr.arithmetic import OPERATIONS, Operation
 from layoutalg.codegen.instr.record import Instr, Operand
 from layoutalg.codegen.instr.words import Array, at, each, float_literal, float_words, floats, ref
 
