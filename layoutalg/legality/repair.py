@@ -55,6 +55,7 @@ def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, objec
     arguments = dict(asked)
     for _ in range(ROUNDS):
         report = check(**arguments)
+        check_type("nearest_legal", report, Legality, "a check that returns a report of legality")
         if report.legal:
             return _least(check, asked, arguments)
         changed = dict(pair for violation in reversed(report.violations) for pair in violation.fix)

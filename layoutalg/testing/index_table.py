@@ -176,7 +176,7 @@ words[0] = -1
 PYTHON_RUNNER = (
     _LIMITS
     + """
-import importlib, inspect, operator, types
+import importlib, inspect, linecache, operator, types
 name, _, product = product.partition(":")
 with open(product, encoding="utf-8") as file:
     text = file.read()
@@ -193,6 +193,8 @@ for missing in ("triton", "triton.language", "cutlass", "cutlass.cute"):
             above, _, last = missing.rpartition(".")
             if above:
                 setattr(sys.modules[above], last, module)
+# Triton reads the source of a function, which must be a line of some file.
+linecache.cache["@LABEL@"] = (len(text), None, text.splitlines(True), "@LABEL@")
 space = {"__name__": "layoutalg_index_code"}
 space |= {name: module for name, module in sys.modules.items() if name in ("triton", "cutlass")}
 exec(compile(text, "@LABEL@", "exec"), space)

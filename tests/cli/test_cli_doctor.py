@@ -35,6 +35,7 @@ def test_an_installation_that_works() -> None:
 
 def test_what_is_absent_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("LAYOUTALG_CACHE", "off")
     find = importlib.util.find_spec
 

@@ -28,7 +28,7 @@ from layoutalg.kernels.rowwise import CrossEntropyProblem, NormConfig, NormProbl
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.reduce_plan import Pass
-from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from layoutalg.kernels.rowwise.schedule import Schedule, checked_walk
 
 
 class Kind(NamedTuple):
@@ -118,7 +118,7 @@ def _reduction(p: Any, c: ReduceConfig, arch: str | Arch) -> Kind:
 
 
 def _norm(p: NormProblem, c: NormConfig, arch: str | Arch) -> Kind:
-    walk = walk_of(form_of(p), p.dtype, c)
+    walk = checked_walk(p, form_of(p), c)
     schedule = Schedule(walk, c)
     words, more = _walk(walk)
     words += [c.hold, *["split"] * (c.splits > 1), *["cluster"] * (c.cluster > 1)]

@@ -154,7 +154,7 @@ def test_questions_of_a_page() -> None:
 def test_the_explorer_is_written_whole(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
-    with pytest.raises(UnsupportedError, match=r"it has no pyodide\.mjs"):
+    with pytest.raises(UnsupportedError, match=r"it lacks pyodide\.mjs"):
         write_explorer(tmp_path / "site", package)
     for name in CORE:
         (package / name).write_bytes(b"core")
@@ -170,7 +170,7 @@ def test_the_explorer_is_written_whole(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert ran.returncode == 2 and "it has no pyodide.mjs" in ran.stderr
+    assert ran.returncode == 2 and "it lacks pyodide.mjs" in ran.stderr
 
 
 @pytest.mark.deep

@@ -97,6 +97,14 @@ def prepare(folder: Path) -> None:
     (folder / "slow-compiler").chmod(0o755)
 
 
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may ignore it
+from layoutalg.cli import main
+main()
+"""
+
+
 def alive(mark: str) -> list[str]:
     """The command lines of processes whose environment has a mark, but those that are only not yet reaped."""
     found = []
@@ -119,7 +127,7 @@ def wrong_end(ending: Ending, folder: Path, begun: Path | None = None) -> list[s
     temporary.mkdir(exist_ok=True)
     slow = str(folder / "slow-compiler")
     process = subprocess.Popen(
-        [sys.executable, "-c", "from layoutalg.cli import main; main()", *ending.words],
+        [sys.executable, "-c", COMMAND, *ending.words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -78,6 +78,7 @@ def test_a_compile_that_takes_too_long_is_ended(scratch: Path) -> None:
 
 
 def test_the_environment_chooses_the_compiler_with_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
     program = hostcc.find_compiler("c")[0]
     monkeypatch.setenv("CC", f"{Path(program).name} -DANSWER=42")
     assert find_compiler("c") == (program, "-DANSWER=42")

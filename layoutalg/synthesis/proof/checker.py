@@ -301,11 +301,11 @@ def _check_classes(synthesis: Synthesis, layout: AnyLayout) -> str:
     words = (8 * synthesis.arch.bank_bytes // each.bits for each in accesses)
     period = max([1, swizzle.period, *words, *(each.elems for each in accesses)])
     classes = [each.classes(period) for each in accesses]
-    claimed = 1 << certificate.period_bits, certificate.reached
-    if (period, tuple(len(rows) for rows, _ in classes)) != claimed:
+    bits, there = certificate.period_bits, tuple(len(rows) for rows, _ in classes)
+    if bits != period.bit_length() - 1 or period & (period - 1) or there != certificate.reached:
         raise MismatchError(
-            f"modulo {period} elements the accesses have {[len(rows) for rows, _ in classes]} classes of "
-            f"instructions; {list(certificate.reached)} are claimed, modulo {claimed[0]}"
+            f"modulo {period} elements the accesses have {list(there)} classes of instructions; "
+            f"{list(certificate.reached)} are claimed, modulo 2^{bits}"
         )
     for i, (each, rows) in enumerate(zip(accesses, classes, strict=True)):
         if not each.served(swizzle, *rows, synthesis.arch).all():
