@@ -6,7 +6,7 @@ that holds one of the destination is written, and one that the destination fills
 
     100 rows of 24 f32, 100 bytes apart      read 100 to 200 half lines, written 4 sectors of each, 1 in part
 
-The union is in closed form where strides are nested (`analysis.memory`), and listed otherwise.
+The union is in closed form where strides are nested (`analysis.touched_by`), and listed otherwise.
 """
 
 from __future__ import annotations

@@ -2,19 +2,19 @@
 
 `analyze(layout, access)` gives a SharedReport (wavefronts) or a GlobalReport (sectors), with a witness.
 
-    access       Access: instruction, thread-value map, element, base; Guard: which lanes take part; TmaAccess
-    mapping      "row", "col", ...: thread-value maps of a whole tile by name
-    ask          analyze: the public call, with accesses as text or values, one or a list
-    analyzer     which closed form applies, and when lanes are enumerated instead
-    banks        wavefronts: banks, words and phases of a shared instruction, LDMATRIX'S PHASES among them;
-                 bank conflicts of linear layouts without enumeration
-    coalescing   sectors and lines of one global instruction; of linear layouts without enumeration
+    access       Access: instruction, thread-value map, element, base; Guard: which lanes take part;
+                 TmaAccess; "row", "col", ...: thread-value maps of a whole tile by name
+    analyzer     analyze: the public call, and which closed form applies; reuse_of: sectors asked for again
     lanes        the addresses of a warp: which lanes supply one, bytes per lane, alignment
+    banks        wavefronts: banks, words and phases of a shared instruction, LDMATRIX'S PHASES among them;
+                 bank conflicts of linear layouts without enumeration; sectors and lines likewise
     enumerated   every instruction counted: the definition
-    memory/      the sectors and half lines that all requests touch together, and what DRAM moves for them
-    classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
+    footprint    an access on a layout as a handful of strides
+    residues     choices of digits, counted by where they lead modulo a period, or cut at a bound
+    classes      digit classes: warps sorted by where their digits carry and a Guard cuts, one of each counted
+    straddling   loops and thread counts that the shape of a tile does not divide
+    memory       the sectors and half lines that all requests touch together, and what DRAM moves for them
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
-    reuse        sectors that several requests share, which the L1 serves again
     words        the sentences of a report: which rows and lanes conflict, and why
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
@@ -33,30 +33,30 @@ On layouts, in closed form:
 
 from __future__ import annotations
 
-from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
-from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
-from layoutalg.analysis.ask import LEVELS, Level, analyze
+from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing, vector_elems
+from layoutalg.analysis.analyzer import LEVELS, Level, Reuse, analyze, analyze_access, reuse_of
 from layoutalg.analysis.banks import (
     clash,
     ideal_wavefronts,
     linear_wavefronts,
     phase_groups,
+    sectors,
+    sectors_batch,
     served_batch,
     swizzled_batch,
+    traffic,
+    traffic_batch,
     wavefronts,
     wavefronts_batch,
     ways_batch,
     worst_clash,
 )
-from layoutalg.analysis.classes.classes import warp_families
-from layoutalg.analysis.classes.residues import Residues
-from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
+from layoutalg.analysis.classes import warp_families
 from layoutalg.analysis.enumerated import access_extent, instruction_costs, instruction_offsets
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, warp_rule
-from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.memory.dram import dram_of
-from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, touched_by
+from layoutalg.analysis.memory import Runs, Units, count_units, dram_of, nested, touched_by
 from layoutalg.analysis.report import (
+    METHODS,
     CostClass,
     DramReport,
     GlobalReport,
@@ -64,6 +64,7 @@ from layoutalg.analysis.report import (
     Place,
     Report,
     SharedReport,
+    Wanted,
     Witness,
     access_notes,
     global_report,
@@ -75,7 +76,7 @@ from layoutalg.analysis.report import (
     swizzle_notes,
     worst_rank,
 )
-from layoutalg.analysis.reuse import Reuse, reuse_of
+from layoutalg.analysis.residues import Residues
 from layoutalg.analysis.words import conflict_words
 
 __all__ = [

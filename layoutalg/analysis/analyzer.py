@@ -17,36 +17,75 @@ The first three do not depend on the size of the tile.
 >>> report = analyze_access(tile, Access.default("ldmatrix.x4", tile, "f16"))
 >>> report.instructions, report.worst, report.worst_ideal, report.method
 (16, 32, 4, 'f2')
+
+`analyze` takes accesses said in text (`Access.of`), one or a list; the numbers are explained in
+layoutalg.analysis.report.
+
+>>> print(analyze(tile, "ldmatrix.x4@row", "f16"))
+Shared memory
+access       instructions  wavefronts  ideal  worst  its ideal  conflict  method
+────────────────────────────────────────────────────────────────────────────────
+ldmatrix.x4            16         512     64     32          4     8-way      f2
+<BLANKLINE>
+ldmatrix.x4: 16 instructions, each 8-way: 32 wavefronts against an ideal of 4 (warp 0: bank 0 has 8
+words to serve for lanes 0-7).
+
+Reuse.  Requests are counted one by one, and each alone may look wasteful.  A warp that reads an RGB picture
+in NHWC order, one byte per lane and channel, asks three times for 96 bytes:
+
+    requests     R: 0 3 6 .. 93     G: 1 4 7 .. 94     B: 2 5 8 .. 95      bytes
+    sectors      3                  3                  3                   9 asked
+                 0 1 2              0 1 2              0 1 2               3 different: memory sees 3
+
+`reuse_of` counts the sectors that a list of accesses asks for, a loop body or an unrolled loop, and how many
+of them differ.  The latter is what memory must deliver; the rest hits the L1 as far as it still holds them.
+
+>>> from layoutalg.dtype import dtype
+>>> pixels = Layout((32, 3), (3, 1))
+>>> channels = Access("ld.global.b8", Layout((32, 3), (1, 32)), dtype("u8"))
+>>> print(reuse_of(pixels, [channels]))
+3 requests ask for 9 sectors, 3 of them different: 6 can be served by the L1.
+
+Notes.  That the L1 keeps what it holds until it is asked again is assumed: a bound from below for memory, as
+the sectors asked are one from above.
+
+Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"; Nsight Compute, sectors of L1 and
+of L2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, overload
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
-from layoutalg.analysis.banks import linear_wavefronts, worst_clash
-from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes, worst_alignment
-from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
-from layoutalg.analysis.classes.guarded import guarded_table
-from layoutalg.analysis.classes.straddling import Straddling, find_straddling
-from layoutalg.analysis.coalescing import linear_traffic
-from layoutalg.analysis.enumerated import count_all, instruction_offsets
+from layoutalg.analysis.banks import linear_traffic, linear_wavefronts, worst_clash
+from layoutalg.analysis.classes import ClassTable, class_table, count_classes, guarded_table, worst_alignment
+from layoutalg.analysis.enumerated import check_layout, count_all, instruction_offsets
+from layoutalg.analysis.footprint import AccessStrides, find_footprint
+from layoutalg.analysis.memory import dram_of, touched_by
 from layoutalg.analysis.report import (
+    METHODS,
     CostClass,
+    DramReport,
     GlobalReport,
     Method,
     Place,
+    Report,
     SharedReport,
+    Wanted,
     Witness,
     access_notes,
     global_report,
     shared_report,
     worst_rank,
 )
+from layoutalg.analysis.straddling import Straddling, find_straddling
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
+from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -55,14 +94,11 @@ from layoutalg.errors import (
     UndecidedError,
     UnsupportedError,
     check_choice,
+    listed,
     shown,
 )
 from layoutalg.f2 import affine_f2
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, check_integers, has_symbols
-
-METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
-
-Wanted: TypeAlias = Literal["auto"] | Method
+from layoutalg.layout import AnyLayout, ComposedLayout
 
 
 def analyze_access(
@@ -91,22 +127,6 @@ def analyze_access(
     access = addressing(access, rule, machine)
     with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
         return _analyze(layout, access, rule, machine, method)
-
-
-def check_layout(layout: AnyLayout) -> None:
-    """Refuse what offsets cannot be counted of: symbols, strides along modes, and what is not a layout.
-
-    >>> check_layout(Layout((4, 8)))
-    """
-    try:
-        check_integers("analyze", layout)
-    except UnsupportedError:
-        if isinstance(layout, Layout) and has_symbols(layout):
-            raise UnsupportedError(
-                f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors "
-                f"and symbolic_cost answer for those"
-            ) from None
-        raise
 
 
 def _analyze(
@@ -257,3 +277,185 @@ def _witness(
 
 def _sectors(kinds: list[CostClass]) -> int:
     return sum(kind.instructions * kind.cost[0] for kind in kinds)
+
+
+Level: TypeAlias = Literal["request", "dram"]
+"""The place where costs are counted: each request of a warp, or the memory behind the L2 for all of them."""
+
+LEVELS: tuple[Level, ...] = ("request", "dram")
+
+
+@overload
+def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
+    layout: AnyLayout | str,
+    access: str | Access,
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
+) -> Report: ...
+
+
+@overload
+def analyze(
+    layout: AnyLayout | str,
+    access: Iterable[str | Access],
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
+) -> list[Report]: ...
+
+
+@overload
+def analyze(  # type: ignore[overload-overlap]
+    layout: AnyLayout | str,
+    access: str | Access,
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["dram"],
+) -> DramReport: ...
+
+
+@overload
+def analyze(
+    layout: AnyLayout | str,
+    access: Iterable[str | Access],
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["dram"],
+) -> list[DramReport]: ...
+
+
+def analyze(
+    layout: AnyLayout | str,
+    access: str | Access | Iterable[str | Access],
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Level = "request",
+) -> Report | DramReport | list[Report] | list[DramReport]:
+    """The cost of an access to `layout`: wavefronts in shared memory, sectors in global memory.
+
+    By default every request is counted by itself.  With level="dram" the report is of the DRAM traffic of all
+    requests of a global access together (see `dram_of`, which also takes several accesses).
+
+    A layout may be a text that `parse` reads.  An access is an Access, or a text such as "ldmatrix.x4@row"
+    that covers the whole tile (see `Access.of`) and needs the type of an `element`; an Access has its type,
+    and the architecture may follow it.  A list of accesses gives a list of reports; `print(report)` is a
+    table and a sentence.  Raises ParseError for a text that is not a layout, ArgumentTypeError for a text
+    without an element, an element that differs from the access's own, and what is not a layout;
+    AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
+    named closed form does not apply, UndecidedError when the budget is spent.
+
+    >>> from layoutalg.layout import Layout
+    >>> analyze("(64,64):(64,1)", ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
+    1
+    >>> slab = Layout((4096, 8), (1024, 1))
+    >>> analyze(slab, "ld.global.b128@row", "f32", level="dram")
+    <DramReport ld.global.b128: 256 instructions, 262,144 bytes moved, 50.0% efficient>
+    """
+    check_choice("level", level, LEVELS)
+    if isinstance(layout, str):
+        from layoutalg.notation import parse
+
+        layout = cast("AnyLayout", parse(layout))
+    if isinstance(access, Access) and (
+        isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
+    ):  # an access has its type: what follows it is the architecture, and then the method
+        method = cast(Wanted, arch) if arch in {"auto", *METHODS} else method
+        arch, element = element, None
+    if not isinstance(access, Access):  # of one, analyze_access looks at the layout
+        check_layout(layout)
+    if isinstance(element, Arch):
+        raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
+    if isinstance(access, (str, Access, TmaAccess)):
+        return _one(layout, access, element, arch, method, level)
+    several = listed("analyze", access, "an access, its text or a list")
+    reports = [_one(layout, each, element, arch, method, level) for each in several]
+    return cast("list[Report] | list[DramReport]", reports)
+
+
+def _one(
+    layout: AnyLayout,
+    access: str | Access | TmaAccess,
+    element: str | DType | None,
+    arch: str | Arch,
+    method: Wanted,
+    level: Level,
+) -> Report | DramReport:
+    if isinstance(access, str):
+        if element is None:
+            raise ArgumentTypeError(
+                f'analyze of {access!r} needs the type of an element, such as "f16", as the third argument'
+            )
+        access = Access.of(access, layout, element, arch)
+    elif isinstance(access, Access) and element is not None and dtype(element) != access.element:
+        raise ArgumentTypeError(
+            f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"
+        )
+    count = analyze_access if level == "request" else dram_of
+    return count(layout, access, arch, method)
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """The sectors that `requests` ask for, each counted alone, and the `different` ones among them."""
+
+    requests: int
+    asked: int
+    different: int
+    sector_bytes: int
+    method: Method
+
+    @property
+    def again(self) -> int:
+        """Sectors that are read again, which the L1 can serve."""
+        return self.asked - self.different
+
+    def __str__(self) -> str:
+        served = f"{self.again:,} can be served by the L1" if self.again else "none is asked for twice"
+        return (
+            f"{self.requests:,} requests ask for {self.asked:,} sectors, {self.different:,} of them "
+            f"different: {served}."
+        )
+
+
+def reuse_of(
+    layout: AnyLayout,
+    accesses: Iterable[Access],
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+) -> Reuse:
+    """The sectors that accesses of global memory ask for together, all warps, registers and iterations.
+
+    `method` is "auto" or "enumerated".  Raises ArgumentTypeError where there is no access or one of shared
+    memory, UnsupportedError for another method, and what `analyze_access` raises.
+
+    >>> from layoutalg.layout import Layout
+    >>> rows = Layout((64, 64), (64, 1))
+    >>> twice = [Access.of(f"ld.global.b32@{way}", rows, "f32") for way in ("row", "col")]
+    >>> found = reuse_of(rows, twice)
+    >>> found.asked, found.different, found.method
+    (4608, 512, 'digit-classes')
+    """
+    machine, all_accesses = find_arch(arch), listed("reuse_of", accesses, "a list of accesses")
+    if not isinstance(method, str) or method not in ("auto", "enumerated"):
+        raise UnsupportedError(f"sectors asked twice are counted by 'auto' or 'enumerated': {shown(method)}")
+    reports = [analyze_access(layout, access, machine) for access in all_accesses]
+    moved = [report for report in reports if isinstance(report, GlobalReport)]
+    if not all_accesses or len(moved) < len(all_accesses):
+        raise ArgumentTypeError(
+            "sectors are asked for again by accesses of global memory; one or more are needed"
+        )
+    requests, total = sum(r.instructions for r in moved), sum(r.sectors for r in moved)
+    touched = touched_by(layout, all_accesses, machine, listed=method == "enumerated")
+    different = touched.units(machine.sector_bytes).touched
+    return Reuse(requests, total, different, machine.sector_bytes, touched.method)

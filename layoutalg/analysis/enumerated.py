@@ -14,17 +14,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis.access import Access, Guard, addressing
-from layoutalg.analysis.banks import served_batch, served_lanes
-from layoutalg.analysis.coalescing import traffic_batch, traffic_lanes
+from layoutalg.analysis.access import Access, Guard, addressing, vector_elems
+from layoutalg.analysis.banks import served_batch, served_lanes, traffic_batch, traffic_lanes
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, misaligned, scattered
-from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.decide import leaf_count
-from layoutalg.errors import AlignmentError, ShapeError
-from layoutalg.layout import AnyLayout, Layout, Swizzles, leaves, modes, size, span
+from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
+from layoutalg.layout import (
+    AnyLayout,
+    Layout,
+    Swizzles,
+    check_integers,
+    has_symbols,
+    leaves,
+    modes,
+    size,
+    span,
+)
 from layoutalg.limits import Most
 from layoutalg.optional import has_numpy
 
@@ -50,6 +58,22 @@ class Extent(NamedTuple):
     def instructions(self) -> int:
         """The number of all instructions."""
         return self.warps * self.registers * self.iterations
+
+
+def check_layout(layout: AnyLayout) -> None:
+    """Refuse what offsets cannot be counted of: symbols, strides along modes, and what is not a layout.
+
+    >>> check_layout(Layout((4, 8)))
+    """
+    try:
+        check_integers("analyze", layout)
+    except UnsupportedError:
+        if isinstance(layout, Layout) and has_symbols(layout):
+            raise UnsupportedError(
+                f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors "
+                f"and symbolic_cost answer for those"
+            ) from None
+        raise
 
 
 def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Extent:

@@ -48,6 +48,10 @@ from layoutalg.notebook import Shown
 
 Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
 
+METHODS: tuple[Method, ...] = ("f2", "gcd", "digit-classes", "enumerated")
+
+Wanted: TypeAlias = Literal["auto"] | Method
+
 
 class Place(NamedTuple):
     """An instruction of an access: its warp, the number of its vector of values, and its iteration."""

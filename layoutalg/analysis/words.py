@@ -24,10 +24,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from layoutalg.analysis.access import Access
+from layoutalg.analysis.access import Access, vector_elems
 from layoutalg.analysis.banks import Clash, clash, ideal_wavefronts, phase_groups
 from layoutalg.analysis.enumerated import instruction_offsets
-from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import MismatchError

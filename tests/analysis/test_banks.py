@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from layoutalg import analysis, errors
 from layoutalg.analysis import ideal_wavefronts, sectors, traffic, wavefronts
-from layoutalg.analysis.banks import Served, stride_wavefronts
-from layoutalg.analysis.coalescing import linear_traffic, stride_traffic
+from layoutalg.analysis.banks import Served, linear_traffic, stride_traffic, stride_wavefronts
 from layoutalg.analysis.enumerated import costs_by_definition
 from layoutalg.arch import ARCHS, Arch
 from layoutalg.layout import Swizzle

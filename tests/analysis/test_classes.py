@@ -16,18 +16,16 @@ from layoutalg.analysis import (
     Place,
     Residues,
     analyze,
+    classes,
     instruction_offsets,
     sectors,
     wavefronts,
 )
-from layoutalg.analysis.classes import classes
-from layoutalg.analysis.classes.classes import ClassTable, class_table, count_classes
-from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
-from layoutalg.analysis.classes.guarded import guarded_table
-from layoutalg.analysis.classes.intervals import between
-from layoutalg.analysis.classes.residues import ResidueDigit, ResidueFamily
-from layoutalg.analysis.classes.straddling import find_straddling
+from layoutalg.analysis.classes import ClassTable, class_table, count_classes, guarded_table
 from layoutalg.analysis.enumerated import access_extent, count_all
+from layoutalg.analysis.footprint import AccessStrides, find_footprint
+from layoutalg.analysis.residues import ResidueDigit, ResidueFamily, between
+from layoutalg.analysis.straddling import find_straddling
 from layoutalg.arch import ARCHS
 from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle

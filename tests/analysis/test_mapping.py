@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import vector_elems
-from layoutalg.analysis.mapping import MAPPINGS, tile_tv
+from layoutalg.analysis.access import MAPPINGS, tile_tv
 from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError

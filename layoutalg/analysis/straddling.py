@@ -20,11 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from layoutalg.analysis.access import Access, Guard
-from layoutalg.analysis.classes.classes import ClassTable
-from layoutalg.analysis.classes.footprint import find_footprint
-from layoutalg.analysis.classes.guarded import guarded_table
-from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.access import Access, Guard, vector_elems
+from layoutalg.analysis.classes import ClassTable, guarded_table
+from layoutalg.analysis.footprint import find_footprint
 from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction
 from layoutalg.compose import find_normal_form
