@@ -9,10 +9,9 @@
     banks        wavefronts: banks, words and phases of a shared instruction, LDMATRIX'S PHASES among them;
                  bank conflicts of linear layouts without enumeration; sectors and lines likewise
     enumerated   every instruction counted: the definition
-    footprint    an access on a layout as a handful of strides
+    footprint    an access on a layout as a handful of strides, rewritten where it runs over the ends of modes
     residues     choices of digits, counted by where they lead modulo a period, or cut at a bound
     classes      digit classes: warps sorted by where their digits carry and a Guard cuts, one of each counted
-    straddling   loops and thread counts that the shape of a tile does not divide
     memory       the sectors and half lines that all requests touch together, and what DRAM moves for them
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
     words        the sentences of a report: which rows and lanes conflict, and why

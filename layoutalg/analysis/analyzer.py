@@ -64,7 +64,7 @@ from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.banks import linear_traffic, linear_wavefronts, worst_clash
 from layoutalg.analysis.classes import ClassTable, class_table, count_classes, guarded_table, worst_alignment
 from layoutalg.analysis.enumerated import check_layout, count_all, instruction_offsets
-from layoutalg.analysis.footprint import AccessStrides, find_footprint
+from layoutalg.analysis.footprint import AccessStrides, Straddling, find_footprint, find_straddling
 from layoutalg.analysis.memory import dram_of, touched_by
 from layoutalg.analysis.report import (
     METHODS,
@@ -82,7 +82,6 @@ from layoutalg.analysis.report import (
     shared_report,
     worst_rank,
 )
-from layoutalg.analysis.straddling import Straddling, find_straddling
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
 from layoutalg.dtype import DTYPES, DType, dtype
@@ -172,7 +171,8 @@ def _in_closed_form(
         strides = None
     if strides is None and table is None:
         over = find_straddling(layout, access, rule, machine)
-        table = None if over is None else over.table
+        if over is not None:
+            table = guarded_table(layout, over.access, over.strides, over.counts)
     counted = _closed_form(strides, table, method)
     if counted is None:
         return None

@@ -40,10 +40,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import starmap
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from layoutalg.analysis.access import Access, Guard, mode_sizes
 from layoutalg.analysis.banks import stride_traffic, stride_wavefronts
@@ -112,28 +112,68 @@ def class_table(found: AccessStrides) -> ClassTable | None:
 
     Eight kinds of full warps, and the last warp, which is partial.
     """
+    digits = _digits_of(found, (found.threads, found.registers, found.iterations))
+    if digits is None:
+        return None
+    return digits.table((relative, None, family) for relative, family in digits.families(digits.rest))
+
+
+_Active: TypeAlias = "tuple[bool, ...] | None"
+
+
+class _Digits(NamedTuple):
+    """The digits of an access, offsets in units of `unit` elements."""
+
+    found: AccessStrides
+    threads: LeafPairs
+    rest: tuple[ResidueDigit, ...]
+    unit: int
+    residues: Residues
+
+    def families(self, rest: tuple[ResidueDigit, ...]) -> Iterator[tuple[tuple[int, ...], ResidueFamily]]:
+        """All warps, as `warp_families` gives them, with these digits of registers and iterations."""
+        count, window, start = (
+            self.found.extent.threads,
+            self.found.rule.lanes,
+            self.found.offset // self.unit,
+        )
+        return warp_families(self.threads, count, window, start, rest, self.residues)
+
+    def table(self, warps: Iterable[tuple[tuple[int, ...], _Active, ResidueFamily]]) -> ClassTable:
+        """Warps gathered by the offsets of their lanes and by which are active."""
+        gathered: dict[tuple[tuple[int, ...], _Active], list[ResidueFamily]] = {}
+        for relative, active, family in warps:
+            gathered.setdefault((relative, active), []).append(family)
+        classes = tuple(WarpClass(relative, tuple(f), marks) for (relative, marks), f in gathered.items())
+        return ClassTable(self.found, self.unit, self.residues, classes)
+
+
+def _digits_of(
+    found: AccessStrides, parts: Sequence[LeafPairs], fields: Fields | None = None
+) -> _Digits | None:
+    """The digits of (threads, registers, iterations) in units; None where there are too many residues."""
     period = cost_period(found)
-    strides = [d for _, d in (*found.threads, *found.registers, *found.iterations)]
-    unit = math.gcd(period, found.offset, *strides)
+    split = [
+        [(extent, code, code if fields is None else fields.of(code, 0)) for extent, code in part]
+        for part in parts
+    ]
+    unit = math.gcd(period, found.offset, *(offset for part in split for _, _, offset in part))
     if period // unit > MAX_RESIDUES:
         return None
+    threads: list[tuple[int, int]] = []
     rest: list[ResidueDigit] = []
-    for part, position in ((found.registers, 1), (found.iterations, 2)):
-        weight = 1
-        for extent, stride in part:
-            moves = (0, weight, 0) if position == 1 else (0, 0, weight)
-            rest.append(ResidueDigit(0, extent, stride // unit, moves))
-            weight *= extent
-    threads = tuple((extent, stride // unit) for extent, stride in found.threads)
+    for position, part in enumerate(split):
+        radix = 1
+        for extent, code, offset in part:
+            stride = code - offset + offset // unit
+            if position == 0:
+                threads.append((extent, stride + (fields.code(radix, _THREAD) if fields else 0)))
+            else:
+                moves = (0, radix, 0) if position == 1 else (0, 0, radix)
+                rest.append(ResidueDigit(0, extent, stride, moves))
+            radix *= extent
     residues = Residues(period // unit, found.machine.lanes)
-    gathered: dict[tuple[int, ...], list[ResidueFamily]] = {}
-    pairs = warp_families(
-        threads, found.extent.threads, found.rule.lanes, found.offset // unit, tuple(rest), residues
-    )
-    for relative, family in pairs:
-        gathered.setdefault(relative, []).append(family)
-    classes = tuple(WarpClass(relative, tuple(families)) for relative, families in gathered.items())
-    return ClassTable(found, unit, residues, classes)
+    return _Digits(found, tuple(threads), tuple(rest), unit, residues)
 
 
 def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[CostClass]:
@@ -333,20 +373,14 @@ def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[
     return instruction_costs(strides.rule, strides.machine, starmap(offsets, rows))
 
 
+# --- guards --------------------------------------------------------------------------------------------
+
+
 _THREAD, _FIRST_MODE = 1, 2
 """Fields of a coded stride: offset, thread number, then one coordinate for each mode of the layout."""
 
 MAX_FAMILIES = 1 << 10
 """The most families of warps that are kept apart; an access with more is enumerated."""
-
-
-class _Coded(NamedTuple):
-    """The digits of an access with coded strides; offsets in units of `unit` elements."""
-
-    threads: LeafPairs
-    rest: tuple[ResidueDigit, ...]
-    unit: int
-    fields: Fields
 
 
 def guarded_table(
@@ -372,39 +406,32 @@ def guarded_table(
     if not isinstance(guard, Guard) or (counts is None and (low < 0 or high >= size(layout))):
         return None
     bounds = guard.bounds(layout.shape)
-    coded = _coded(layout, access, found, {k for k, _ in bounds})
-    if coded is None:
+    form = find_normal_form(layout)
+    if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
+        return None
+    fields = Fields(max(64, 2 + _largest(form.layout, access.tv, found).bit_length()))
+    parts = _coded(form.layout, access.tv, found, {k for k, _ in bounds}, fields)
+    digits = None if parts is None else _digits_of(found, parts, fields)
+    if digits is None:
         return None
     limits = [(_FIRST_MODE + k, bound) for k, bound in bounds]
     if guard.threads is not None:
         limits.append((_THREAD, guard.threads))
-    period, lanes = cost_period(found) // coded.unit, found.machine.lanes
-    if period > MAX_RESIDUES:
-        return None
-    residues = Residues(period, lanes)
-    gathered: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[ResidueFamily]] = {}
     try:
-        for relative, family, exists in _existing(coded, found, residues, counts):
-            offsets = tuple(coded.fields.of(code, 0) for code in relative)
-            inside = tuple(
-                on and (guard.lanes is None or lane in guard.lanes) for lane, on in enumerate(exists)
-            )
-            for active, part in _cut(coded.fields, relative, family, inside, limits):
-                if any(residues.starts(part)):
-                    gathered.setdefault((offsets, active), []).append(part)
-            if sum(map(len, gathered.values())) > MAX_FAMILIES:
-                return None
+        return digits.table(_active_warps(digits, fields, guard.lanes, limits, counts))
     except UndecidedError:
         return None
-    classes = tuple(WarpClass(relative, tuple(f), marks) for (relative, marks), f in gathered.items())
-    return ClassTable(found, coded.unit, residues, classes)
 
 
-def _existing(
-    coded: _Coded, steps: AccessStrides, residues: Residues, counts: Sequence[int] | None
-) -> Iterator[tuple[tuple[int, ...], ResidueFamily, tuple[bool, ...]]]:
-    """(relative offsets of the lanes, the warps that have them, which of the lanes there are)."""
-    rests = [coded.rest]
+def _active_warps(
+    digits: _Digits,
+    fields: Fields,
+    lanes: Iterable[int] | None,
+    limits: Sequence[tuple[int, int]],
+    counts: Sequence[int] | None,
+) -> Iterator[tuple[tuple[int, ...], tuple[bool, ...], ResidueFamily]]:
+    """(offsets of the lanes, which of them are active, warps of both) for all warps that there are."""
+    rests = [digits.rest]
     for position, count in enumerate(counts or ()):
         if position:
             rests = [
@@ -412,14 +439,18 @@ def _existing(
                 for rest in rests
                 for part in between(rest, [digit.moves[position] for digit in rest], 0, count)
             ]
-    limits = [] if counts is None else [(_THREAD, counts[0])]
-    for rest in rests:
-        start = steps.offset // coded.unit
-        warps = warp_families(coded.threads, steps.extent.threads, steps.rule.lanes, start, rest, residues)
-        for relative, family in warps:
-            for exists, part in _cut(coded.fields, relative, family, (True,) * len(relative), limits):
-                if exists[0]:
-                    yield relative, part, exists
+    exists = [] if counts is None else [(_THREAD, counts[0])]
+    number = 0
+    for codes, family in (warps for rest in rests for warps in digits.families(rest)):
+        offsets = tuple(fields.of(code, 0) for code in codes)
+        for there, existing in _cut(fields, codes, family, (True,) * len(codes), exists):
+            inside = tuple(on and (lanes is None or lane in lanes) for lane, on in enumerate(there))
+            for active, part in _cut(fields, codes, existing, inside, limits) if there[0] else ():
+                if any(digits.residues.starts(part)):
+                    number += 1
+                    yield offsets, active, part
+        if number > MAX_FAMILIES:
+            raise UndecidedError(f"more than {MAX_FAMILIES} families of warps", budget=MAX_FAMILIES)
 
 
 def _cut(
@@ -457,14 +488,11 @@ def _cut(
 
 
 def _coded(
-    layout: AnyLayout, access: Access, footprint: AccessStrides, bounded: Collection[int]
-) -> _Coded | None:
-    """The footprint's digits with what they add to bounded coordinates; None where that is not a layout."""
-    form = find_normal_form(layout)
-    if form is None or mode_sizes(form.layout.shape) != mode_sizes(layout.shape):
-        return None
-    inner = form.layout
-    fields = Fields(max(64, 2 + _largest(inner, access.tv, footprint).bit_length()))
+    inner: Layout, tv: Layout, found: AccessStrides, bounded: Collection[int], fields: Fields
+) -> tuple[LeafPairs, LeafPairs, LeafPairs] | None:
+    """The digits of the access with what they add to bounded coordinates; None where that is not a layout."""
+    if not bounded:
+        return found.threads, found.registers, found.iterations
     strides: list[int] = []
     for k, mode in enumerate(modes(inner)):
         weight = 1
@@ -472,34 +500,17 @@ def _coded(
             strides.append(stride + (fields.code(weight, _FIRST_MODE + k) if k in bounded else 0))
             weight *= extent
     try:
-        composed = compose_layouts(layout_of(flatten_tree(inner.shape), tuple(strides)), access.tv)
+        composed = compose_layouts(layout_of(flatten_tree(inner.shape), tuple(strides)), tv)
     except (DivisibilityError, UndecidedError):
         return None
     parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(composed)]
-    registers, elems = parts[1], footprint.extent.elems
+    registers, elems = parts[1], found.extent.elems
     if elems > 1:
         extent, code = registers[0]
         if fields.of(code, 0) != 1 or extent % elems:
             return None
         registers = (((extent // elems, elems * code),) if extent > elems else ()) + registers[1:]
-    digits = (parts[0], registers, parts[2] if len(parts) > 2 else ())
-    offsets = [fields.of(code, 0) for part in digits for _, code in part]
-    unit = math.gcd(cost_period(footprint), footprint.offset, *offsets)
-    threads: list[tuple[int, int]] = []
-    rest: list[ResidueDigit] = []
-    for position, part in enumerate(digits):
-        radix = 1
-        for extent, code in part:
-            offset = fields.of(code, 0)
-            stride = code - offset + offset // unit
-            if position == 0:
-                threads.append((extent, stride + fields.code(radix, _THREAD)))
-            else:
-                rest.append(
-                    ResidueDigit(0, extent, stride, (0, radix, 0) if position == 1 else (0, 0, radix))
-                )
-            radix *= extent
-    return _Coded(tuple(threads), tuple(rest), unit, fields)
+    return parts[0], registers, parts[2] if len(parts) > 2 else ()
 
 
 def _largest(inner: Layout, tv: Layout, footprint: AccessStrides) -> int:

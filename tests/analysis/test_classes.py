@@ -23,9 +23,8 @@ from layoutalg.analysis import (
 )
 from layoutalg.analysis.classes import ClassTable, class_table, count_classes, guarded_table
 from layoutalg.analysis.enumerated import access_extent, count_all
-from layoutalg.analysis.footprint import AccessStrides, find_footprint
+from layoutalg.analysis.footprint import AccessStrides, find_footprint, find_straddling
 from layoutalg.analysis.residues import ResidueDigit, ResidueFamily, between
-from layoutalg.analysis.straddling import find_straddling
 from layoutalg.arch import ARCHS
 from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
@@ -228,10 +227,11 @@ def test_every_kind_is_an_instruction_of_the_access_and_costs_that(pair: Pair) -
     layout, access = pair
     rule = SM90.instructions[access.op]
     over = find_straddling(layout, access, rule, SM90)
-    assume(over is not None)
-    assert over is not None
+    table = None if over is None else guarded_table(layout, over.access, over.strides, over.counts)
+    assume(table is not None)
+    assert over is not None and table is not None
     extent = access_extent(layout, access, rule, SM90)
-    kinds = [over.renamed(kind) for kind in count_classes(over.table)]
+    kinds = [over.renamed(kind) for kind in count_classes(table)]
     assert sum(kind.instructions for kind in kinds) == extent.instructions
     for kind in kinds:
         assert kind.place.warp < extent.warps
