@@ -55,13 +55,13 @@ of L2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast, overload
+from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
-from layoutalg.analysis.banks import linear_traffic, linear_wavefronts, worst_clash
+from layoutalg.analysis.banks import Clash, clash, linear_traffic, linear_wavefronts, phase_groups
 from layoutalg.analysis.classes import ClassTable, class_table, count_classes, guarded_table, worst_alignment
 from layoutalg.analysis.enumerated import check_layout, count_all, instruction_offsets
 from layoutalg.analysis.footprint import AccessStrides, Straddling, find_footprint, find_straddling
@@ -125,110 +125,93 @@ def analyze_access(
     rule = find_instruction(access.op, machine)
     access = addressing(access, rule, machine)
     with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
-        return _analyze(layout, access, rule, machine, method)
-
-
-def _analyze(
-    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
-) -> SharedReport | GlobalReport:
-    """The first way that applies; where the budget of the closed forms is spent, enumerating may still do."""
-    if method != "enumerated":
-        try:
-            with budget_of(lambda: f"{access.op} on {layout} by digit classes:"):
-                report = _in_closed_form(layout, access, rule, machine, method)
-        except UndecidedError:
-            if method != "auto":
-                raise
-            report = None
-        if report is not None:
-            return report
-        if method != "auto":
-            raise UnsupportedError(
-                f"method {shown(method)} does not apply to {access.op} with tv {access.tv} on {layout}; "
-                f"'auto' takes the one that does"
-            )
-    kinds = count_all(layout, access, rule, machine)
+        count = None if method == "enumerated" else _in_closed_form(layout, access, rule, machine, method)
+        if count is None:
+            kinds = count_all(layout, access, rule, machine)
+            worst = _worst_enumerated(layout, access, rule, machine) if rule.space == "global" else 0
+            count = _Count(kinds, "enumerated", worst)
+    kinds, used, worst, strides = count
     notes = access_notes(rule, machine, access.element, layout)
-    if rule.space == "shared":
-        witness = _witness(
-            rule, machine, access.element.bits, kinds,
-            lambda place: instruction_offsets(layout, access, place, machine),
-        )  # fmt: skip
-        return shared_report(access.op, kinds, "enumerated", rule.provenance, witness, notes)
-    worst = _worst_enumerated(layout, access, rule, machine)
-    return global_report(access.op, kinds, "enumerated", rule.provenance, worst, machine.sector_bytes, notes)
+    if rule.space == "global":
+        return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes, notes)
+    witness = _witness(layout, access, rule, machine, kinds, strides)
+    return shared_report(access.op, kinds, used, rule.provenance, witness, notes)
+
+
+class _Count(NamedTuple):
+    """Kinds of instruction, sectors of all at the worst base, and the strides of all where they compose."""
+
+    kinds: list[CostClass]
+    method: Method
+    worst_sectors: int
+    strides: AccessStrides | None = None
 
 
 def _in_closed_form(
     layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
-) -> SharedReport | GlobalReport | None:
-    """The report by the first closed form that `method` admits, or None."""
+) -> _Count | None:
+    """The count by a closed form; None where "auto" may still enumerate, as when their budget is spent."""
+    try:
+        with budget_of(lambda: f"{access.op} on {layout} by digit classes:"):
+            count = _first_form(layout, access, rule, machine, method)
+    except UndecidedError:
+        if method != "auto":
+            raise
+        return None
+    if count is None and method != "auto":
+        raise UnsupportedError(
+            f"method {shown(method)} does not apply to {access.op} with tv {access.tv} on {layout}; "
+            f"'auto' takes the one that does"
+        )
+    return count
+
+
+def _first_form(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
+) -> _Count | None:
+    """The count by the first closed form that `method` admits and that applies, or None."""
+    strides: AccessStrides | None = None
+    try:
+        if access.active is None or isinstance(access.active, Guard):
+            strides = find_footprint(layout, access, rule, machine)
+    except (AlignmentError, ShapeError):
+        if access.active is None:
+            raise  # else perhaps of a lane that the guard leaves out: the definition looks at each
+    plain = strides if access.active is None else None
+    linear = None if plain is None or method not in ("auto", "f2") else _linear(plain)
+    if linear is None and method == "f2":
+        return None
     table: ClassTable | None = None
     over: Straddling | None = None
-    strides = _footprint(layout, access, rule, machine)
-    if strides is not None and isinstance(access.active, Guard):
-        table = guarded_table(layout, access, strides)
-        strides = None
-    if strides is None and table is None:
-        over = find_straddling(layout, access, rule, machine)
+    if plain is None:
+        table = None if strides is None else guarded_table(layout, access, strides)
+        over = find_straddling(layout, access, rule, machine) if table is None else None
         if over is not None:
             table = guarded_table(layout, over.access, over.strides, over.counts)
-    counted = _closed_form(strides, table, method)
-    if counted is None:
+    elif linear is None or rule.space == "global":
+        table = class_table(plain)
+    used: Method = "f2"
+    if linear is not None:
+        kinds = [linear]
+    elif table is None or (method == "gcd" and not table.is_progression):
         return None
-    kinds, used = counted
-    kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
-    notes = access_notes(rule, machine, access.element, layout)
-    if rule.space == "shared":
-        of_place = (
-            strides.lane_offsets
-            if strides is not None
-            else lambda place: instruction_offsets(layout, access, place, machine)
-        )
-        witness = _witness(rule, machine, access.element.bits, kinds, of_place)
-        return shared_report(access.op, kinds, used, rule.provenance, witness, notes)
-    if strides is not None:
-        table = class_table(strides)
-    if table is not None:
-        worst = worst_alignment(table)
     else:
-        worst = _worst_enumerated(layout, access, rule, machine)
-    return global_report(access.op, kinds, used, rule.provenance, worst, machine.sector_bytes, notes)
+        used = "gcd" if method != "digit-classes" and table.is_progression else "digit-classes"
+        kinds = count_classes(table, by_stride=used == "gcd")
+    worst = 0
+    if rule.space == "global":
+        worst = worst_alignment(table) if table else _worst_enumerated(layout, access, rule, machine)
+    kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
+    return _Count(kinds, used, worst, plain)
 
 
 def _worst_enumerated(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> int:
     """Sectors at the worst base, every instruction counted."""
     shifts = range(0, machine.sector_bytes, rule.width_bytes)
-    return max(_sectors(count_all(layout, access, rule, machine, shift)) for shift in shifts)
-
-
-def _footprint(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> AccessStrides | None:
-    """The strides of an access that closed forms may answer, its guard aside."""
-    if access.active is None:
-        return find_footprint(layout, access, rule, machine)
-    if not isinstance(access.active, Guard):
-        return None
-    try:
-        return find_footprint(layout, access, rule, machine)
-    except (AlignmentError, ShapeError):
-        return None  # perhaps of a lane that the guard leaves out: the definition looks at each
-
-
-def _closed_form(
-    strides: AccessStrides | None, table: ClassTable | None, method: Wanted
-) -> tuple[list[CostClass], Method] | None:
-    """The kinds of instruction by the first closed form that `method` admits, or None."""
-    if strides is not None and method in ("auto", "f2"):
-        linear = _linear(strides)
-        if linear is not None or method == "f2":
-            return None if linear is None else ([linear], "f2")
-    if strides is not None:
-        table = class_table(strides)
-    if table is None or method == "f2":
-        return None
-    if method in ("auto", "gcd") and table.is_progression:
-        return count_classes(table, by_stride=True), "gcd"
-    return None if method == "gcd" else (count_classes(table), "digit-classes")
+    return max(
+        sum(kind.instructions * kind.cost[0] for kind in count_all(layout, access, rule, machine, shift))
+        for shift in shifts
+    )
 
 
 def _linear(strides: AccessStrides) -> CostClass | None:
@@ -254,29 +237,31 @@ def _linear(strides: AccessStrides) -> CostClass | None:
 
 
 def _witness(
+    layout: AnyLayout,
+    access: Access,
     rule: Instruction,
     machine: Arch,
-    bits: int,
     kinds: Sequence[CostClass],
-    offsets_of: Callable[[Place], list[int | None]],
+    strides: AccessStrides | None,
 ) -> Witness | None:
     """The busiest bank of the worst instruction; None when no lane is active.
 
     Of several that are the worst it is the one with the busiest bank: 8 + 1 + 1 + 1 wavefronts are as many as
     3 + 3 + 3 + 2.
     """
+    worst = Clash(0, 0, ()), Place(0, 0, 0)
     rank = max(map(worst_rank, kinds))
-    places = [kind.place for kind in kinds if worst_rank(kind) == rank]
-    clashes = [(worst_clash(rule.name, offsets_of(place), machine), place) for place in places]
-    worst, place = max(clashes, key=lambda pair: pair[0].ways)
-    if not worst.ways:
-        return None
-    value = place.register * 8 * rule.width_bytes // bits
-    return Witness(place.warp, value, place.iteration, worst.ways, worst.bank, worst.lanes)
-
-
-def _sectors(kinds: list[CostClass]) -> int:
-    return sum(kind.instructions * kind.cost[0] for kind in kinds)
+    for place in (kind.place for kind in kinds if worst_rank(kind) == rank):
+        if strides is None:
+            offsets = instruction_offsets(layout, access, place, machine)
+        else:
+            offsets = strides.lane_offsets(place)
+        active = tuple((lane, at) for lane, at in enumerate(offsets) if at is not None)
+        for group in phase_groups(rule, active):
+            worst = max(worst, (clash(rule, machine, group), place), key=lambda pair: pair[0].ways)
+    (ways, bank, lanes), place = worst
+    value = place.register * 8 * rule.width_bytes // access.element.bits
+    return Witness(place.warp, value, place.iteration, ways, bank, lanes) if ways else None
 
 
 Level: TypeAlias = Literal["request", "dram"]

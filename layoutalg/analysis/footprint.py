@@ -38,7 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from layoutalg.analysis.access import Access, Guard, vector_elems
 from layoutalg.analysis.enumerated import Extent, access_extent
@@ -56,7 +56,6 @@ from layoutalg.layout import (
     Swizzles,
     flatten_tree,
     leaf_lists,
-    leaves,
     merge,
     merge_open,
     modes,
@@ -96,12 +95,6 @@ class AccessStrides:
         """Whether strides add up to offsets: there is neither a swizzle nor an outer layout."""
         return not self.swizzles and self.outer is None
 
-    def moved(self, offset: Any) -> Any:
-        """The element offset of a sum of strides, or of an array of them."""
-        if self.swizzles.factors:
-            offset = self.swizzles(offset)
-        return offset if self.outer is None else self.outer(offset)
-
     def period(self, elems: int) -> int:
         """P such that P more in a sum of strides adds a multiple of `elems` elements, and changes no more."""
         period = max(elems, self.swizzles.period)
@@ -112,7 +105,11 @@ class AccessStrides:
 
     def byte(self, offset: int) -> int:
         """Byte address of an element offset before the swizzles and the outer layout."""
-        return self.base_bytes + self.bits * int(self.moved(offset)) // 8
+        if self.swizzles.factors:
+            offset = self.swizzles(offset)
+        if self.outer is not None:
+            offset = self.outer(offset)
+        return self.base_bytes + self.bits * offset // 8
 
     def lane_offsets(self, place: Place) -> list[int | None]:
         """Byte offsets of the lanes of one instruction; equal to `instruction_offsets`, from strides."""
@@ -188,7 +185,7 @@ def find_footprint(
         reach = outer.most_offset(reach)
     if max(256 * (reach + 1) + access.base_bytes, extent.instructions) > Most.MAGNITUDE.number:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
-    parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(composed)]
+    parts = [tuple(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(composed)]
     reaches_in = swizzles and (offset % extent.elems or any(_lowest_bit(s) < extent.elems for s in swizzles))
     if reaches_in and not _vectors_survive(rule, extent, swizzles, offset, composed, parts[1]):
         return None
@@ -255,11 +252,6 @@ def _lowest_bit(swizzle: Swizzle) -> int:
     """The lowest bit that a swizzle reads or writes, as a number."""
     mask = swizzle.yyy_mask | swizzle.zzz_mask
     return mask & -mask
-
-
-def _unzip(mode: Layout) -> tuple[list[int], list[int]]:
-    pairs = leaves(mode)
-    return [extent for extent, _ in pairs], [stride for _, stride in pairs]
 
 
 def _registers(rule: Instruction, elems: int, values: LeafPairs) -> LeafPairs:

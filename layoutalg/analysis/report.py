@@ -43,7 +43,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch, Instruction, Provenance
 from layoutalg.dtype import DType
-from layoutalg.layout import AnyLayout, ComposedLayout, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.notebook import Shown
 
 Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
@@ -225,19 +225,13 @@ class DramReport(Shown):
         return self.useful_bytes / self.moved_bytes if self.moved_bytes else 1.0
 
 
-def worst_kind(kinds: Sequence[CostClass]) -> CostClass:
-    """The kind with the most wavefronts each, of those past their ideal if there are any.
+def worst_rank(kind: CostClass) -> tuple[bool, int, int]:
+    """The order of kinds: wavefronts each, of those past their ideal if there are any; then a lower ideal.
 
-    Among equals it is the one with the lower ideal.
-
-    >>> worst_kind([CostClass(3, (4, 4), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]).cost
+    >>> kinds = [CostClass(3, (4, 4), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]
+    >>> max(kinds, key=worst_rank).cost
     (2, 1)
     """
-    return max(kinds, key=worst_rank)
-
-
-def worst_rank(kind: CostClass) -> tuple[bool, int, int]:
-    """The order of `worst_kind`."""
     return kind.cost[0] > kind.cost[1], kind.cost[0], -kind.cost[1]
 
 
@@ -254,7 +248,7 @@ def shared_report(
     >>> shared_report("ld.shared.b32", [CostClass(4, (2, 1), Place(0, 0, 0))], "f2", "measured", None).total
     8
     """
-    worst = worst_kind(kinds)
+    worst = max(kinds, key=worst_rank)
     return SharedReport(
         op,
         sum(kind.instructions * kind.cost[0] for kind in kinds),
@@ -463,18 +457,13 @@ def access_notes(
     >>> access_notes(find_arch("sm_90").instructions["ld.shared.b32"], find_arch("sm_90"))
     ()
     """
-    return tuple(_notes(rule, machine, element, layout))
-
-
-def _notes(
-    rule: Instruction, machine: Arch, element: DType | None, layout: AnyLayout | None
-) -> Iterator[str]:
-    if rule.provenance == "assumed":
-        yield f"The rule of {rule.name} on {machine.name} is assumed: {rule.source or 'no source is given'}."
+    notes = [] if layout is None or isinstance(layout, Layout) else [*swizzle_notes(layout)]
     if element is not None and rule.name.endswith(".trans") and element.bits != UNIT_BITS:
-        yield _transposed(rule.name, element)
-    if layout is not None:
-        yield from swizzle_notes(layout)
+        notes.insert(0, _transposed(rule.name, element))
+    if rule.provenance == "assumed":
+        source = rule.source or "no source is given"
+        notes.insert(0, f"The rule of {rule.name} on {machine.name} is assumed: {source}.")
+    return tuple(notes)
 
 
 def _transposed(op: str, element: DType) -> str:

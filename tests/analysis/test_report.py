@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.analysis import CostClass, Place, Witness, global_report, shared_report
-from layoutalg.analysis.report import worst_kind
+from layoutalg.analysis import CostClass, Place, Witness, global_report, shared_report, worst_rank
 
 HERE = Place(0, 0, 0)
 
@@ -35,4 +34,4 @@ def test_a_global_report_adds_up() -> None:
 
 def test_among_equals_the_one_with_the_lower_ideal_is_worst() -> None:
     merged, plain = CostClass(1, (8, 1), HERE), CostClass(5, (8, 2), HERE)
-    assert worst_kind([plain, merged]) is merged
+    assert max([plain, merged], key=worst_rank) is merged
