@@ -15,8 +15,8 @@
     toml_lines     the line of each value of a TOML text
     fields         Kind and Field: the keys of a kind's tables, and the readers of their values
     limits         Limit, Quantity, Property: "ways <= 1", "injective", "equals (8,8):(8,1)"
-    accesses       [[access]]: wavefronts and sectors
-    layouts        [[layout]], [[tma]], [[wgmma]], [[memory]]: properties of a tile, and its legality
+    layouts        [[layout]], [[access]], [[tma]], [[wgmma]], [[memory]]: properties of a tile, its legality,
+                   wavefronts and sectors of accesses
     functions      [[function]]: index functions in C, CUDA and Python
     kernels        [[kernel]]: the accesses of CUDA sources
     runner         run_checks, baselines

@@ -30,11 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from layoutalg.checks.accesses import ACCESS
 from layoutalg.checks.fields import Field, Kind, Reading, Values, a_layout, a_name, a_text
 from layoutalg.checks.functions import FUNCTION
 from layoutalg.checks.kernels import KERNEL
-from layoutalg.checks.layouts import LAYOUT, MEMORY, TMA, WGMMA
+from layoutalg.checks.layouts import ACCESS, LAYOUT, MEMORY, TMA, WGMMA
 from layoutalg.checks.limits import BASELINE, Limit, read_limit
 from layoutalg.checks.toml_lines import Path as Keys
 from layoutalg.checks.toml_lines import nearest_line, toml_lines

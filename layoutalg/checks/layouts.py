@@ -1,8 +1,13 @@
-"""Checks of layouts: what is true of a tile, boxes of TMA, operands of wgmma, what instructions may move.
+"""Checks of layouts: what is true of a tile, what accesses to it cost, and what it is legal for.
 
 [[layout]]
 tile = "a"
 limits = ["bijective", "extra_bytes <= 0", "legal for TMA", "equals Sw<3,3,3> o 0 o (64,64):(64,1)"]
+
+[[access]]
+tile = "a"
+access = ["ldmatrix.x4", "st.shared.b128"]
+limits = ["wavefronts <= ideal"]
 
 [[tma]]
 tensor = "(4096,1024):(1024,1)"
@@ -17,25 +22,30 @@ operand = "A"
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from layoutalg.algebra import make_ordered_layout
-from layoutalg.arch import HOPPER_MODES, Arch
+from layoutalg.analysis import Access, Report, analyze_access
+from layoutalg.arch import HOPPER_MODES, Arch, find_instruction
 from layoutalg.checks.fields import (
     ARCH,
     DTYPE,
     TILE,
     Field,
     Kind,
+    Reading,
     Values,
     a_layout,
     a_name,
+    a_text,
     a_tile,
     a_whole_number,
     an_int_tuple,
     one_of,
 )
-from layoutalg.checks.limits import Property, Quantity
+from layoutalg.checks.limits import Property, Quantities, Quantity
 from layoutalg.decide import cosize, find_collision, find_difference, image_size
 from layoutalg.dtype import DType
 from layoutalg.errors import MismatchError
@@ -238,4 +248,88 @@ MEMORY = Kind(
     scope=_rules,
     properties=lambda values: {LEGAL.name: LEGAL},
     always=("legal",),
+)
+
+
+SHARED = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("wavefronts", "wavefronts of all instructions", "less", lambda r: r.total),
+        Quantity(
+            "ideal", "the fewest wavefronts that the instructions can take", None, lambda r: r.ideal_total
+        ),
+        Quantity("excess", "wavefronts beyond the ideal", "less", lambda r: r.excess),
+        Quantity("ways", "the n of the worst n-way conflict, 1 without one", "less", lambda r: r.ways),
+        Quantity("worst", "wavefronts of the costliest instruction", "less", lambda r: r.worst),
+        Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
+    )
+}
+"""The quantities of accesses to shared memory."""
+
+GLOBAL = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("sectors", "sectors of all instructions", "less", lambda r: r.sectors),
+        Quantity("ideal", "the fewest sectors that hold their bytes", None, lambda r: r.ideal),
+        Quantity("lines", "cache lines of all instructions", "less", lambda r: r.lines),
+        Quantity("efficiency", "useful bytes over bytes moved", "more", lambda r: _efficiency(r)),
+        Quantity("worst_base", "sectors at the worst base address", "less", lambda r: r.worst_alignment),
+        Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
+    )
+}
+"""The quantities of accesses to global memory."""
+
+
+def _efficiency(report: Any) -> Fraction:
+    return Fraction(report.useful_bytes, report.moved_bytes) if report.moved_bytes else Fraction(1)
+
+
+def _an_access(value: Any, reading: Reading) -> str:
+    text = a_text(value, reading)
+    find_instruction(text.partition("@")[0].strip())
+    return text
+
+
+def _quantities(values: Values) -> Quantities:
+    op = values["access"].partition("@")[0].strip()
+    return GLOBAL if find_instruction(op, values["arch"]).space == "global" else SHARED
+
+
+def _report(values: Values) -> Report:
+    layout: AnyLayout = values["tile"]
+    access = Access.of(values["access"], layout, values["dtype"], values["arch"])
+    return analyze_access(layout, replace(access, base_bytes=values["base"]), values["arch"])
+
+
+def _conflict(report: Any, _: object) -> str:
+    if report.total == report.ideal_total:
+        return ""
+    return f"{report.ways}-way conflicts: {report.total} wavefronts, and {report.ideal_total} without any"
+
+
+CONFLICT_FREE = Property(
+    "conflict-free", "no instruction takes more wavefronts than its ideal", _conflict, shows="ways"
+)
+
+ACCESS = Kind(
+    "access",
+    "what an access to a tile costs",
+    (
+        TILE,
+        Field(
+            "access",
+            "OP, OP@row, OP@col or OP@TV layout, or a list of them",
+            _an_access,
+            required=True,
+            each=True,
+        ),
+        DTYPE,
+        ARCH,
+        Field("base", "bytes added to every address", a_whole_number(0), default=0),
+    ),
+    _report,
+    lambda table: f"{table['tile']}, {table['access']}",
+    _quantities,
+    lambda values: {"conflict-free": CONFLICT_FREE} if _quantities(values) is SHARED else {},
+    scope=lambda values, report, part, allowed: Scope("instructions", report.instructions),
 )

@@ -1,11 +1,11 @@
 """The layouts that the hardware accepts: every rule with its source, and the nearest legal request.
 
-rules              Rule, Violation, Legality: a verdict with machine-applicable fixes
-repair             nearest_legal: applies fixes until no rule is broken
+rules              Rule, Violation, Legality: a verdict with machine-applicable fixes;
+                   nearest_legal: applies fixes until no rule is broken
 tma_rules, tma     check_tma, check_tensor_map: boxes, strides, swizzles of cp.async.bulk.tensor
 canonical          canonical_layout, recognize: the canonical shared memory layouts of wgmma
-wgmma_rules, wgmma check_wgmma: operands of wgmma and their descriptors
-wgmma_instruction  check_wgmma_instruction: shapes and types
+wgmma_rules, wgmma check_wgmma: operands of wgmma and their descriptors;
+                   check_wgmma_instruction: shapes and types
 memory_rules, memory  check_memory: ld, st, ldmatrix, stmatrix and cp.async
 vectors            which elements a lane moves together, and whether a layout keeps them together
 """
@@ -15,12 +15,10 @@ from __future__ import annotations
 from layoutalg.legality.canonical import Canonical, canonical_layout, recognize
 from layoutalg.legality.memory import MemoryAccess, check_memory
 from layoutalg.legality.memory_rules import MEMORY_RULES
-from layoutalg.legality.repair import Repair, nearest_legal
-from layoutalg.legality.rules import Legality, Rule, Violation
+from layoutalg.legality.rules import Legality, Repair, Rule, Violation, nearest_legal
 from layoutalg.legality.tma import TmaCopy, check_tensor_map, check_tma
 from layoutalg.legality.tma_rules import MAX_BOX_ELEMS, TMA_RULES
-from layoutalg.legality.wgmma import WgmmaOperand, check_wgmma
-from layoutalg.legality.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
+from layoutalg.legality.wgmma import WgmmaInstruction, WgmmaOperand, check_wgmma, check_wgmma_instruction
 from layoutalg.legality.wgmma_rules import WGMMA_RULES
 
 __all__ = [

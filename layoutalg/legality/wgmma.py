@@ -1,4 +1,4 @@
-"""check_wgmma: is this shared-memory layout an operand of wgmma, and with which descriptors?
+"""Operands of wgmma (check_wgmma): their layouts and descriptors; and which wgmma.mma_async there are.
 
 The idea.  A tile (M or N, K) is read by instructions of 64 x K or N x K.  What each of them takes must be a
 canonical layout, whatever its spelling; then a descriptor says where it starts and how it goes on, and the
@@ -15,6 +15,11 @@ next instruction's differs in the start address alone:
 A f16 64 x 16, K-major 128B: LBO 16, SBO 1024 bytes; low word + (0, 2, 4, 6) along K, + (0, 512) along M
 >>> hex(encode_descriptor(operand.descriptor(1, 3)))
 '0x4000004000010206'
+
+Types, shapes and major-nesses are a table of their own, layoutalg.arch.wgmma:
+
+>>> print(check_wgmma_instruction("tf32", "tf32", "f32", 64, b_major="MN").violations[0])
+wgmma.transpose: B of tf32 is MN-major; accepted are K-major operands; nearest: K
 
 Notes.  A base between two repetitions of the pattern needs a base offset: an H200 reads such operands where
 `canonical.element_address` says (MEASURED, tests/data/h200_wgmma_reads.jsonl), but TMA cannot write them.
@@ -47,7 +52,7 @@ from layoutalg.arch import (
 )
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, check_choice
-from layoutalg.layout import AnyLayout, Layout, normalize
+from layoutalg.layout import AnyLayout, Layout, normalize, whole_number
 from layoutalg.legality.canonical import MAJORS, Canonical, check_major, operand_shape, recognize, restrict
 from layoutalg.legality.rules import Legality, Violation
 from layoutalg.legality.wgmma_rules import (
@@ -315,3 +320,79 @@ def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Ite
                 else:
                     yield broken("wgmma.offset", fault, accepted, nearest)
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaInstruction:
+    """A wgmma that exists: its shape and its PTX name."""
+
+    n: int
+    k: int
+    ptx: str
+
+    def __str__(self) -> str:
+        return self.ptx
+
+
+def check_wgmma_instruction(
+    a: str | DType,
+    b: str | DType,
+    accumulator: str | DType,
+    n: int,
+    *,
+    a_major: Major = "K",
+    b_major: Major = "K",
+    a_source: Literal["shared", "registers"] = "shared",
+    arch: str | Arch = "sm_90",
+) -> Legality[WgmmaInstruction]:
+    """Is there a wgmma m64nNk of these types, major-nesses and sources?
+
+    Raises UnknownNameError for names, ArgumentTypeError for an N that is not an integer, UnsupportedError for
+    an architecture without wgmma.
+
+    Source: PTX ISA, wgmma.mma_async.
+
+    >>> print(check_wgmma_instruction("f16", "f16", "f32", 128, b_major="MN").require())
+    wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16
+    >>> check_wgmma_instruction("s8", "s8", "s32", 40, a_major="MN").broken
+    ('wgmma.n', 'wgmma.transpose')
+    """
+    a, b, accumulator, n = dtype(a), dtype(b), dtype(accumulator), whole_number(n, "N of a wgmma")
+    require_wgmma(arch)
+    check_major(a_major)
+    check_major(b_major)
+    check_choice("source of A", a_source, ("shared", "registers"))
+    subject = f"wgmma {accumulator} += {a} {b}, N {n}"
+    kind = WGMMA_TYPES.get(a.name)
+    if kind is None:
+        return Legality(subject, (no_type(a, "a"),), rules=(WGMMA_RULES["wgmma.type"],))
+    faults: list[Violation] = []
+    if b.name not in kind.b_types:
+        faults.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
+    if accumulator.name not in kind.accumulators:
+        faults.append(
+            _no_pair("wgmma.accumulator", f"sums of {accumulator} for {a}", kind.accumulators, "accumulator")
+        )
+    if n not in kind.n_sizes:
+        faults.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
+    if a_source == "registers" and a_major == "MN":
+        rule = WGMMA_RULES["wgmma.source"]
+        faults.append(
+            Violation(rule, "A is MN-major in registers", "K-major registers", "K", (("a_major", "K"),))
+        )
+    for name, major in (("a_major", a_major), ("b_major", b_major)):
+        if major == "MN" and not kind.transposable:
+            fault = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
+            faults.append(
+                Violation(WGMMA_RULES["wgmma.transpose"], fault, "K-major operands", "K", ((name, "K"),))
+            )
+    ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
+    if a.name == "b1":
+        ptx += ".and.popc"
+    result = None if faults else WgmmaInstruction(n, kind.k, ptx)
+    names = ("type", "accumulator", "n", "source", "transpose")
+    return Legality(subject, tuple(faults), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
+
+
+def _no_pair(rule: str, fault: str, accepted: tuple[str, ...], argument: str) -> Violation:
+    return Violation(WGMMA_RULES[rule], fault, ", ".join(accepted), accepted[0], ((argument, accepted[0]),))

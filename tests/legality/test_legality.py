@@ -19,7 +19,7 @@ from layoutalg.legality import (
     check_wgmma_instruction,
     nearest_legal,
 )
-from layoutalg.legality.repair import ROUNDS
+from layoutalg.legality.rules import ROUNDS
 from tests.sweeps import each
 
 SIZE = Rule("toy.size", "at most 4", "a toy's manual")
