@@ -180,11 +180,12 @@ def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
     size, banks = machine.bank_bytes, machine.banks
     wide = range(max(1, rule.width_bytes // size))
     words = [address // size + i for _, address in group for i in wide]
-    load = Counter(word % banks for word in (set(words) if rule.broadcast else words))
-    bank = min(load, key=lambda b: (-load[b], b))
-    lanes = (lane for lane, _ in group for _ in wide)
-    users = tuple(lane for lane, word in zip(lanes, words, strict=True) if word % banks == bank)
-    return Clash(load[bank], bank, users)
+    load = Counter([word % banks for word in (set(words) if rule.broadcast else words)])
+    ways = max(load.values())
+    bank = min(bank for bank, number in load.items() if number == ways)
+    lanes = [lane for lane, _ in group for _ in wide]
+    users = [lane for lane, word in zip(lanes, words, strict=True) if word % banks == bank]
+    return Clash(ways, bank, tuple(users))
 
 
 def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> Clash:
