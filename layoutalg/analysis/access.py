@@ -477,10 +477,8 @@ class Access:
             return spec
         check_type("access", spec, str, "an Access or a text OP[@row|col|TV]")
         op, at, mapping = (part.strip() for part in spec.partition("@"))
-        if not at:
-            return Access.default(op, layout, element, arch)
-        if mapping in ("row", "col"):
-            return Access.along(op, layout, element, mapping, arch)
+        if not at or mapping in ("row", "col"):
+            return Access.along(op, layout, element, mapping or "default", arch)
         tv = parse(mapping)
         if not isinstance(tv, Layout):
             raise ShapeError(f"access {spec!r}: {tv} is not a thread-value layout; row, col or a Layout is")

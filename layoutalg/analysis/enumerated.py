@@ -229,11 +229,7 @@ def _in_blocks(
     for start in range(0, extent.instructions, step):
         number = np.arange(start, min(start + step, extent.instructions))
         offsets, mask = lane_addresses(layout, access, rule, machine, extent, number)
-        lanes = batch_lanes(rule, machine, np.where(mask, offsets + shift_bytes, 0), mask)
-        if rule.space == "shared":
-            costs = np.stack(served_batch(rule, machine, *lanes), axis=1)
-        else:
-            costs = traffic_batch(rule, machine, *lanes)
+        costs = _batch_costs(rule, machine, np.where(mask, offsets + shift_bytes, 0), mask)
         unique, first, count = np.unique(costs, axis=0, return_index=True, return_counts=True)
         for cost, at, n in zip(unique.tolist(), first.tolist(), count.tolist(), strict=True):
             yield tuple(cost), n, start + at
@@ -261,13 +257,18 @@ def instruction_costs(
         block = listed[start : start + _BLOCK // machine.lanes]
         offsets = np.array([[0 if a is None else a for a in row] for row in block])
         mask = np.array([[a is not None for a in row] for row in block])
-        lanes = batch_lanes(rule, machine, offsets, mask)
-        if rule.space == "shared":
-            costs = np.stack(served_batch(rule, machine, *lanes), axis=1)
-        else:
-            costs = traffic_batch(rule, machine, *lanes)
-        out.extend(map(tuple, costs.tolist()))
+        out.extend(map(tuple, _batch_costs(rule, machine, offsets, mask).tolist()))
     return out
+
+
+def _batch_costs(rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    """The costs of instructions, a row each."""
+    import numpy as np
+
+    lanes = batch_lanes(rule, machine, offsets, mask)
+    if rule.space == "global":
+        return traffic_batch(rule, machine, *lanes)
+    return np.stack(served_batch(rule, machine, *lanes), axis=1)
 
 
 def costs_by_definition(

@@ -116,24 +116,11 @@ def cosize(layout: AnyLayout) -> int:
     >>> cosize(Layout((4, 8), (8, 2))), cosize(ComposedLayout(Swizzle(1, 0, 2), 0, Layout(5)))
     (39, 6)
     """
-    check_layouts("cosize", layout)
-    if isinstance(layout, Layout):
+    if isinstance(layout, Layout):  # of symbols, too, which have an order only where they must
         low, high = span(layout)
         return high - low + 1
-    form = find_normal_form(layout)
-    if form is None:
-        table = offsets_table("cosize", layout)
-        return max(0, *table) - min(0, *table) + 1
-    swizzles, offset, inner = form
-    low, high = span(inner)
-    low, high = low + offset, high + offset
-    if not swizzles:
-        return max(0, high) - min(0, low) + 1
-    if whole_periods(swizzles, offset, inner):
-        return high + 1
-    if low < 0:
-        raise UnsupportedError(f"cosize of {layout}: the negative offset {low} is swizzled")
-    return _largest(form, high) + 1
+    low, high = _extremes("cosize", layout, least=False)
+    return max(0, high) - min(0, low) + 1
 
 
 def extremes(layout: AnyLayout) -> tuple[int, int]:
@@ -145,12 +132,17 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
     >>> extremes(Layout((4, 8), (-1, 10))), extremes(ComposedLayout(Swizzle(1, 0, 2), 4, Layout(2)))
     ((-3, 70), (4, 5))
     """
-    check_layouts("extremes", layout)
+    return _extremes("extremes", layout)
+
+
+def _extremes(operation: str, layout: AnyLayout, *, least: bool = True) -> tuple[int, int]:
+    """(least, greatest) offset; without `least`, 0 may stand for a least one that is not negative."""
+    check_layouts(operation, layout)
     if isinstance(layout, Layout):
         return span(layout)
     form = find_normal_form(layout)
     if form is None:
-        values = offsets_table("extremes", layout)
+        values = offsets_table(operation, layout)
         return min(values), max(values)
     swizzles, offset, inner = form
     low, high = span(inner)
@@ -160,8 +152,8 @@ def extremes(layout: AnyLayout) -> tuple[int, int]:
     if whole_periods(swizzles, offset, inner):
         return 0, high
     if low < 0:
-        raise UnsupportedError(f"extremes of {layout}: the negative offset {low} is swizzled")
-    return _least(form, low), _largest(form, high)
+        raise UnsupportedError(f"{operation} of {layout}: the negative offset {low} is swizzled")
+    return _least(form, low) if least else 0, _largest(form, high)
 
 
 def _least(form: NormalForm, bottom: int) -> int:
