@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,3 +38,21 @@ def counted(call: Callable[[], T], most: int = sys.maxsize) -> tuple[T, int]:
     finally:
         sys.settrace(before)
     return value, steps
+
+
+def entered(call: Callable[[], object], folder: str) -> set[CodeType]:
+    """Functions of files in a folder that a call enters; comprehensions and lambdas are part of theirs."""
+    seen: set[CodeType] = set()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(folder) and code.co_name[0] != "<":
+            seen.add(code)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return seen

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 
+import layoutalg
 from layoutalg.analysis import (
     Access,
     Place,
@@ -23,7 +26,7 @@ from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import accesses
 from tests.judges.reports import numbers
 from tests.sweeps import each
-from tests.work import counted
+from tests.work import counted, entered
 
 
 @given(accesses(kind="plain"))
@@ -158,3 +161,22 @@ def test_unknown_names() -> None:
     for error, part, call in refused:
         with pytest.raises(error, match=part):
             call()
+
+
+@each(
+    "access, element, padding, functions, files",
+    [
+        ("ldmatrix.x4@row", "f16", 0, 99, 24),
+        ("ld.global.b128", "f32", 0, 118, 25),
+        ("ld.shared.b32@col", "f32", 1, 127, 26),
+    ],
+)
+def test_an_analysis_goes_through_no_more_functions(
+    access: str, element: str, padding: int, functions: int, files: int
+) -> None:
+    """From the texts to the report, in the whole library; these numbers only fall."""
+    ask = partial(analyze, f"(64,64):({64 + padding},1)", access, element)
+    ask()  # imports, and what is made once
+    seen = entered(ask, str(Path(layoutalg.__file__).parent))
+    assert len(seen) <= functions
+    assert len({code.co_filename for code in seen}) <= files
