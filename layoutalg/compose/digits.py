@@ -59,7 +59,8 @@ FlatLeaves: TypeAlias = "tuple[int, ...]"
 
 
 def _split(radix: list[int], weights: list[int], extent: int, step: int, used: list[int]) -> Piece | None:
-    """Extents and strides of x -> A(step * x), x < extent; adds what it uses of each digit to `used`."""
+    """Extents and strides of x -> A(step * x), x < extent; adds what it uses of each digit to `used`, and is
+    None where one may carry."""
     extents: list[int] = []
     strides: list[int] = []
     if extent == 1:
@@ -70,18 +71,15 @@ def _split(radix: list[int], weights: list[int], extent: int, step: int, used: l
             continue
         if n % step:
             return _split_wide(radix, weights, i, extent, step, used, extents, strides)
-        run = n // step
-        if extent <= run:
-            used[i] += (extent - 1) * step
-            extents.append(extent)
-            strides.append(step * weights[i])
-            return extents, strides
-        if extent % run:
+        run = extent if extent * step <= n else n // step
+        used[i] += (run - 1) * step
+        if extent % run or used[i] >= n:
             return None
-        used[i] += n - step
         extents.append(run)
         strides.append(step * weights[i])
         extent //= run
+        if extent == 1:
+            return extents, strides
         step = 1
     extents.append(extent)
     strides.append(step * weights[-1])
@@ -106,6 +104,8 @@ def _split_wide(
             return None
         for i, digit in enumerate(digits, first):
             used[i] += (run - 1) * digit
+            if used[i] >= radix[i]:
+                return None
         if extents and extents[-1] * strides[-1] == slope:
             extents[-1] *= run
         else:
@@ -184,14 +184,11 @@ def _compose_leaves(
         return plain
     used = [0] * len(radix)
     out: list[Piece] = []
-    for s, d in zip(extents, steps, strict=True):
-        piece = _split(radix, weights, s, d, used)
+    for i, s in enumerate(extents):
+        piece = _split(radix, weights, s, steps[i], used)
         if piece is None:
             return _search(a, b, trace)
         out.append(piece)
-    for n, u in zip(radix, used, strict=True):
-        if u >= n:
-            return _search(a, b, trace)
     if trace is not None:
         trace.note("modes", a=a, b=b, pieces=out, radix=radix, used=used)
     return out

@@ -98,9 +98,10 @@ def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], li
     out: list[int] = []
     steps: list[int] = []
     last, step = 1, 0
-    for s, d in zip(extents, strides, strict=True):
+    for i, s in enumerate(extents):
         if s == 1:
             continue
+        d = strides[i]
         if last != 1 and (last * step == d or (type(d) is not int and continues(last, step, d))):
             last *= s
             out[-1] = last = last if type(last) is int else canonical(last)
@@ -125,7 +126,7 @@ def merge_open(layout: Layout) -> tuple[list[int], list[int]]:
     extents, strides = flatten_tree(shape), flatten_tree(stride)
     if not extents:
         return [], [0]
-    out, steps = merge(extents[:-1], strides[:-1])
+    out, steps = merge(extents[:-1], strides)
     last = strides[-1]
     top, step = (out[-1], steps[-1]) if out else (0, 0)
     if out and (top * step == last or (type(last) is not int and continues(top, step, last))):
