@@ -34,22 +34,21 @@ from layoutalg.dtype import DType
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, product
 
 
-def padded_tiles(
+def pads_of(
     shape: IntTuple,
     accesses: Sequence[Access],
     element: DType,
     order: Order,
     max_extra_bytes: int,
     machine: Arch,
-) -> Iterator[tuple[Layout, int]]:
-    """Every padded storage order worth trying within `max_extra_bytes`, as (layout, extra bytes).
+) -> Iterator[tuple[int, int]]:
+    """Every pad worth trying within `max_extra_bytes`, as (elements, extra bytes in all).
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
     >>> column = Access("ld.shared.b128", Layout((32, 4), (1, 32)), "f32")
-    >>> found = padded_tiles((32, 32), [column], dtype("f32"), "row", 1024, ARCHS["sm_90"])
-    >>> [(str(layout), extra) for layout, extra in found]
-    [('(32,32):(36,1)', 512), ('(32,32):(40,1)', 1024)]
+    >>> list(pads_of((32, 32), [column], dtype("f32"), "row", 1024, ARCHS["sm_90"]))
+    [(4, 512), (8, 1024)]
     """
     sizes = [product(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
     run = next((size for size in (reversed(sizes) if order == "row" else sizes) if size > 1), 1)
@@ -62,7 +61,7 @@ def padded_tiles(
         extra_bytes = rows * pad * element.bits // 8
         if extra_bytes > max_extra_bytes:
             return
-        yield storage_layout(shape, order, pad), extra_bytes
+        yield pad, extra_bytes
 
 
 def _step(accesses: Sequence[Access], element: DType, machine: Arch) -> int:
@@ -71,30 +70,29 @@ def _step(accesses: Sequence[Access], element: DType, machine: Arch) -> int:
     return max(1, 8 * widest // element.bits)
 
 
-def promising(
-    tiles: Sequence[tuple[Layout, int]], accesses: Sequence[Access], machine: Arch
-) -> list[tuple[Layout, int]]:
-    """Return the `padded_tiles` on which the first instruction of every access has no conflict.
+def padded_tiles(
+    shape: IntTuple, accesses: Sequence[Access], order: Order, pads: Sequence[tuple[int, int]], machine: Arch
+) -> Iterator[tuple[Layout, int]]:
+    """The padded storage orders, with their extra bytes, on which no access's first instruction conflicts.
 
     Offsets are affine in the pad, so those of all tiles follow from two tiles, and are counted together.
 
     >>> from layoutalg.arch import ARCHS
-    >>> from layoutalg.dtype import dtype
     >>> column = Access("ld.shared.b128", Layout((32, 4), (1, 32)), "f32")
-    >>> tiles = list(padded_tiles((32, 32), [column], dtype("f32"), "row", 2048, ARCHS["sm_90"]))
-    >>> [extra for _, extra in tiles], [extra for _, extra in promising(tiles, [column], ARCHS["sm_90"])]
-    ([512, 1024, 1536, 2048], [512, 1536])
+    >>> pads = [(4, 512), (8, 1024), (12, 1536), (16, 2048)]
+    >>> [(str(t), n) for t, n in padded_tiles((32, 32), [column], "row", pads, ARCHS["sm_90"])]
+    [('(32,32):(36,1)', 512), ('(32,32):(44,1)', 1536)]
     """
-    if len(tiles) < 2:
-        return list(tiles)
+    free: Sequence[int] = range(len(pads))
     # Paddings are one pad step apart, so the offsets of a lane are too: start + n * (next - start).
-    free: Sequence[int] = range(len(tiles))
-    for access in accesses:
-        first, second = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile, _ in tiles[:2])
+    two = [storage_layout(shape, order, pad) for pad, _ in pads[:2]]
+    for access in accesses if len(two) == 2 else ():
+        first, second = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile in two)
         pairs = list(zip(first, second, strict=True))
         rows = [[None if a is None or b is None else a + n * (b - a) for a, b in pairs] for n in free]
         free = _without_conflict(access, machine, free, rows)
-    return [tiles[n] for n in free]
+    for n in free:
+        yield storage_layout(shape, order, pads[n][0]), pads[n][1]
 
 
 def _without_conflict(

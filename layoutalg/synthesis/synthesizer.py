@@ -58,7 +58,7 @@ from layoutalg.layout import (
 from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
 from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
-from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free, rotated_tiles
+from layoutalg.synthesis.padding import padded_tiles, pads_of, reports_if_free, rotated_tiles
 from layoutalg.synthesis.patterns import BitTile, Pattern, check_access, make_patterns, make_tile
 from layoutalg.synthesis.result import Certificate, Form, Kind, Synthesis, padding_class, unit_class
 from layoutalg.synthesis.search import find_graph, find_kernel, in_rows, union_of
@@ -70,11 +70,12 @@ from layoutalg.synthesis.tma import tma_layouts
 class _Question:
     """The question, checked: `given` are the accesses that have lanes, `copies` those of TMA.
 
-    `lanes` are the accesses `given` with only the lanes that supply addresses; `room_bytes` is the memory
-    that a layout may take in all.
+    `base` is storage order; `lanes` are the accesses `given` with only the lanes that supply addresses;
+    `room_bytes` is the memory that a layout may take in all.
     """
 
     shape: IntTuple
+    base: Layout
     given: tuple[Access, ...]
     lanes: tuple[Access, ...]
     copies: tuple[TmaAccess, ...]
@@ -165,7 +166,7 @@ def synthesize(
             answer = _linear(question, tile, patterns, padding)
             others += other_swizzles(tile, patterns, question.lanes, question.element, order, machine)
     if not question.copies and form != "tma":
-        others.append((storage_layout(question.shape, order), "plain", 0))
+        others.append((question.base, "plain", 0))
         if padding is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
     return Synthesis(
@@ -216,7 +217,7 @@ def _question(
             machine.max_shared_bytes_per_block,
         )
     counted = tuple(addressing(access, find_instruction(access.op, machine), machine) for access in lanes)
-    return _Question(shape, tuple(lanes), counted, tuple(copies), element, order, form, extra, machine)
+    return _Question(shape, base, tuple(lanes), counted, tuple(copies), element, order, form, extra, machine)
 
 
 def _linear(
@@ -254,15 +255,15 @@ def _by_swizzle(
 ) -> tuple[_Answer, Iterator[Other]]:
     """The answer among all single swizzles and paddings, and further swizzles; `failed` is extended."""
     q = question
-    base, elements = storage_layout(q.shape, q.order), product(q.shape)
-    visits = [visits_of(base, access, q.machine) for access in q.lanes]
+    elements = product(q.shape)
+    visits = [visits_of(q.base, access, q.machine) for access in q.lanes]
     room = 8 * q.room_bytes // q.element.bits
     singles = free_singles(visits, elements, room, q.machine)
     best = next(singles, None)
 
     def placed(single: Single) -> Other:
         extra_bytes = -(-single.extra * q.element.bits // 8)
-        return ComposedLayout(single.swizzle, 0, base), "swizzle", extra_bytes
+        return ComposedLayout(single.swizzle, 0, q.base), "swizzle", extra_bytes
 
     others = map(placed, (single for single in singles if single.swizzle.is_involution))
     padded = _padded(q, padding)
@@ -362,8 +363,8 @@ def _cheapest_padding(question: _Question) -> _Padding | None:
     q = question
     # Whatever the caller allows: a padding that costs more is still worth telling, as an alternative.
     room = q.machine.max_shared_bytes_per_block - -(-product(q.shape) * q.element.bits // 8)
-    tiles = list(padded_tiles(q.shape, q.lanes, q.element, q.order, room, q.machine))
-    for layout, extra in promising(tiles, q.lanes, q.machine):
+    pads = list(pads_of(q.shape, q.lanes, q.element, q.order, room, q.machine))
+    for layout, extra in padded_tiles(q.shape, q.lanes, q.order, pads, q.machine):
         reports = reports_if_free(layout, q.lanes, q.machine)
         if reports is not None:
             return _Padding(layout, extra, reports)
@@ -380,7 +381,7 @@ def _padded(question: _Question, padding: _Padding | None) -> _Answer | None:
 
 def _by_counting(question: _Question, padding: _Padding | None) -> tuple[_Answer, Iterator[Other]]:
     """The answer where nothing is linear: storage order, one swizzle, or padding."""
-    base = storage_layout(question.shape, question.order)
+    base = question.base
     reports = [analyze_access(base, access, question.machine) for access in question.lanes]
     free = tuple(r for r in reports if isinstance(r, SharedReport) and r.conflict_free)
     if len(free) == len(reports):
@@ -413,8 +414,7 @@ def _among_tma(question: _Question) -> _Answer:
 
 def _among_rotations(question: _Question) -> _Answer:
     """The first rotation that serves every access; storage order where that does."""
-    q = question
-    base = storage_layout(q.shape, q.order)
+    q, base = question, question.base
     if q.order != "row" or not (isinstance(q.shape, tuple) and list(map(type, q.shape)) == [int, int]):
         raise UnsupportedError(
             f"a rotation turns the rows of a tile (M,N) that is stored by rows, not of {base}: swap its modes"

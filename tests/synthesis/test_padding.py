@@ -12,7 +12,7 @@ from layoutalg.analysis import Access, SharedReport, analyze_access
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
-from layoutalg.synthesis.padding import padded_tiles, reports_if_free
+from layoutalg.synthesis.padding import pads_of, reports_if_free
 from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
@@ -35,8 +35,8 @@ def test_pads_keep_vectors_aligned_and_stay_within_the_limit_and_one_turn_of_the
     shape: Any, op: str, element: str, order: Any, limit: int, layouts: list[tuple[str, int]]
 ) -> None:
     access = Access.default(op, storage_layout(shape, order), element)
-    tried = padded_tiles(shape, [access], dtype(element), order, limit, SM90)
-    assert [(str(layout), extra) for layout, extra in tried] == layouts
+    tried = pads_of(shape, [access], dtype(element), order, limit, SM90)
+    assert [(str(storage_layout(shape, order, pad)), extra) for pad, extra in tried] == layouts
 
 
 @given(st.sampled_from((3, 8, 20)), st.sampled_from((8, 20, 32)), st.integers(0, 31), st.data())
