@@ -84,7 +84,6 @@ from layoutalg.layout.shapes import (
 )
 from layoutalg.layout.slicing import (
     Coordinate,
-    at_open_coordinate,
     fit_coordinate,
     keeps_mode,
     slice_and_offset,
@@ -145,7 +144,6 @@ __all__ = [
     "any_leaves",
     "append",
     "as_chain",
-    "at_open_coordinate",
     "canonical",
     "ceil_div",
     "check_depth",

@@ -31,6 +31,7 @@ from layoutalg.errors import (
     ArgumentTypeError,
     ShapeError,
     UnsupportedError,
+    check_type,
     names_refusals,
     shown,
 )
@@ -53,8 +54,9 @@ from layoutalg.layout.int_tuple import (
     to_text,
     weight,
 )
+from layoutalg.layout.slicing import Coded, Coordinate
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
-from layoutalg.layout.value import Coded, Value
+from layoutalg.layout.value import Value
 
 _LARGEST = (1 << MAX_INT_BITS) - 1
 _LEAST = -_LARGEST
@@ -188,7 +190,7 @@ class Layout(Coded, Value):
                     elif offset is None:
                         offset = inner_product(point, self.shape, self.stride)
                 except ArgumentTypeError as error:
-                    return _at_open(self, point, error)
+                    return self.at_open(point, error)
                 break
         else:
             offset = inner_product(point, self.shape, self.stride)
@@ -223,6 +225,14 @@ class Layout(Coded, Value):
         """The offset of a coordinate of arrays, as `array_product`."""
         return array_product(crd, self.shape, self.stride, most)
 
+    def sliced(self, crd: Coordinate) -> tuple[Layout, int]:
+        """(rest, offset), as `slice_and_offset`."""
+        if crd is None:
+            return self, 0
+        offset: int = self(_zeros(crd))
+        free = _kept(crd, self)
+        return layout_of(tuple(part.shape for part in free), tuple(part.stride for part in free)), offset
+
     def __getitem__(self, mode: int | slice) -> Layout:
         """Mode `mode` as a layout, or the layout of a range of modes; an int layout is its own mode 0."""
         if not isinstance(mode, (int, slice)) or isinstance(mode, bool):
@@ -249,14 +259,20 @@ class Layout(Coded, Value):
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
 
 
-def _at_open(layout: Layout, crd: Any, error: ArgumentTypeError) -> Any:
-    """The layout at a coordinate with lists or None in it; raises `error` where it has neither.
+def _zeros(crd: Coordinate) -> Any:
+    """The coordinate with 0 where it keeps a mode."""
+    if isinstance(crd, tuple):
+        return tuple(map(_zeros, crd))
+    return 0 if crd is None else crd
 
-    Slices are built of composed layouts, which are built of layouts: looked up when they are needed.
-    """
-    from layoutalg.layout import at_open_coordinate
 
-    return at_open_coordinate(layout, crd, error)
+def _kept(crd: Coordinate, layout: Layout) -> list[Layout]:
+    """Every mode that the coordinate keeps."""
+    if crd is None:
+        return [layout]
+    if not isinstance(crd, tuple) or not isinstance(layout.shape, tuple):
+        return []
+    return [part for i, c in enumerate(crd) for part in _kept(c, layout[i])]
 
 
 def _at_expression(layout: Layout, crd: Any) -> Any:
@@ -394,19 +410,11 @@ def modes(layout: Layout) -> tuple[Layout, ...]:
     >>> [str(m) for m in modes(Layout(((2, 4), 8)))]
     ['(2,4):(1,2)', '8:8']
     """
-    try:
-        shape, stride = layout.shape, layout.stride
-    except AttributeError:
-        raise _not_plain("modes", layout) from None
+    check_type("modes", layout, Layout, "a plain layout")
+    shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple) or not isinstance(stride, tuple):
         return (layout,)
     return tuple(map(layout_of, shape, stride))
-
-
-def _not_plain(operation: str, value: object) -> ArgumentTypeError:
-    return ArgumentTypeError(
-        f"{operation} of {shown(value)}: this is a {type(value).__name__}; a plain layout is needed"
-    )
 
 
 def concat(*layouts: Layout) -> Layout:
@@ -417,13 +425,11 @@ def concat(*layouts: Layout) -> Layout:
     >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
     (4,(2,2)):(1,(8,4))
     """
-    try:
-        shape = tuple([a.shape for a in layouts])
-        stride = tuple([a.stride for a in layouts])
-    except AttributeError:
-        raise _not_plain("concat", next(a for a in layouts if not isinstance(a, Layout))) from None
+    for part in layouts:
+        check_type("concat", part, Layout, "a plain layout")
+    shape = tuple([a.shape for a in layouts])
     check_depth(shape)
-    return layout_of(shape, stride)
+    return layout_of(shape, tuple([a.stride for a in layouts]))
 
 
 def check_depth(shape: tuple[IntTuple, ...]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, named, shown
 from layoutalg.layout.basis import ScaledBasis
@@ -29,7 +29,7 @@ from layoutalg.layout.int_tuple import (
 )
 from layoutalg.layout.layout import Layout, layout_of, layout_size
 from layoutalg.layout.public import operation
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
+from layoutalg.layout.swizzle import AnyLayout, ComposedLayout
 from layoutalg.layout.symbols import canonical, is_symbolic, require
 
 if TYPE_CHECKING:
@@ -192,11 +192,8 @@ def plain(extents: Sequence[int], strides: Sequence[int]) -> Layout:
     return layout_of(tuple(extents), tuple(strides))
 
 
-@overload
-def coalesce(layout: Layout, profile: IntTuple | None = None) -> Layout: ...
-@overload
-def coalesce(layout: ComposedLayout, profile: IntTuple | None = None) -> ComposedLayout: ...
-def coalesce(layout: AnyLayout, profile: IntTuple | None = None, *, trace: Trace | None = None) -> AnyLayout:
+@operation
+def coalesce(layout: Layout, profile: IntTuple | None = None, *, trace: Trace | None = None) -> Layout:
     """The same function on flat indices with the fewest modes; unique.
 
     With a `profile`, every leaf of it keeps one mode of the layout, coalesced for itself; modes beyond
@@ -207,13 +204,6 @@ def coalesce(layout: AnyLayout, profile: IntTuple | None = None, *, trace: Trace
     >>> print(coalesce(Layout(((2, 4), (2, 2)), ((1, 2), (16, 32))), (1, 1)))
     (8,4):(1,16)
     """
-    if not isinstance(layout, Layout):
-        check_layouts("coalesce", layout)
-        inner: Layout = coalesce(layout.inner, profile, trace=trace)  # type: ignore[call-overload]
-        composed = ComposedLayout(layout.outer, layout.offset, inner)
-        if trace is not None:
-            trace.note("inside", operation=coalesce, layout=layout, result=composed)
-        return composed
     if profile is not None:
         return _coalesce_by(layout, normalize(profile, "coalesce: the profile"), trace)
     shape, stride = layout.shape, layout.stride
@@ -230,8 +220,7 @@ def _coalesce_by(layout: Layout, profile: IntTuple, trace: Trace | None) -> Layo
     """Every leaf of the profile keeps one mode, coalesced for itself."""
     shape, stride = layout.shape, layout.stride
     if not isinstance(profile, tuple):
-        result: Layout = coalesce(layout, trace=trace)  # type: ignore[call-overload]
-        return result
+        return coalesce(layout, trace=trace)
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or len(profile) > len(shape):
         raise ShapeError(
             f"coalesce {layout} by the profile {to_text(profile)}: it has more modes than the layout"

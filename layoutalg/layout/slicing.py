@@ -5,6 +5,7 @@ is fixed is an offset:
 
     (8,(2,4)):(1,(8,16)) at (None, (1, None))    =    (8,4):(1,16), shifted by 8 elements
 
+>>> from layoutalg.layout import Layout
 >>> rest, offset = slice_and_offset((None, (1, None)), Layout((8, (2, 4)), (1, (8, 16))))
 >>> print(rest, offset)
 (8,4):(1,16) 8
@@ -23,15 +24,52 @@ Source: CUTLASS, include/cute/layout.hpp and layout_composed.hpp, slice_and_offs
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import importlib
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, names_refusals, shown
+from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, names_refusals, shown
 from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text, tupled
-from layoutalg.layout.layout import Layout, layout_of
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, check_layouts
+
+if TYPE_CHECKING:
+    from layoutalg.layout.swizzle import AnyLayout
 
 Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
 """A coordinate at any depth of a shape; None keeps the mode."""
+
+
+class Coded:
+    """Base of what maps coordinates to offsets: it has slices, and index code."""
+
+    __slots__ = ()
+
+    def sliced(self, crd: Coordinate) -> tuple[Any, int]:
+        """`slice_and_offset` of this, at a coordinate without lists."""
+        raise NotImplementedError
+
+    def at_open(self, crd: Any, refusal: ArgumentTypeError) -> Any:
+        """The value at a coordinate in which lists stand for tuples, and None for modes that are kept.
+
+        Of a coordinate with None in it the modes that are kept, as `slice_and_offset` gives them.  Raises
+        `refusal` for a coordinate without lists and None.
+        """
+        plain = tupled(crd, "coordinate")
+        if keeps_mode(plain):
+            return self.sliced(plain)[0]
+        if plain is crd:
+            raise refusal
+        return self(plain)  # type: ignore[operator]
+
+    def code(self, to: str = "c", name: str = "f", **options: Any) -> str:
+        """The index function as text, proved: `layoutalg.code(self, to, name, ...)`, which says more.
+
+        Printing code is above the layouts, so it is imported here by name, when it is used.
+
+        >>> from layoutalg.layout import Layout
+        >>> print(Layout((4, 8), (9, 1)).code("python").splitlines()[-1].strip())
+        return row * 9 + col
+        """
+        text: str = importlib.import_module("layoutalg.indexing").code(self, to, name, **options)
+        return text
 
 
 @names_refusals
@@ -44,54 +82,13 @@ def slice_and_offset(crd: Coordinate, layout: AnyLayout) -> tuple[AnyLayout, int
 
     Source: CUTLASS, include/cute/layout.hpp and layout_composed.hpp, slice_and_offset.
 
+    >>> from layoutalg.layout import Layout
     >>> rest, offset = slice_and_offset((2, (None, 1)), Layout((4, (2, 8)), (16, (8, 1))))
     >>> print(rest, offset)
     (2):(8) 33
     """
-    check_layouts("slice_and_offset", layout)
-    if isinstance(layout, ComposedLayout):
-        inner, moved = slice_and_offset(crd, layout.inner)
-        return ComposedLayout(layout.outer, layout.offset + moved, inner), 0
-    if crd is None:
-        return layout, 0
-    crd = tupled(crd, "coordinate")
-    offset: int = layout(_zeros(crd))
-    free = _kept(crd, layout)
-    return layout_of(tuple(part.shape for part in free), tuple(part.stride for part in free)), offset
-
-
-def at_open_coordinate(layout: AnyLayout, crd: Any, refusal: ArgumentTypeError) -> Any:
-    """layout(crd) for a coordinate in which lists stand for tuples, and None for modes that are kept.
-
-    Of a coordinate with None in it the modes that are kept, as `slice_and_offset` gives them.  Raises
-    `refusal` for a coordinate without lists and None.
-
-    >>> refusal = ArgumentTypeError("")
-    >>> print(at_open_coordinate(Layout((4, 8)), [None, 3], refusal))
-    (4):(1)
-    """
-    plain = tupled(crd, "coordinate")
-    if keeps_mode(plain):
-        return slice_and_offset(plain, layout)[0]
-    if plain is crd:
-        raise refusal
-    return layout(plain)
-
-
-def _zeros(crd: Coordinate) -> Any:
-    """The coordinate with 0 where it keeps a mode."""
-    if isinstance(crd, tuple):
-        return tuple(map(_zeros, crd))
-    return 0 if crd is None else crd
-
-
-def _kept(crd: Coordinate, layout: Layout) -> list[Layout]:
-    """Every mode that the coordinate keeps."""
-    if crd is None:
-        return [layout]
-    if not isinstance(crd, tuple) or not isinstance(layout.shape, tuple):
-        return []
-    return [part for i, c in enumerate(crd) for part in _kept(c, layout[i])]
+    check_type("slice_and_offset", layout, Coded, "a layout")
+    return layout.sliced(tupled(crd, "coordinate"))
 
 
 def fit_coordinate(crd: Any, shape: IntTuple, what: object) -> Coordinate:

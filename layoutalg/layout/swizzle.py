@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, overload
 
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_type, shown
 from layoutalg.layout.int_tuple import (
     IntTuple,
     as_int64,
@@ -38,8 +38,9 @@ from layoutalg.layout.int_tuple import (
     on_arrays,
 )
 from layoutalg.layout.layout import Layout, has_bases, integer_leaves
+from layoutalg.layout.slicing import Coded, Coordinate
 from layoutalg.layout.symbols import is_symbolic
-from layoutalg.layout.value import Coded, Value
+from layoutalg.layout.value import Value
 
 MAX_BITS = 64
 """Swizzles act on 64-bit offsets: bits + base + |shift| may not exceed this."""
@@ -472,9 +473,12 @@ class ComposedLayout(Coded, Value):
                 return on_arrays(self._offset, point, self.most_offset)
             return self._offset(point)
         except ArgumentTypeError as error:
-            from layoutalg.layout import at_open_coordinate  # slices are built of composed layouts
+            return self.at_open(point, error)
 
-            return at_open_coordinate(self, point, error)
+    def sliced(self, crd: Coordinate) -> tuple[ComposedLayout, int]:
+        """(rest, offset), as `slice_and_offset`."""
+        inner, moved = self.inner.sliced(crd)
+        return ComposedLayout(self.outer, self.offset + moved, inner), 0
 
     def most_offset(self, most: int) -> int:
         """A bound on every number on the way to the offset of a coordinate of integers up to `most`."""
@@ -513,7 +517,4 @@ def check_layouts(operation: str, *layouts: object) -> None:
     >>> check_layouts("coalesce", Layout((4, 8)))
     """
     for layout in layouts:
-        if not isinstance(layout, (Layout, ComposedLayout)):
-            raise ArgumentTypeError(
-                f"{operation} of {shown(layout)}: this is a {type(layout).__name__}; a layout is needed"
-            )
+        check_type(operation, layout, Coded, "a layout")

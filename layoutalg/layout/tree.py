@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, named, shown
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, check_type, named, shown
 from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
 from layoutalg.layout.public import operation
@@ -54,10 +54,7 @@ def make_layout(*parts: IntTuple | Layout, stride: IntTuple | None = None) -> La
 
 def _fill(name: str, layout: Layout, mode: Layout, rank: int | None) -> tuple[tuple[Layout, ...], int]:
     """The modes of `layout`, and how many copies of `mode` bring it to `rank`."""
-    if not isinstance(mode, Layout):
-        raise ArgumentTypeError(
-            f"{name} of {shown(mode)}: this is a {type(mode).__name__}; a plain layout is needed as the mode"
-        )
+    check_type(name, mode, Layout, "a plain layout as the mode")
     parts = modes(layout)
     if rank is None:
         return parts, 1
@@ -111,10 +108,7 @@ def replace(layout: Layout, mode: int, by: Layout) -> Layout:
     >>> print(replace(Layout((2, 3, 5)), 1, Layout((4, 4))))
     (2,(4,4),5):(1,(1,4),6)
     """
-    if not isinstance(by, Layout):
-        raise ArgumentTypeError(
-            f"replace by {shown(by)}: this is a {type(by).__name__}; a plain layout is needed"
-        )
+    check_type("replace", by, Layout, "a plain layout")
     parts = list(modes(layout))
     parts[_place("replace", layout, mode, len(parts))] = by
     return concat(*parts) if isinstance(layout.shape, tuple) else by

@@ -9,7 +9,6 @@ Written out because importing `dataclasses` takes longer than importing all of t
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -63,22 +62,3 @@ class Value(Shown):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._arguments()))})"
-
-
-class Coded:
-    """Base of what maps coordinates to offsets: it has index code.
-
-    Printing code is above the layouts, so it is imported here by name, when it is used.
-    """
-
-    __slots__ = ()
-
-    def code(self, to: str = "c", name: str = "f", **options: Any) -> str:
-        """The index function as text, proved: `layoutalg.code(self, to, name, ...)`, which says more.
-
-        >>> from layoutalg.layout import Layout
-        >>> print(Layout((4, 8), (9, 1)).code("python").splitlines()[-1].strip())
-        return row * 9 + col
-        """
-        text: str = importlib.import_module("layoutalg.indexing").code(self, to, name, **options)
-        return text
