@@ -425,11 +425,15 @@ def concat(*layouts: Layout) -> Layout:
     >>> print(concat(Layout(4), Layout((2, 2), (8, 4))))
     (4,(2,2)):(1,(8,4))
     """
-    for part in layouts:
-        check_type("concat", part, Layout, "a plain layout")
-    shape = tuple([a.shape for a in layouts])
+    try:
+        shape = tuple([a.shape for a in layouts])
+        stride = tuple([a.stride for a in layouts])
+    except AttributeError:
+        for part in layouts:
+            check_type("concat", part, Layout, "a plain layout")
+        raise
     check_depth(shape)
-    return layout_of(shape, tuple([a.stride for a in layouts]))
+    return layout_of(shape, stride)
 
 
 def check_depth(shape: tuple[IntTuple, ...]) -> None:
