@@ -1,13 +1,12 @@
 """The layout algebra: CuTe's operations that make a new layout, each exact or refused with a witness.
 
-    inverse      complement, right_inverse, left_inverse
-    left_search  the search behind left_inverse where no law gives it
+    inverse      complement, right_inverse, left_inverse, nullspace
     tiles        divides and products: logical, zipped, tiled, flat, blocked, raked; tile_to_shape;
                  make_fragment_like
     partition    local_tile, local_partition, slice_, dice, domain_offset
     order        make_layout_like, make_ordered_layout; storage_layout, storage_order of a tile
-    common       max_common_layout, max_common_vector, max_alignment, nullspace
-    recast       upcast, downcast, recast_layout: the same bytes in units of another size
+    recast       upcast, downcast, recast_layout: the same bytes in units of another size;
+                 max_common_layout, max_common_vector, max_alignment
 
 composition and normal_form, of layoutalg.compose, can be imported from here too.
 
@@ -18,8 +17,7 @@ composition and normal_form, of layoutalg.compose, can be imported from here too
 
 from __future__ import annotations
 
-from layoutalg.algebra.common import max_alignment, max_common_layout, max_common_vector, nullspace
-from layoutalg.algebra.inverse import complement, left_inverse, right_inverse
+from layoutalg.algebra.inverse import complement, left_inverse, nullspace, right_inverse
 from layoutalg.algebra.order import (
     Order,
     make_layout_like,
@@ -28,7 +26,14 @@ from layoutalg.algebra.order import (
     storage_order,
 )
 from layoutalg.algebra.partition import dice, domain_offset, local_partition, local_tile, slice_
-from layoutalg.algebra.recast import downcast, recast_layout, upcast
+from layoutalg.algebra.recast import (
+    downcast,
+    max_alignment,
+    max_common_layout,
+    max_common_vector,
+    recast_layout,
+    upcast,
+)
 from layoutalg.algebra.tiles import (
     blocked_product,
     flat_divide,

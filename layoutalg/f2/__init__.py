@@ -4,8 +4,7 @@ An XOR swizzle, a bank and a register layout are matrices of bits.  to_f2 turns 
 there is one, LinearLayout is that matrix with named dimensions (Triton's vocabulary).
 
     matrix        Echelon, and rank, kernel, solve, ... of matrices whose columns are integers
-    affine        to_f2, affine_f2: the matrix of a layout or of a swizzled layout, or NotLinearError
-    realize       from a matrix back to swizzles over a layout
+    realize       to_f2, affine_f2: the matrix of a layout, or NotLinearError; and back, as swizzles over one
     dims          named dimensions: checked, and packed into one integer
     linear        LinearLayout: named in and out dimensions; *, compose, invert, divide_left, sublayout, ...
 
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.f2.affine import affine_f2, to_f2
 from layoutalg.f2.matrix import (
     Columns,
     Echelon,
@@ -32,7 +30,7 @@ from layoutalg.f2.matrix import (
     rank,
     solve,
 )
-from layoutalg.f2.realize import fold, separate
+from layoutalg.f2.realize import affine_f2, fold, separate, to_f2
 from layoutalg.optional import later
 
 if TYPE_CHECKING:

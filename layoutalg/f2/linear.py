@@ -56,7 +56,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from layoutalg.compose import normal_form
 from layoutalg.errors import DivisibilityError, ShapeError
-from layoutalg.f2.affine import to_f2
 from layoutalg.f2.dims import (
     Bases,
     Pairs,
@@ -70,7 +69,7 @@ from layoutalg.f2.dims import (
 )
 from layoutalg.f2.matrix import Columns, Echelon, apply, complement, identity, multiply
 from layoutalg.f2.matrix import rank as f2_rank
-from layoutalg.f2.realize import realize
+from layoutalg.f2.realize import realize, to_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Value, modes, rank, size, whole_number
 
 

@@ -7,7 +7,7 @@ coordinate may be one flat index, one index a mode, or a full tree (see int_tupl
     Layout((4, 8))                 4 x 8, column-major: (i, j) -> i + 4 j, CuTe's default
     Layout(((2, 4), 8), ((1, 16), 2))     a mode may itself be a tuple: hierarchical tiles
 
-    Layout((4, 8), (ScaledBasis(1, 1), ScaledBasis(1, 0)))     coordinates: (i, j) -> (j, i), see scaled_basis
+    Layout((4, 8), (ScaledBasis(1, 1), ScaledBasis(1, 0)))     coordinates: (i, j) -> (j, i), see basis
     Layout((n, 8), (1, n))         n a sympy symbol: one layout for all its values, see symbols
 
 Notes.  A flat index at or past the size extends the last mode, as in CuTe: 4:3 at 7 is 21.  Strides a user

@@ -1,7 +1,6 @@
 """Estimates from facts: occupancy, roofline, L2 locality of a block order, asynchronous copies.
 
-occupancy      occupancy_of: blocks per multiprocessor, and what limits them
-clusters       resident_clusters: how many clusters of blocks a GPU holds at a time
+occupancy      occupancy_of: blocks per multiprocessor, and what limits them; resident_clusters of a GPU
 roofline       roofline_of: bound by memory or by arithmetic, and at which rate
 l2_order       l2_locality, best_band: the L2 reuse of an order of thread blocks (rasterization)
 async_copies   sectors and wavefronts of cp.async and cp.async.bulk
@@ -10,9 +9,8 @@ async_copies   sectors and wavefronts of cp.async and cp.async.bulk
 from __future__ import annotations
 
 from layoutalg.model.async_copies import copied_sectors, copied_wavefronts, tag_sectors
-from layoutalg.model.clusters import resident_clusters
 from layoutalg.model.l2_order import L2Locality, best_band, block_place, l2_locality
-from layoutalg.model.occupancy import Limit, Occupancy, occupancy_of
+from layoutalg.model.occupancy import Limit, Occupancy, occupancy_of, resident_clusters
 from layoutalg.model.roofline import (
     Bound,
     Roofline,

@@ -5,8 +5,7 @@ reductions   reduction_of: the shuffles and exchanges that reduce one dimension
 reducing     which of shuffles, redux.sync and shared memory is cheapest for a reduction
 chain        choose_layouts: the register layout of each value of a chain of operations
 conversion   convert_layout: the cheapest plan from one register layout to another
-place_map    a conversion as a LinearLayout from register, lane and warp to register, lane and warp
-packing      several values per 32-bit register
+place_map    a conversion as a LinearLayout between places; several values per 32-bit register
 shuffles     plans of warp shuffles
 exchange     plans through shared memory
 steps        the steps of a plan, their cost, and running them on the CPU
@@ -35,7 +34,7 @@ from layoutalg.registers.fragments import (
     linear_fragment,
     register_layout,
 )
-from layoutalg.registers.packing import REGISTER_BITS, places_of, serves_as_it_is, words
+from layoutalg.registers.place_map import REGISTER_BITS, places_of, serves_as_it_is, words
 from layoutalg.registers.reducing import ReductionKind, ReductionOp, ReductionPlan, reduction_plans
 from layoutalg.registers.reductions import Reduction, numbers_of, reduction_of, row_numbers
 from layoutalg.registers.steps import Cost, Load, Rename, Select, Shuffle, Store, Transfer, converted

@@ -42,8 +42,16 @@ from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers.exchange import exchange_plan
-from layoutalg.registers.packing import REGISTER_BITS, Packing, as_they_are, pack, permutes, words
-from layoutalg.registers.place_map import crosses, place_map
+from layoutalg.registers.place_map import (
+    REGISTER_BITS,
+    Packing,
+    as_they_are,
+    crosses,
+    pack,
+    permutes,
+    place_map,
+    words,
+)
 from layoutalg.registers.shuffles import shuffle_plans
 from layoutalg.registers.steps import Cost, Load, PlanStep, Rename, Select, Shuffle, Store, cost_of, run
 

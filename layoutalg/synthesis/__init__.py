@@ -1,9 +1,8 @@
 """The search for a shared memory layout: `synthesize` finds one without conflicts, with a certificate.
 
     synthesizer   synthesize: the order in which forms are tried, and the result
-    constraints   the constraints of TMA and wgmma on the layout
-    patterns      the accesses as subspaces over F2 of the tile's words
-    search, maps  XOR swizzles, as subspaces over F2
+    patterns      the accesses as subspaces over F2 of the tile's words; constraints as accesses
+    search        XOR swizzles, as subspaces over F2
     singles       one CuTe swizzle, or several, by exact exclusion
     padding       padded rows
     alternatives  other layouts, ranked by cost

@@ -25,10 +25,9 @@ from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, UnsupportedError
 from layoutalg.f2 import rank
 from layoutalg.layout import AnyLayout, Layout, Swizzle
-from layoutalg.synthesis.maps import kernel_of, swizzled_tile
 from layoutalg.synthesis.patterns import BitTile, Pattern
 from layoutalg.synthesis.result import Alternative, Kind
-from layoutalg.synthesis.search import degree_bits, single_swizzles
+from layoutalg.synthesis.search import degree_bits, kernel_of, single_swizzles, swizzled_tile
 from layoutalg.synthesis.tma import tma_layouts
 
 OTHERS = 3

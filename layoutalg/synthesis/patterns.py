@@ -1,4 +1,4 @@
-"""Patterns: accesses as subspaces of a tile's words, which is all that a search needs to know of them.
+"""Patterns: accesses as subspaces of a tile's words, and constraints on a layout as further accesses.
 
 The idea.  Number the words of a tile in storage order (a word is one bank wide); the bits of that number are
 coordinates over F2.  A linear access moves along fixed vectors: those of its values, which must be the
@@ -9,18 +9,34 @@ words that its vector and its lanes move along:
     the same, 8 lanes of 16 bytes down the rows        2^0 2^1, 2^7 2^8 2^9
 
 Elements narrower than a word: their bits within a word are dropped, and no layout here touches them.
+
+Constraints.  A constraint says that an access which nobody makes would also be possible on the layout:
+
+    vectors stay whole     a lane could read N contiguous bytes anywhere        ld.shared.bN, one lane
+    rows are stored whole  a warp could store a row of all banks at once        st.shared, 128 bytes
+
+The first keeps the low bits of an offset where they are.  The second says that the kernel K of the bank map
+meets the 32 words of a row in 0 alone, so K is a graph over the rows, { (N row, row) }, and the layout is
+bank ^= N row within each row.  As accesses, they take part in the search, the certificate and its check
+without a word about them there.
+
+>>> from layoutalg.arch import ARCHS
+>>> from layoutalg.dtype import dtype
+>>> asked = with_constraints((64, 64), ["ldmatrix.x4"], dtype("f16"), "row", 16, True, ARCHS["sm_90"])
+>>> [a if isinstance(a, str) else f"{a.op} {a.tv}" for a in asked]
+['ldmatrix.x4', 'ld.shared.b128 (1,8,(8,64)):(0,64,(512,1))', 'st.shared.b32 ((32,64),2):((128,1),64)']
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from layoutalg.algebra import Order, storage_layout
-from layoutalg.analysis import Access, access_extent, addressing
+from layoutalg.analysis import Access, TmaAccess, access_extent, addressing
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
-from layoutalg.errors import AlignmentError, NotLinearError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, NotLinearError, ShapeError, UnsupportedError
 from layoutalg.f2 import affine_f2, apply, basis, rank, to_f2
 from layoutalg.layout import IntTuple, Layout, product, to_text
 
@@ -172,3 +188,48 @@ def _is_along(tile: BitTile, access: Access, machine: Arch) -> bool:
     extent = access_extent(tile.base, access, rule, machine)
     vector = _moves(tile, access, extent.threads, extent.elems)[1]
     return bool(vector) and vector == _units(vector)
+
+
+def with_constraints(
+    shape: IntTuple,
+    accesses: Iterable[Access | TmaAccess | str],
+    element: DType,
+    order: Order,
+    vector_bytes: int,
+    whole_rows: bool,
+    machine: Arch,
+) -> list[Access | TmaAccess | str]:
+    """The accesses, and one more for each constraint.
+
+    Raises UnsupportedError for a vector that no load has, AlignmentError when the contiguous mode is no
+    multiple of it.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> with_constraints((8, 8), ["ldmatrix.x1"], dtype("f16"), "row", 0, False, ARCHS["sm_90"])
+    ['ldmatrix.x1']
+    """
+    if isinstance(accesses, (str, Access, TmaAccess)):
+        raise ArgumentTypeError(f"accesses is the single {accesses!r}; a list of accesses is needed")
+    out = list(accesses)
+    if vector_bytes:
+        op = f"ld.shared.b{8 * vector_bytes}"
+        if op not in machine.instructions:
+            raise UnsupportedError(
+                f"vector_bytes is {vector_bytes!r}; vectors that a lane can read have 1, 2, 4, 8 or 16 bytes"
+            )
+        access = Access.along(op, storage_layout(shape, order), element, order)
+        (threads, values), (steps, step) = _modes(access.tv)
+        out.append(Access(op, Layout((1, values, threads), (0, step, steps)), element))
+    if whole_rows:
+        width = max(8 * machine.bank_bytes, element.bits)
+        out.append(Access.along(f"st.shared.b{width}", storage_layout(shape, order), element, order))
+    return out
+
+
+def _modes(tv: Layout) -> tuple[tuple[IntTuple, IntTuple], tuple[IntTuple, IntTuple]]:
+    """Shape and stride of the thread and the value mode."""
+    shape, stride = tv.shape, tv.stride
+    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
+        raise ArgumentTypeError(f"{tv} has no thread and value mode")
+    return (shape[0], shape[1]), (stride[0], stride[1])

@@ -56,12 +56,25 @@ from layoutalg.layout import (
     to_text,
 )
 from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
-from layoutalg.synthesis.constraints import with_constraints
-from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.padding import padded_tiles, pads_of, reports_if_free, rotated_tiles
-from layoutalg.synthesis.patterns import BitTile, Pattern, check_access, make_patterns, make_tile
+from layoutalg.synthesis.patterns import (
+    BitTile,
+    Pattern,
+    check_access,
+    make_patterns,
+    make_tile,
+    with_constraints,
+)
 from layoutalg.synthesis.result import Certificate, Form, Kind, Synthesis, padding_class, unit_class
-from layoutalg.synthesis.search import find_graph, find_kernel, in_rows, union_of
+from layoutalg.synthesis.search import (
+    find_graph,
+    find_kernel,
+    in_rows,
+    kernel_of,
+    layout_of_kernel,
+    swizzled_tile,
+    union_of,
+)
 from layoutalg.synthesis.singles import Single, free_singles, visits_of
 from layoutalg.synthesis.tma import tma_layouts
 

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from layoutalg.algebra.left_search import search_left_inverse
+from layoutalg.algebra.inverse import search_left_inverse
 from layoutalg.decide import find_collision
 from layoutalg.layout import Layout
 from layoutalg.testing import layouts

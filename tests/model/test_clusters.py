@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.model.clusters import MOST_TOGETHER, groups, resident_clusters
+from layoutalg.model.occupancy import MOST_TOGETHER, groups, resident_clusters
 
 ASKED = {
     2: (66, 132, 198, 264, 330, 396, 462, 528),

@@ -11,8 +11,7 @@ from hypothesis import given
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers.fragments import PLACE
-from layoutalg.registers.packing import as_they_are
-from layoutalg.registers.place_map import crosses, place_map
+from layoutalg.registers.place_map import as_they_are, crosses, place_map
 from tests.draws.fragments import at, conversions, is_bijective
 from tests.sweeps import each
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers import words
-from layoutalg.registers.packing import Packing, as_they_are, pack, permutes
-from layoutalg.registers.place_map import place_map
+from layoutalg.registers.place_map import Packing, as_they_are, pack, permutes, place_map
 from tests.draws.fragments import at, conversions
 from tests.sweeps import each
 

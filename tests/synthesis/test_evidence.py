@@ -9,9 +9,9 @@ from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Place, access_extent, instruction_offsets
 from layoutalg.f2 import to_f2
 from layoutalg.synthesis import synthesize
-from layoutalg.synthesis.maps import kernel_of
 from layoutalg.synthesis.patterns import make_patterns, make_tile
 from layoutalg.synthesis.proof import evidence
+from layoutalg.synthesis.search import kernel_of
 from layoutalg.synthesis.singles import visits_of
 from tests.sweeps import each
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from layoutalg.arch import ARCHS
 from layoutalg.f2 import basis, complement, rank, to_f2
 from layoutalg.layout import Swizzle, size
-from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.patterns import BitTile, make_tile
+from layoutalg.synthesis.search import kernel_of, layout_of_kernel, swizzled_tile
 
 SM90 = ARCHS["sm_90"]
 
