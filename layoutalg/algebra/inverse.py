@@ -34,7 +34,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn, overload
+from typing import NoReturn, overload
 
 from layoutalg.budget import Budget
 from layoutalg.compose import (
@@ -61,6 +61,7 @@ from layoutalg.layout import (
     IntTuple,
     Layout,
     Swizzles,
+    Trace,
     check_layouts,
     flatten_tree,
     integer_leaves,
@@ -74,9 +75,6 @@ from layoutalg.layout import (
     product,
     span,
 )
-
-if TYPE_CHECKING:
-    from layoutalg.layout import Trace
 
 
 def _sorted_modes(layout: Layout) -> list[tuple[int, int, int]] | None:

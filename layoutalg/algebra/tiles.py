@@ -28,7 +28,7 @@ Source: CUTLASS, media/docs/cpp/cute/02_layout_algebra.md, Division and Product.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from layoutalg.algebra.inverse import complement
 from layoutalg.algebra.order import make_ordered_layout
@@ -39,6 +39,7 @@ from layoutalg.layout import (
     ComposedLayout,
     IntTuple,
     Layout,
+    Trace,
     check_depth,
     check_layouts,
     concat,
@@ -55,9 +56,6 @@ from layoutalg.layout import (
     span,
     to_text,
 )
-
-if TYPE_CHECKING:
-    from layoutalg.layout import Trace
 
 # --- the two definitions -------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ a value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
+from typing import Any, TypeAlias, cast, overload
 
 from layoutalg.compose.digits import compose_layouts
 from layoutalg.compose.normal import normal_form
@@ -27,14 +27,12 @@ from layoutalg.layout import (
     Outer,
     Swizzle,
     Swizzles,
+    Trace,
     as_chain,
     check_nesting,
     concat,
     modes,
 )
-
-if TYPE_CHECKING:
-    from layoutalg.layout import Trace
 
 Chain: TypeAlias = "Swizzles | tuple[Swizzle, ...]"
 """Swizzles one after another, the leftmost applied last; a tuple is taken for the chain it spells."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from layoutalg.budget import Budget
 from layoutalg.compose.coordinates import compose_coordinates
@@ -39,6 +39,7 @@ from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError, Unsu
 from layoutalg.layout import (
     IntTuple,
     Layout,
+    Trace,
     flatten_tree,
     has_bases,
     has_symbols,
@@ -48,9 +49,6 @@ from layoutalg.layout import (
     merge_open,
 )
 from layoutalg.limits import Most
-
-if TYPE_CHECKING:
-    from layoutalg.layout import Trace
 
 _CARRY = "digits of the first layout carry, and whether the carries cancel was not decided when"
 

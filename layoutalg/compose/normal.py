@@ -42,7 +42,7 @@ but have no inverse in closed form.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from layoutalg.budget import budget_of
 from layoutalg.compose.digits import compose_layouts
@@ -54,6 +54,7 @@ from layoutalg.layout import (
     Layout,
     Swizzle,
     Swizzles,
+    Trace,
     check_layouts,
     concat,
     flatten_tree,
@@ -66,9 +67,6 @@ from layoutalg.layout import (
     span,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from layoutalg.layout import Trace
 
 _STILL = Swizzles()
 _form = tuple.__new__

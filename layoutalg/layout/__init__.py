@@ -6,16 +6,17 @@ layoutalg.compose and layoutalg.algebra.
 
     int_tuple         IntTuple: integers in nested tuples; their text, leaves and product
     value             the base class of values: immutable, compared by their parts, copied and pickled
+    slicing           the base class of layouts; slice_and_offset and layout(None, 3): the modes that a
+                      coordinate with None leaves
     basis             ScaledBasis and ArithTuple: strides along several modes, as a coordinate tensor has
     symbols           sympy expressions as extents and strides, and what is assumed of them
     layout            Layout, its modes and leaves; concat, make_identity_layout
-    swizzle           Swizzle, Swizzles (a chain), ComposedLayout
-    public            the decorator `operation`: swizzles stay outside, refusals are named by the call
+    swizzle           Swizzle, Swizzles (a chain)
+    composed          ComposedLayout; the decorator `operation`: swizzles stay outside, refusals are named by
+                      the call; Trace: the steps that an operation records for `explain`
     shapes            crd2idx, idx2crd, crd2crd, ceil_div, shape_div, congruent, compatible
     measure           size, rank, depth, span (the least and the greatest offset), coalesce, filter
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
-    slicing           slice_and_offset and layout(None, 3): the modes that a coordinate with None leaves
-    notes             Trace: the steps that an operation records for `explain`
 
 >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 >>> print(tile, tile(1, 0), size(tile))
@@ -25,6 +26,17 @@ Sw<3,3,3> o 0 o (8,64):(64,1) 72 512
 from __future__ import annotations
 
 from layoutalg.layout.basis import ArithTuple, ScaledBasis, make_basis_like
+from layoutalg.layout.composed import (
+    AnyLayout,
+    ComposedLayout,
+    Outer,
+    Trace,
+    check_integers,
+    check_layouts,
+    innermost,
+    map_innermost,
+    operation,
+)
 from layoutalg.layout.int_tuple import (
     MAX_DEPTH,
     IntTuple,
@@ -69,8 +81,6 @@ from layoutalg.layout.measure import (
     size,
     span,
 )
-from layoutalg.layout.notes import Trace
-from layoutalg.layout.public import operation
 from layoutalg.layout.shapes import (
     ceil_div,
     check_nesting,
@@ -89,16 +99,9 @@ from layoutalg.layout.slicing import (
     slice_and_offset,
 )
 from layoutalg.layout.swizzle import (
-    AnyLayout,
-    ComposedLayout,
-    Outer,
     Swizzle,
     Swizzles,
     as_chain,
-    check_integers,
-    check_layouts,
-    innermost,
-    map_innermost,
     swizzle_inverse,
 )
 from layoutalg.layout.symbols import (

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, named, shown
 from layoutalg.layout.basis import ScaledBasis
+from layoutalg.layout.composed import AnyLayout, ComposedLayout, Trace, operation
 from layoutalg.layout.int_tuple import (
     IntTuple,
     flatten_tree,
@@ -28,12 +29,7 @@ from layoutalg.layout.int_tuple import (
     unflatten_tree,
 )
 from layoutalg.layout.layout import Layout, layout_of, layout_size
-from layoutalg.layout.public import operation
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout
 from layoutalg.layout.symbols import canonical, is_symbolic, require
-
-if TYPE_CHECKING:
-    from layoutalg.layout.notes import Trace
 
 
 def _shape(operation: str, of: AnyLayout | IntTuple) -> IntTuple:

@@ -31,7 +31,7 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, names_re
 from layoutalg.layout.int_tuple import IntTuple, normalize, product, to_text, tupled
 
 if TYPE_CHECKING:
-    from layoutalg.layout.swizzle import AnyLayout
+    from layoutalg.layout.composed import AnyLayout
 
 Coordinate: TypeAlias = "int | tuple[Coordinate, ...] | None"
 """A coordinate at any depth of a shape; None keeps the mode."""

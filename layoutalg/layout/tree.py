@@ -22,10 +22,9 @@ from __future__ import annotations
 from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, check_type, named, shown
+from layoutalg.layout.composed import AnyLayout, ComposedLayout, map_innermost, operation
 from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
 from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
-from layoutalg.layout.public import operation
-from layoutalg.layout.swizzle import AnyLayout, ComposedLayout, map_innermost
 from layoutalg.limits import Most
 
 ONE = layout_of(1, 0)
