@@ -5,9 +5,8 @@ a swizzle permutes offsets; a composed layout is a swizzle after a layout.  Oper
 layoutalg.compose and layoutalg.algebra.
 
     int_tuple         IntTuple: integers in nested tuples; their text, leaves and product
-    value             the base class of values: immutable, compared by their parts, copied and pickled
-    slicing           the base class of layouts; slice_and_offset and layout(None, 3): the modes that a
-                      coordinate with None leaves
+    value             the base classes: of values, immutable and compared by their parts; and of layouts, with
+                      slice_and_offset and layout(None, 3): the modes that a coordinate with None leaves
     basis             ScaledBasis and ArithTuple: strides along several modes, as a coordinate tensor has
     symbols           sympy expressions as extents and strides, and what is assumed of them
     layout            Layout, its modes and leaves; concat, make_identity_layout
@@ -92,12 +91,6 @@ from layoutalg.layout.shapes import (
     shape_div,
     weakly_congruent,
 )
-from layoutalg.layout.slicing import (
-    Coordinate,
-    fit_coordinate,
-    keeps_mode,
-    slice_and_offset,
-)
 from layoutalg.layout.swizzle import (
     Swizzle,
     Swizzles,
@@ -128,7 +121,13 @@ from layoutalg.layout.tree import (
     sort,
     unflatten,
 )
-from layoutalg.layout.value import Value
+from layoutalg.layout.value import (
+    Coordinate,
+    Value,
+    fit_coordinate,
+    keeps_mode,
+    slice_and_offset,
+)
 
 __all__ = [
     "MAX_DEPTH",

@@ -40,9 +40,8 @@ from layoutalg.errors import (
 )
 from layoutalg.layout.int_tuple import IntTuple, has_arrays, inner_product, normalize, on_arrays
 from layoutalg.layout.layout import Layout, has_bases, integer_leaves
-from layoutalg.layout.slicing import Coded, Coordinate
 from layoutalg.layout.swizzle import Swizzle, Swizzles, as_chain
-from layoutalg.layout.value import Value
+from layoutalg.layout.value import Coded, Coordinate, Value
 
 
 def _check_image(outer: Outer, inner: AnyLayout) -> None:

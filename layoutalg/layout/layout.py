@@ -54,9 +54,8 @@ from layoutalg.layout.int_tuple import (
     to_text,
     weight,
 )
-from layoutalg.layout.slicing import Coded, Coordinate
 from layoutalg.layout.symbols import is_index_expression, is_symbolic, require, symbolic_leaf
-from layoutalg.layout.value import Value
+from layoutalg.layout.value import Coded, Coordinate, Value
 
 _LARGEST = (1 << MAX_INT_BITS) - 1
 _LEAST = -_LARGEST
