@@ -202,7 +202,6 @@ def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout
     """
     if isinstance(layout, Layout):
         return _right_inverse(layout, trace)
-    check_layouts("right_inverse", layout)
     rotation = find_rotation(layout)
     if rotation is not None:
         return rotation.inverse()
@@ -294,7 +293,7 @@ def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """L with L(layout(i)) = i for every flat coordinate i of an injective `layout`.
 
     The offsets' digits are read in the radix of the strides: sorted, each must be a multiple of the one
-    below, with room for its extent.  Where they are not, other radices are tried (left_search).
+    below, with room for its extent.  Where they are not, other radices are tried.
     Raises DivisibilityError when none fits, NotInjectiveError with two coordinates that share an offset,
     UnsupportedError for negative strides.
 
@@ -307,7 +306,6 @@ def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0, trace)
-    check_layouts("left_inverse", layout)
     rotation = find_rotation(layout)
     if rotation is not None:
         return rotation.inverse()
@@ -504,15 +502,13 @@ def nullspace(layout: AnyLayout) -> Layout:
     >>> print(nullspace(Layout((4, 2, 8), (1, 0, 4))))
     2:4
     """
-    check_layouts("nullspace", layout)
-    if isinstance(layout, ComposedLayout):
-        _, offset, layout = need_normal_form("nullspace", whole := layout)
-        if offset:
-            raise UnsupportedError(f"nullspace of {whole}: its offset {offset} is added to every coordinate")
+    _, offset, inner = need_normal_form("nullspace", layout)
+    if offset:
+        raise UnsupportedError(f"nullspace of {layout}: its offset {offset} is added to every coordinate")
     base = 1
     extents: list[int] = []
     weights: list[int] = []
-    for s, d in zip(*integer_leaves("nullspace", layout), strict=True):
+    for s, d in zip(*integer_leaves("nullspace", inner), strict=True):
         if d == 0:
             extents.append(s)
             weights.append(base)

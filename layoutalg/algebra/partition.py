@@ -1,7 +1,7 @@
 """Parts of a layout: slice_ dice domain_offset, and one block's tile or one thread's share of it.
 
-The idea.  A coordinate with None in it fixes some modes and keeps the others (see slicing).  `local_tile`
-cuts a layout into tiles and takes one; `local_partition` gives each thread its element of every tile:
+The idea.  A coordinate with None in it fixes some modes and keeps the others.  `local_tile` cuts a layout
+into tiles and takes one; `local_partition` gives each thread its element of every tile:
 
     A = (8,32):(32,1)
     local_tile(A, (4,8), (1,2))                    (4,8):(32,1) at offset 144, the tile in row 1, column 2
@@ -36,6 +36,7 @@ from layoutalg.layout import (
     index_at,
     innermost,
     leaf_of_shape,
+    leaves,
     modes,
     normalize,
     product,
@@ -165,7 +166,7 @@ def _thread(threads: Layout, index: int) -> Coordinate:
     """The coordinate, one number per mode, that the layout `threads` sends to `index`."""
     wanted = normalize(index, "thread")
     digits: list[int] = []
-    for s, d in zip(flatten_tree(threads.shape), flatten_tree(threads.stride), strict=True):
+    for s, d in leaves(threads):
         digits.append(0 if isinstance(wanted, tuple) or s == 1 or d <= 0 else wanted // d % s)
     if sum(x * d for x, d in zip(digits, flatten_tree(threads.stride), strict=True)) != wanted:
         raise ShapeError(f"local_partition: no coordinate of {threads} is thread {index}")

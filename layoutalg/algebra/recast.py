@@ -66,6 +66,8 @@ from layoutalg.layout import (
 
 
 def _factor(name: str, layout: AnyLayout, n: int) -> int:
+    """The factor of an operation on a layout, both checked."""
+    check_layouts(name, layout)
     value = normalize(n, f"{name}: the factor")
     if isinstance(value, tuple) or value < 1:
         raise ShapeError(f"{name}({layout}, {n}): the factor must be a positive integer")
@@ -86,7 +88,6 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
     >>> print(upcast(Layout((8, 4), (4, 1)), 2))
     (8,2):(2,1)
     """
-    check_layouts("upcast", layout)
     n = _factor("upcast", layout, n)
     if isinstance(layout, ComposedLayout):
         return _upcast_swizzled(layout, n)
@@ -171,7 +172,6 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
     >>> print(downcast(Layout((8, 2), (2, 1)), 2))
     (8,4):(4,1)
     """
-    check_layouts("downcast", layout)
     n = _factor("downcast", layout, n)
     if isinstance(layout, ComposedLayout):
         swizzles, offset, inner = _swizzles_over_layout("downcast", layout, n)
@@ -208,7 +208,6 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     >>> print(recast_layout(Layout((8, 64), (64, 1)), 16, 128))
     (8,8):(8,1)
     """
-    check_layouts("recast_layout", layout)
     _factor("recast_layout", layout, old_bits)
     _factor("recast_layout", layout, new_bits)
     if new_bits % old_bits == 0:
@@ -272,18 +271,10 @@ def max_alignment(layout: AnyLayout) -> int:
     >>> max_alignment(Layout((8, 4), (1, 12))), max_alignment(ComposedLayout(Swizzle(2, 1, 3), 4, Layout(64)))
     (4, 2)
     """
-    check_layouts("max_alignment", layout)
-    if isinstance(layout, ComposedLayout):
-        swizzles, offset, inner = need_normal_form("max_alignment", layout)
-        return math.gcd(_alignment(inner, offset), *(1 << s.base for s in swizzles))
-    return _alignment(layout, 0)
-
-
-def _alignment(layout: Layout, first: int) -> int:
-    """`max_alignment` of first + layout."""
+    swizzles, first, inner = need_normal_form("max_alignment", layout)
     run = 1
-    rest: list[int] = []
-    leaves = zip(*integer_leaves("max_alignment", layout), strict=True)
+    rest: list[int] = [1 << s.base for s in swizzles]
+    leaves = zip(*integer_leaves("max_alignment", inner), strict=True)
     for d, s, negative in sorted((abs(d), s, d < 0) for s, d in leaves if s > 1):
         first -= (s - 1) * d if negative else 0
         if d <= run:  # the runs touch or overlap

@@ -45,6 +45,7 @@ from layoutalg.layout import (
     has_symbols,
     is_symbolic,
     layout_of,
+    leaf_lists,
     leaves,
     merge_open,
 )
@@ -158,8 +159,7 @@ def _compose_others(a: Layout, b: Layout) -> Layout:
     radix, weights = merge_open(a)
     if has_bases(a) or has_symbols(b) or any(map(is_symbolic, radix)):
         return _assemble(b.shape, compose_symbols(a, b))
-    extents, strides = flatten_tree(b.shape), flatten_tree(b.stride)
-    return _assemble(b.shape, _compose_leaves(a, b, radix, weights, extents, strides))
+    return _assemble(b.shape, _compose_leaves(a, b, radix, weights, *leaf_lists(b)))
 
 
 def _compose_leaves(

@@ -144,11 +144,12 @@ def find_normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> Normal
 
 
 def need_normal_form(operation: str, layout: AnyLayout, *, trace: Trace | None = None) -> NormalForm:
-    """`find_normal_form`, or the refusal of an operation that takes swizzles over one layout.
+    """`find_normal_form`, or the refusal of an operation that takes a layout, or swizzles over one.
 
     >>> need_normal_form("max_alignment", Layout(4)).offset
     0
     """
+    check_layouts(operation, layout)
     form = find_normal_form(layout, trace=trace)
     if form is None:
         raise UnsupportedError(f"{operation} of {layout}: swizzles over one layout are accepted")

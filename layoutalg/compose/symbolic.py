@@ -50,8 +50,8 @@ from layoutalg.layout import (
     canonical,
     decide,
     divides,
-    flatten_tree,
     is_nonnegative,
+    leaf_lists,
     merge,
     merge_open,
     not_integers,
@@ -339,7 +339,7 @@ def _before(what: str, low: tuple[Any, Any], high: tuple[Any, Any]) -> bool:
 
 def _merged_leaves(layout: Layout) -> list[Any]:
     """Extents and then strides of the coalesced layout."""
-    return [x for part in merge(flatten_tree(layout.shape), flatten_tree(layout.stride)) for x in part]
+    return [x for part in merge(*leaf_lists(layout)) for x in part]
 
 
 def require_same(a: Layout, b: Layout) -> None:

@@ -173,7 +173,7 @@ class Layout(Coded, Value):
 
         Runs on ints, NumPy arrays, sympy symbols and index expressions alike; where strides are scaled
         bases the result is a coordinate.  None keeps a mode: L(None, 3) is the layout of the first mode (see
-        `slicing`).  Raises ShapeError for a coordinate that is negative or does not fit
+        `slice_and_offset`).  Raises ShapeError for a coordinate that is negative or does not fit
         the shape, ResourceError when an offset does not fit an int64 array.
         """
         point = crd[0] if len(crd) == 1 else crd
@@ -200,9 +200,9 @@ class Layout(Coded, Value):
         try:
             digits, last = self._digits
         except AttributeError:
-            leaves = list(zip(flatten_tree(self.shape), flatten_tree(self.stride), strict=True)) or [(1, 0)]
-            digits = [(s, d) for s, d in leaves[:-1] if s != 1 or type(d) is not int]
-            last = leaves[-1][1]
+            pairs = any_leaves(self) or ((1, 0),)
+            digits = [(s, d) for s, d in pairs[:-1] if s != 1 or type(d) is not int]
+            last = pairs[-1][1]
             _set_digits(self, (digits, last))
         if not digits:
             return index * last
@@ -475,7 +475,7 @@ def integer_leaves(operation: str, layout: Layout) -> tuple[tuple[int, ...], tup
     >>> integer_leaves("right_inverse", Layout((4, 8)))
     ((4, 8), (1, 4))
     """
-    extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
+    extents, strides = leaf_lists(layout)
     if type(sum(extents)) is type(sum(strides)) is int:
         return extents, strides
     raise not_integers(operation, layout)
@@ -491,13 +491,22 @@ def not_integers(operation: str, layout: Layout) -> UnsupportedError:
     return UnsupportedError(f"{operation} of {layout}: {why}; integers are accepted")
 
 
+def leaf_lists(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Flat extents and flat strides.
+
+    >>> leaf_lists(Layout(((2, 4), 8), ((1, 16), 2)))
+    ((2, 4, 8), (1, 16, 2))
+    """
+    return flatten_tree(layout.shape), flatten_tree(layout.stride)
+
+
 def leaves(layout: Layout) -> tuple[tuple[int, int], ...]:
     """Flat (extent, stride) pairs, leftmost fastest.
 
     >>> leaves(Layout(((2, 4), 8), ((1, 16), 2)))
     ((2, 1), (4, 16), (8, 2))
     """
-    return tuple(zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True))
+    return tuple(zip(*leaf_lists(layout), strict=True))
 
 
 def any_leaves(layout: Layout) -> tuple[tuple[Any, Any], ...]:

@@ -28,7 +28,7 @@ from layoutalg.layout.int_tuple import (
     tree_depth,
     unflatten_tree,
 )
-from layoutalg.layout.layout import Layout, layout_of, layout_size
+from layoutalg.layout.layout import Layout, layout_of, layout_size, leaf_lists, leaves
 from layoutalg.layout.symbols import canonical, is_symbolic, require
 
 
@@ -74,15 +74,6 @@ def depth(layout: AnyLayout | IntTuple) -> int:
     (2, 1)
     """
     return tree_depth(_shape("depth", layout))
-
-
-def leaf_lists(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Flat extents and flat strides.
-
-    >>> leaf_lists(Layout(((2, 4), 8), ((1, 16), 2)))
-    ((2, 4, 8), (1, 16, 2))
-    """
-    return flatten_tree(layout.shape), flatten_tree(layout.stride)
 
 
 def merge(extents: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -156,7 +147,7 @@ def span(layout: Layout) -> tuple[int, int]:
     """
     low: Any = 0
     high: Any = 0
-    for s, d in zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True):
+    for s, d in leaves(layout):
         if d >= 0 if type(d) is int else _rises(layout, s, d):
             high += (s - 1) * d
         else:
@@ -271,7 +262,7 @@ def filter_zeros(layout: Layout) -> Layout:
     (4,(1,8)):(1,(0,4))
     """
     _require_moving("filter_zeros", layout)
-    extents, strides = flatten_tree(layout.shape), flatten_tree(layout.stride)
+    extents, strides = leaf_lists(layout)
     flat = [1 if d == 0 else s for s, d in zip(extents, strides, strict=True)]
     return layout_of(unflatten_tree(tuple(flat), layout.shape), layout.stride)
 
@@ -284,6 +275,5 @@ def filter(layout: Layout) -> Layout:
     32:1
     """
     _require_moving("filter", layout)
-    pairs = zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True)
-    moving = [(s, d) for s, d in pairs if d]
+    moving = [(s, d) for s, d in leaves(layout) if d]
     return plain(*merge([s for s, _ in moving], [d for _, d in moving]))

@@ -29,7 +29,7 @@ from layoutalg.layout.int_tuple import (
     as_int64,
     check_index,
     check_integers_of,
-    normalize,
+    whole_number,
 )
 from layoutalg.layout.symbols import is_symbolic
 from layoutalg.layout.value import Value
@@ -57,10 +57,7 @@ class Swizzle(Value):
 
     def __init__(self, bits: int, base: int, shift: int) -> None:
         for name, part in (("bits", bits), ("base", base), ("shift", shift)):
-            value = normalize(part, f"swizzle {name}")
-            if isinstance(value, tuple):
-                raise ArgumentTypeError(f"swizzle {name} is the tuple {value!r}; an integer is needed")
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, whole_number(part, f"swizzle {name}"))
         if self.bits < 0 or self.base < 0:
             raise ShapeError(f"{self}: bits and base must not be negative")
         if self.bits + self.base + abs(self.shift) > MAX_BITS:

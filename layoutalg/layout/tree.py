@@ -23,8 +23,16 @@ from typing import overload
 
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, check_type, named, shown
 from layoutalg.layout.composed import AnyLayout, ComposedLayout, map_innermost, operation
-from layoutalg.layout.int_tuple import IntTuple, flatten_tree, normalize, to_text, tupled, unflatten_tree
-from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, modes
+from layoutalg.layout.int_tuple import (
+    IntTuple,
+    flatten_tree,
+    normalize,
+    to_text,
+    tupled,
+    unflatten_tree,
+    whole_number,
+)
+from layoutalg.layout.layout import Layout, concat, integer_leaves, layout_of, leaf_lists, modes
 from layoutalg.limits import Most
 
 ONE = layout_of(1, 0)
@@ -122,9 +130,7 @@ def group(layout: Layout, begin: int, end: int) -> Layout:
     >>> print(group(Layout((2, 3, 5, 7)), 1, 3))
     (2,(3,5),7):(1,(2,6),30)
     """
-    wanted = normalize(end, "group: the end")
-    if isinstance(wanted, tuple):
-        raise ArgumentTypeError(f"group of {layout}: the end is {to_text(wanted)}; an integer is needed")
+    wanted = whole_number(end, "group: the end")
     parts = modes(layout)
     first = _place("group", layout, begin, len(parts))
     last = _place("group", layout, wanted - 1, len(parts))
@@ -175,7 +181,7 @@ def flatten(value: AnyLayout | IntTuple) -> AnyLayout | tuple[int, ...]:
         return flatten_tree(tupled(value, "flatten"))
     if not isinstance(value.shape, tuple):
         return value
-    return layout_of(flatten_tree(value.shape), flatten_tree(value.stride))
+    return layout_of(*leaf_lists(value))
 
 
 @overload

@@ -9,10 +9,9 @@ async_copies   sectors and wavefronts of cp.async and cp.async.bulk
 from __future__ import annotations
 
 from layoutalg.model.async_copies import copied_sectors, copied_wavefronts, tag_sectors
-from layoutalg.model.l2_order import L2Locality, best_band, block_place, l2_locality
-from layoutalg.model.occupancy import Limit, Occupancy, occupancy_of, resident_clusters
+from layoutalg.model.l2_order import best_band, block_place, l2_locality
+from layoutalg.model.occupancy import Occupancy, occupancy_of, resident_clusters
 from layoutalg.model.roofline import (
-    Bound,
     Roofline,
     balance_point,
     gemm_intensities,
@@ -22,9 +21,6 @@ from layoutalg.model.roofline import (
 )
 
 __all__ = [
-    "Bound",
-    "L2Locality",
-    "Limit",
     "Occupancy",
     "Roofline",
     "balance_point",

@@ -14,8 +14,6 @@ steps        the steps of a plan, their cost, and running them on the CPU
 from __future__ import annotations
 
 from layoutalg.registers.chain import (
-    ChainChoice,
-    Form,
     Step,
     choose_layouts,
     elementwise_step,
@@ -28,7 +26,6 @@ from layoutalg.registers.chain import (
 from layoutalg.registers.conversion import Conversion, Plan, PlanKind, convert_layout
 from layoutalg.registers.fragments import (
     Fragment,
-    Holders,
     fragment,
     holders,
     linear_fragment,
@@ -41,12 +38,9 @@ from layoutalg.registers.steps import Cost, Load, Rename, Select, Shuffle, Store
 
 __all__ = [
     "REGISTER_BITS",
-    "ChainChoice",
     "Conversion",
     "Cost",
-    "Form",
     "Fragment",
-    "Holders",
     "Load",
     "Plan",
     "PlanKind",

@@ -22,8 +22,8 @@ Sw<3,3,3> o 0 o (64,64):(64,1)
 from __future__ import annotations
 
 from layoutalg.synthesis.proof.checker import check_certificate
-from layoutalg.synthesis.proof.forms import refusal, ruled_out
-from layoutalg.synthesis.result import Alternative, Certificate, Form, Synthesis
+from layoutalg.synthesis.proof.forms import refusal
+from layoutalg.synthesis.result import Certificate, Form, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles import (
     Choice,
@@ -39,7 +39,6 @@ from layoutalg.synthesis.tiles import (
 from layoutalg.synthesis.words import certificate_words
 
 __all__ = [
-    "Alternative",
     "Certificate",
     "Choice",
     "Form",
@@ -54,7 +53,6 @@ __all__ = [
     "ranked_choices",
     "read_tile",
     "refusal",
-    "ruled_out",
     "synthesize",
     "synthesize_tile",
 ]
