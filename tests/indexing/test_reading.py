@@ -173,6 +173,7 @@ REFUSED = (
     (F + "return 1.5 * i; }", "line 1, column 23: '1.5' is not an integer"),
     (F + "return g(i); }", "line 1, column 23: 'g' is a function"),
     (F + "return 08; }", "line 1, column 23: '08' is not an integer"),
+    (F + "return i + 1_000; }", "line 1, column 27: '1_000' is not an integer"),
     ("/* no end", "line 1, column 1: '/*' opens a comment"),
     ("#if A > 2\nint f(int i) { return i; }\n#endif", "line 1, column 5: 'A' is a condition of #if"),
     ("#if 1\n#elif 0\n#endif", "#if"), ("#else\n", "has no #if"), ("#if\n", "says nothing"),

@@ -13,9 +13,9 @@ same text, and of min, max, __umul24, __mul24 and __ldg.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
-from layoutalg.errors import ParseError
 from layoutalg.indexing.reading.c_tokens import Token, refuse
 from layoutalg.indexing.reading.statements import Environment, Expression
 from layoutalg.indexing.reading.terms import (
@@ -61,6 +61,12 @@ IGNORED = frozenset(
      "__always_inline", "mutable", "explicit", "virtual"}
 )  # fmt: skip
 """Words of a declaration that change no value."""
+
+_INTEGER = re.compile(
+    r"(?P<digits>0[xX][0-9a-fA-F]+(?:'[0-9a-fA-F]+)*|0[bB][01]+(?:'[01]+)*|0(?:'?[0-7]+)*"
+    r"|[1-9][0-9]*(?:'[0-9]+)*)(?P<suffix>(?:[uU](?:ll?|LL?)?|(?:ll?|LL?)[uU]?)?)"
+)
+"""An integer as C++ spells it: digits are parted by ', since _ begins a suffix that the text defines."""
 
 Call = Callable[[Token, Sequence[Term]], "Term | None"]
 
@@ -306,18 +312,12 @@ def literal(token: Token) -> Term:
     >>> print(literal(Token("number", "0xffffffffu", 1, 1, 0)).ctype)
     unsigned int
     """
-    spelled = token.text.replace("'", "").lower()
-    digits = spelled.rstrip("ul")
-    suffix = spelled[len(digits) :]
-    base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[:1] == "0" else 10
-    if suffix not in ("", "u", "l", "ll", "ul", "ull", "lu", "llu") or len(digits) > 70:
+    match = _INTEGER.fullmatch(token.text)
+    if match is None or len(token.text) > 70:
         refuse(token, "is not an integer")
-    try:
-        value = int(digits, base) if base != 8 or len(digits) == 1 else int(f"0o{digits}", 8)
-    except ValueError:
-        raise ParseError(
-            f"{token.place}: {token.text[:40]!r} is not an integer", position=token.position
-        ) from None
+    digits, suffix = match["digits"].replace("'", "").lower(), match["suffix"].lower()
+    base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[:1] == "0" else 10
+    value = int(digits, base)
     choices = [INT, UNSIGNED, LONG, UNSIGNED_LONG]
     if "u" in suffix:
         choices = [UNSIGNED, UNSIGNED_LONG]
