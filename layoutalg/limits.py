@@ -38,7 +38,6 @@ class Most(Enum):
     PAGE = 2_000_000, "bytes of a page of HTML", "memory of a browser"
     DEPTH = 64, "levels of a shape, statements one inside the other", "the stack"
     NESTING = 96, "operators and brackets that are open at once", "the stack"
-    HEIGHT = 400, "operators one inside the other, with loops and calls written out", "the stack"
     CALLS = 24, "calls one inside the other in an index function", "the stack"
     INT_BITS = 1 << 12, "bits of an integer of a layout", "messages that show it"
     MAGNITUDE = (1 << 62) - 1, "magnitude of an offset, an address, or a number on the way", "64-bit integers"

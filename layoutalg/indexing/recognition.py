@@ -117,14 +117,14 @@ def _read(
 ) -> IndexFunction:
     if language is not None and language not in LANGUAGES:
         raise UnknownNameError("language", language, LANGUAGES)
-    if expression:
-        python = language == "python" or (language is None and "//" in text)
-        return (read_python_expression if python else read_c_expression)(text, names)
-    python = language == "python" or (
-        language is None
-        and re.search(r"^\s*(def\s+\w+\s*\(|\w+\s*=\s*lambda\b)", text, re.MULTILINE) is not None
-    )
-    return (read_python if python else read_c)(text, function)
+    marks = "//" if expression else r"(?m)^\s*(def\s+\w+\s*\(|\w+\s*=\s*lambda\b)"
+    python = language == "python" or (language is None and re.search(marks, text) is not None)
+    try:
+        if expression:
+            return (read_python_expression if python else read_c_expression)(text, names)
+        return (read_python if python else read_c)(text, function)
+    except RecursionError:
+        raise ParseError("the text is nested too deep to be read", text=text) from None
 
 
 def _in_order(read: IndexFunction, names: Sequence[str]) -> IndexFunction:

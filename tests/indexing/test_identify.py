@@ -48,6 +48,19 @@ def test_what_code_prints_is_identified_as_the_same_function() -> None:
         assert identify(offsets(layout), shape).layout == found.layout
 
 
+def test_a_long_sum_is_read_and_a_deep_text_refused() -> None:
+    for language in ("c", "python"):
+        found = identify(" + ".join(["i"] * 1500), 8, expression=True, language=language)
+        assert found.layout == Layout(8, 1500)
+    early = "".join(f"if (i == {n}) return i * 3;\n" for n in range(2000))
+    deep = "".join(f"if (i < {n}) i += 1; else return 1;\n" for n in range(2000))
+    python = "def f(i):\n if i == 0: x = 0\n" + " elif i == 1: x = 1\n" * 800 + " return i"
+    assert identify(f"int f(int i) {{ {early} return 0; }}", 8).layout == Layout(8, 3)
+    for text in (python, f"int f(int i) {{ {deep} return 0; }}"):
+        with pytest.raises(ParseError, match="nested too deep"):
+            identify(text, 8)
+
+
 def affine(rng: random.Random, shape: tuple[int, ...]) -> tuple[np.ndarray, list[int], int]:
     """The table of an affine function, its strides, and its offset at 0, not below 0 anywhere."""
     strides = [rng.choice((0, 1, 2, 3, 7, 16, 33, 100, -1, -5, 1 << 20)) for _ in shape]

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from layoutalg.indexing.reading.c_tokens import Token, refuse
-from layoutalg.indexing.reading.statements import Environment, Expression
+from layoutalg.indexing.reading.statements import Environment, Expression, chain
 from layoutalg.indexing.reading.terms import (
     BOOL,
     INT,
@@ -165,12 +165,11 @@ class Expressions:
         return left
 
     def _binary(self, level: int) -> Expression:
-        left = self._unary()
+        first, rest = self._unary(), []
         while (strength := _STRENGTH.get(self.token.text, -1)) >= level and self.token.kind == "mark":
             token = self.take()
-            right = self._binary(strength + 1)
-            left = _operator(token, left, right)
-        return left
+            rest.append((token.text, self._binary(strength + 1), token.place))
+        return chain(first, rest)
 
     def _unary(self) -> Expression:
         token = self.token
@@ -286,10 +285,6 @@ class Expressions:
             return result
 
         return value
-
-
-def _operator(token: Token, left: Expression, right: Expression) -> Expression:
-    return lambda env: apply(token.text, (left(env), right(env)), token.place)
 
 
 def _cast(operand: Expression, ctype: CType | bool | None) -> Expression:

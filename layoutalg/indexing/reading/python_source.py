@@ -26,6 +26,7 @@ from layoutalg.indexing.reading.statements import (
     Set,
     Statement,
     Steps,
+    chain,
     run,
 )
 from layoutalg.indexing.reading.terms import Term, apply, number, variable
@@ -287,11 +288,8 @@ class _Module:
                 return lambda env: made
             case ast.Name(name):
                 return self._name(node, name)
-            case ast.BinOp(a, op, b) if type(op) in _BINARY:
-                symbol, left, right = _BINARY[type(op)], self.expression(a), self.expression(b)
-                if self.fixed is not None and (self._of_triton(a) or self._of_triton(b)):
-                    symbol = {"//": "/", "py%": "%"}.get(symbol, symbol)
-                return lambda env: apply(symbol, (left(env), right(env)), position)
+            case ast.BinOp(op=op) if type(op) in _BINARY:
+                return self._chain(node)
             case ast.UnaryOp(op, a) if type(op) in _UNARY:
                 sign, operand = _UNARY[type(op)], self.expression(a)
                 return lambda env: apply(sign, (operand(env),), position)
@@ -306,6 +304,21 @@ class _Module:
                 constants = [self.fixed is not None and not self._of_triton(a) for a in arguments]
                 return self._call(node, name, [self.expression(a) for a in arguments], constants)
         raise _unread(node)
+
+    def _chain(self, node: ast.expr) -> Expression:
+        """Operators whose left operand is another one: i * 8 + j + 1."""
+        links = []
+        while isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            links.append(node)
+            node = node.left
+        first, rest = self.expression(node), []
+        triton = self.fixed is not None and self._of_triton(node)
+        for link in reversed(links):
+            triton = triton or (self.fixed is not None and self._of_triton(link.right))
+            symbol = _BINARY[type(link.op)]
+            symbol = {"//": "/", "py%": "%"}.get(symbol, symbol) if triton else symbol
+            rest.append((symbol, self.expression(link.right), _place(link)))
+        return chain(first, rest)
 
     def _name(self, node: ast.expr, name: str) -> Expression:
         def value(env: Environment) -> Term:

@@ -12,7 +12,7 @@ both sides of a branch are run and chosen from, loops and calls are written out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,6 +61,18 @@ class Loop:
 Statement: TypeAlias = "Set | Return | Branch | Loop"
 
 
+def chain(first: Expression, rest: Sequence[tuple[str, Expression, str]]) -> Expression:
+    """first op x op y ..., from the left; each of `rest` is an operator, an operand and where it is."""
+
+    def value(env: Environment) -> Term:
+        made = first(env)
+        for op, operand, place in rest:  # a loop: a sum may be longer than the stack is deep
+            made = apply(op, (made, operand(env)), place)
+        return made
+
+    return value if rest else first
+
+
 class Steps:
     """A count of the statements that are run, over all calls."""
 
@@ -96,6 +108,7 @@ def _run(
 ) -> Term | None:
     """Runs statements, last first out of `waiting`; changes `env`."""
     waiting = body[::-1]
+    returned: list[tuple[Term, Term | None]] = []  # when the function is left before, and with what
     while waiting:
         steps.spend(what)
         s = waiting.pop()
@@ -103,16 +116,15 @@ def _run(
             case Set(name, value, ctype):
                 env[name] = converted(value(env), ctype)
             case Return(value):
-                return converted(value(env), result)
+                return _chosen(returned, converted(value(env), result))
             case Branch(condition, taken, other):
                 chosen = condition(env)
                 if chosen.op == "const":
                     waiting += reversed(taken if chosen.value else other)
                 elif _returns(taken) or _returns(other):
-                    rest = waiting[::-1]
-                    yes = _run([*taken, *rest], dict(env), what, steps, result)
-                    no = _run([*other, *rest], dict(env), what, steps, result)
-                    return None if yes is None or no is None else apply("?", (chosen, yes, no))
+                    yes = _run([*taken, *waiting[::-1]], dict(env), what, steps, result)
+                    returned.append((chosen, yes))
+                    waiting += reversed(other)
                 else:
                     _merge(chosen, taken, other, env, what, steps)
             case Loop(condition, inner, position):
@@ -123,6 +135,15 @@ def _run(
                     waiting.append(s)
                     waiting += reversed(inner)
     return None
+
+
+def _chosen(returned: list[tuple[Term, Term | None]], last: Term) -> Term | None:
+    """The value of a function that is left under conditions, the first one first; None where one has none."""
+    for condition, value in reversed(returned):
+        if value is None:
+            return None
+        last = apply("?", (condition, value, last))
+    return last
 
 
 def _returns(body: Iterable[Statement]) -> bool:

@@ -75,7 +75,6 @@ class Term:
     value: int = 0
     name: str = ""
     place: str = ""
-    height: int = 1
 
 
 def variable(name: str, ctype: CType | None = None) -> Term:
@@ -134,9 +133,7 @@ def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
         ctype = None if first is None else first.promoted
     else:
         ctype = common(operands[0].ctype, operands[1].ctype)
-    height = 1 + max(o.height for o in operands)
-    Most.HEIGHT.guard(height, "operators one inside the other in an index function")
-    made = Term(op, operands, ctype, place=place, height=height)
+    made = Term(op, operands, ctype, place=place)
     if all(o.op == "const" for o in operands):
         values, bad = evaluated(made, {})
         if bad is None:
@@ -154,7 +151,7 @@ def converted(term: Term, ctype: CType | None) -> Term:
         return term
     if term.op == "const":
         return Term("const", (), ctype, value=_wrapped(term.value, ctype), place=term.place)
-    return Term("cast", (term,), ctype, place=term.place, height=term.height + 1)
+    return Term("cast", (term,), ctype, place=term.place)
 
 
 class Bad(NamedTuple):
