@@ -8,9 +8,8 @@
 >>> print(identify(text, (4, 8)))
 (4,8):(8,1)
 
-Source text is never executed: it is parsed into a term, which is evaluated here.
+Source text is never executed: it is read as a term (layoutalg.reading), which is evaluated.
 
-    reading/         a text in C, CUDA or Python as a term
     lowering         the index expression of a layout in the parameters of a function
     targets          the text of a function in each language
     proofs           that a text is its layout

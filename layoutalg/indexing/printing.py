@@ -30,9 +30,9 @@ from layoutalg.errors import (
 )
 from layoutalg.indexing.lowering import Side, Through, offset_of, parameter_extents, through_layout
 from layoutalg.indexing.proofs import proved, proved_cute
-from layoutalg.indexing.reading import apply, number, read_c, read_python, variable
 from layoutalg.indexing.targets import LONG_END, TARGETS, Function, text_of
 from layoutalg.layout import AnyLayout, Layout, check_integers
+from layoutalg.reading import apply, number, read_c, read_python, variable
 
 UNITS = ("elements", "bytes")
 SIDES = ("src", "dst")

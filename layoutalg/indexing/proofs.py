@@ -48,9 +48,9 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.decide import same_function
 from layoutalg.errors import MismatchError, ParseError, UndecidedError
-from layoutalg.indexing.reading import Term, evaluated, ordered
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.optional import has_numpy
+from layoutalg.reading import Term, evaluated, ordered
 
 ENUMERATED = 1 << 20
 """Coordinates that are looked at one by one."""

@@ -25,14 +25,6 @@ from layoutalg.errors import (
     shown,
 )
 from layoutalg.indexing.laws import TRIED, found_layout, kind_of
-from layoutalg.indexing.reading import (
-    IndexFunction,
-    evaluated,
-    read_c,
-    read_c_expression,
-    read_python,
-    read_python_expression,
-)
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -45,6 +37,14 @@ from layoutalg.layout import (
     to_text,
 )
 from layoutalg.limits import Most
+from layoutalg.reading import (
+    IndexFunction,
+    evaluated,
+    read_c,
+    read_c_expression,
+    read_python,
+    read_python_expression,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ minimal        shrinking a counter-example
 indexcode      a table of an index function in C, CUDA or Python, run in a separate process
 index_expression  a table of an index expression, which is read and not executed
 index_table    the C++ and the processes that make the table
-triton_text    functions of Triton in a Python text, and how they divide
+triton_text    functions of Triton in a Python text that divide as Triton's do
 cuda_shim      CUDA's types and intrinsics for the host compiler
 hostcc         the host compiler
 """
@@ -30,7 +30,7 @@ from layoutalg.testing.properties import (
     check_index_function,
     check_same_function,
 )
-from layoutalg.testing.triton_text import is_constant, triton_functions, with_numbers
+from layoutalg.testing.triton_text import with_numbers
 from layoutalg.testing.verdicts import Scope, Verdict, all_pass, listed, verdict, worst_of
 
 if TYPE_CHECKING:
@@ -58,13 +58,11 @@ __all__ = [
     "composed_layouts",
     "find_compiler",
     "int_tuples",
-    "is_constant",
     "layouts",
     "listed",
     "shapes",
     "shrink",
     "swizzles",
-    "triton_functions",
     "verdict",
     "with_numbers",
     "worst_of",

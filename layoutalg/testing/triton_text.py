@@ -10,13 +10,13 @@ is negative; here its arguments, and all that it assigns or returns, become `Num
 >>> exec(with_numbers(text), space)
 >>> space["f"](space["layoutalg_number"](5), 2)
 -3
->>> sorted(triton_functions(ast.parse(text)))
-['f']
 """
 
 from __future__ import annotations
 
 import ast
+
+from layoutalg.reading import is_constant, triton_functions
 
 NUMBER = '''
 class layoutalg_number(int):
@@ -52,42 +52,6 @@ def layoutalg_operators():
 
 layoutalg_operators()
 '''
-
-
-def triton_functions(tree: ast.AST) -> frozenset[str]:
-    """The names of a module's functions that Triton compiles, by their decorators.
-
-    `triton.jit`, under any name that the module imports it by, with or without arguments.
-
-    >>> sorted(triton_functions(ast.parse("from triton import jit as j\\n@j\\ndef f(i): return i")))
-    ['f']
-    """
-    modules, names = {"triton", "gluon"}, set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                root = alias.name.partition(".")[0]
-                (modules.add if root == "triton" else modules.discard)(alias.asname or root)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "triton":
-            for alias in node.names:
-                (names if alias.name == "jit" else modules).add(alias.asname or alias.name)
-    compiled = set()
-    for node in getattr(tree, "body", []):
-        for decorator in getattr(node, "decorator_list", []):
-            target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            spelled = ast.unparse(target)
-            if spelled in names or (spelled.endswith(".jit") and spelled.partition(".")[0] in modules):
-                compiled.add(node.name)
-    return frozenset(compiled)
-
-
-def is_constant(annotation: ast.expr | None) -> bool:
-    """Whether a parameter or a variable with this annotation is known when Triton compiles.
-
-    >>> is_constant(ast.parse("n: tl.constexpr").body[0].annotation), is_constant(None)
-    (True, False)
-    """
-    return annotation is not None and "constexpr" in ast.unparse(annotation)
 
 
 class _Numbers(ast.NodeTransformer):

@@ -20,7 +20,7 @@ from layoutalg.analysis import Access
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.indexing import TARGETS, Side, code, proofs
 from layoutalg.indexing.lowering import offset_of
-from layoutalg.indexing.reading import evaluated, read_c
+from layoutalg.reading import evaluated, read_c
 from layoutalg.testing import compile_shared
 from tests.draws import index_functions
 from tests.draws.expressions import expressions

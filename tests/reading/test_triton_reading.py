@@ -12,8 +12,8 @@ import pytest
 
 from layoutalg.errors import MismatchError
 from layoutalg.indexing import identify
-from layoutalg.indexing.reading import evaluated, read_python
 from layoutalg.layout import Layout
+from layoutalg.reading import evaluated, read_python
 from layoutalg.testing import check_index_function, with_numbers
 from tests.sweeps import each
 

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from layoutalg.errors import ParseError, UnknownNameError
-from layoutalg.indexing.reading.c_expressions import IGNORED, SPECIAL, Expressions
-from layoutalg.indexing.reading.c_tokens import Token, macro_parameters, refuse, tokens
-from layoutalg.indexing.reading.statements import (
+from layoutalg.limits import Most
+from layoutalg.reading.c_expressions import IGNORED, SPECIAL, Expressions
+from layoutalg.reading.c_tokens import Token, macro_parameters, refuse, tokens
+from layoutalg.reading.statements import (
     Branch,
     Environment,
     Expression,
@@ -28,7 +29,7 @@ from layoutalg.indexing.reading.statements import (
     Steps,
     run,
 )
-from layoutalg.indexing.reading.terms import (
+from layoutalg.reading.terms import (
     INT,
     UNSIGNED,
     CType,
@@ -39,7 +40,6 @@ from layoutalg.indexing.reading.terms import (
     ordered,
     variable,
 )
-from layoutalg.limits import Most
 
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "else", "do", "sizeof", "catch", "alignof"})
 _UNREAD = frozenset({"switch", "case", "default", "do", "goto", "break", "continue", "asm", "throw", "try"})

@@ -4,7 +4,7 @@ The idea.  A reader, of C or of Python, makes these records of a function's body
 from the values of the names so far to a term.  Running them gives the one term that the function returns:
 both sides of a branch are run and chosen from, loops and calls are written out.
 
->>> from layoutalg.indexing.reading.terms import number, variable
+>>> from layoutalg.reading.terms import number, variable
 >>> body = (Set("n", lambda env: number(4)), Return(lambda env: env["n"]))
 >>> run(body, {}, "f").value
 4
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from layoutalg.errors import ParseError
-from layoutalg.indexing.reading.terms import CType, Term, apply, converted
 from layoutalg.limits import Most
+from layoutalg.reading.terms import CType, Term, apply, converted
 
 Environment: TypeAlias = "dict[str, Term]"
 Expression: TypeAlias = Callable[[Environment], Term]

@@ -13,9 +13,14 @@
 
 from __future__ import annotations
 
-from layoutalg.indexing.reading.c_source import IndexFunction, read_c, read_c_expression
-from layoutalg.indexing.reading.python_source import read_python, read_python_expression
-from layoutalg.indexing.reading.terms import (
+from layoutalg.reading.c_source import IndexFunction, read_c, read_c_expression
+from layoutalg.reading.python_source import (
+    is_constant,
+    read_python,
+    read_python_expression,
+    triton_functions,
+)
+from layoutalg.reading.terms import (
     Bad,
     CType,
     Term,
@@ -33,11 +38,13 @@ __all__ = [
     "Term",
     "apply",
     "evaluated",
+    "is_constant",
     "number",
     "ordered",
     "read_c",
     "read_c_expression",
     "read_python",
     "read_python_expression",
+    "triton_functions",
     "variable",
 ]

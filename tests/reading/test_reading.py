@@ -13,9 +13,9 @@ import pytest
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, UndecidedError, UnknownNameError
 from layoutalg.indexing.proofs import as_expression
-from layoutalg.indexing.reading import evaluated, read_c, read_c_expression, read_python
+from layoutalg.reading import evaluated, read_c, read_c_expression, read_python
 from layoutalg.testing import compile_shared
-from tests.indexing.drawn_functions import Writer, c_text, python_text
+from tests.reading.drawn_functions import Writer, c_text, python_text
 from tests.sweeps import each
 
 RUNTIME = """

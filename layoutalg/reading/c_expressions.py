@@ -3,8 +3,8 @@
 Read are integers, names, the operators of C without assignments, casts, conditions, calls of functions in the
 same text, and of min, max, __umul24, __mul24 and __ldg.
 
->>> from layoutalg.indexing.reading.c_tokens import tokens
->>> from layoutalg.indexing.reading.terms import INT, variable
+>>> from layoutalg.reading.c_tokens import tokens
+>>> from layoutalg.reading.terms import INT, variable
 >>> reader = Expressions(tokens("row * 64 + (col ^ row)"), 0, 9, {}, lambda *_: None)
 >>> reader.scopes[0] |= {"row": "row", "col": "col"}
 >>> reader.expression()({"row": variable("row", INT), "col": variable("col", INT)}).op
@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from layoutalg.indexing.reading.c_tokens import Token, refuse
-from layoutalg.indexing.reading.statements import Environment, Expression, chain
-from layoutalg.indexing.reading.terms import (
+from layoutalg.limits import Most
+from layoutalg.reading.c_tokens import Token, refuse
+from layoutalg.reading.statements import Environment, Expression, chain
+from layoutalg.reading.terms import (
     BOOL,
     INT,
     LONG,
@@ -30,7 +31,6 @@ from layoutalg.indexing.reading.terms import (
     converted,
     number,
 )
-from layoutalg.limits import Most
 
 _BINARY = (
     {"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"<<", ">>"}, {"+", "-"},

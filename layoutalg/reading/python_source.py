@@ -16,8 +16,9 @@ import warnings
 from collections.abc import Collection, Sequence
 
 from layoutalg.errors import ParseError, UnknownNameError, check_type
-from layoutalg.indexing.reading.c_source import IndexFunction
-from layoutalg.indexing.reading.statements import (
+from layoutalg.limits import Most
+from layoutalg.reading.c_source import IndexFunction
+from layoutalg.reading.statements import (
     Branch,
     Environment,
     Expression,
@@ -29,8 +30,7 @@ from layoutalg.indexing.reading.statements import (
     chain,
     run,
 )
-from layoutalg.indexing.reading.terms import Term, apply, number, variable
-from layoutalg.limits import Most
+from layoutalg.reading.terms import Term, apply, number, variable
 
 _BINARY: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "py%", ast.LShift: "<<",
@@ -101,7 +101,7 @@ class _Module:
     def __init__(self, tree: ast.AST) -> None:
         self.functions: dict[str, ast.FunctionDef | ast.Lambda] = {}
         self.constants: dict[str, Term] = {}
-        self.compiled = _compiled(tree)
+        self.compiled = triton_functions(tree)
         self.fixed: frozenset[str] | None = None  # in a function of Triton, what is Python's there
         self.steps = Steps()
         self.calls = self.depth = 0
@@ -175,8 +175,6 @@ class _Module:
         """The names in a function of Triton that are Python's integers; None in a function of Python."""
         if node.name not in self.compiled:
             return None
-        from layoutalg.testing import is_constant
-
         constants = set(self.constants)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
@@ -378,13 +376,40 @@ class _Module:
         return value
 
 
-def _compiled(tree: ast.AST) -> frozenset[str]:
-    """The functions of a module that Triton compiles."""
-    if not any(getattr(node, "decorator_list", []) for node in getattr(tree, "body", [])):
-        return frozenset()
-    from layoutalg.testing import triton_functions
+def triton_functions(tree: ast.AST) -> frozenset[str]:
+    """The names of a module's functions that Triton compiles, by their decorators.
 
-    return triton_functions(tree)
+    `triton.jit`, under any name that the module imports it by, with or without arguments.
+
+    >>> sorted(triton_functions(ast.parse("from triton import jit as j\\n@j\\ndef f(i): return i")))
+    ['f']
+    """
+    modules, names = {"triton", "gluon"}, set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                (modules.add if root == "triton" else modules.discard)(alias.asname or root)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "triton":
+            for alias in node.names:
+                (names if alias.name == "jit" else modules).add(alias.asname or alias.name)
+    compiled = set()
+    for node in getattr(tree, "body", []):
+        for decorator in getattr(node, "decorator_list", []):
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            spelled = ast.unparse(target)
+            if spelled in names or (spelled.endswith(".jit") and spelled.partition(".")[0] in modules):
+                compiled.add(node.name)
+    return frozenset(compiled)
+
+
+def is_constant(annotation: ast.expr | None) -> bool:
+    """Whether a parameter or a variable with this annotation is known when Triton compiles.
+
+    >>> is_constant(ast.parse("n: tl.constexpr").body[0].annotation), is_constant(None)
+    (True, False)
+    """
+    return annotation is not None and "constexpr" in ast.unparse(annotation)
 
 
 def _changing(body: Sequence[ast.stmt]) -> set[str]:
