@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from layoutalg import Layout, Swizzle, analysis, composition
 from layoutalg.errors import MismatchError
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 from layoutalg.testing import check_bijective, check_index_function
 
 # The cost of an index expression from a kernel, in Python or C, without a layout.

@@ -1,16 +1,14 @@
-"""Parsing and printing layouts: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch, index expressions.
+"""Parsing and printing layouts: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch.
 
     conversion  parse and convert: a text of any notation to a value, a value to a text of any notation
     table       FORMS: every notation, a record per form: ADD A FORM HERE
     cute        parse_cute ("Sw<3,4,3> o 0 o (8,64):(64,1)"), parse_int_tuple, parse_tiler
-    dynamic     extents and strides that are known only at run time, as symbols
+    symbols     extents and strides in symbols: polynomials as text, leaves that are known only at run time
     forms/      the notations other than CuTe's own, parsed and printed
     term        nested names and brackets of C++, Python and MLIR, parsed into one tree
-    expression_text  the parser of expressions, with limits on length, depth and digits
-    index_text  parse_index: "(row ^ (col & 7)) * 64 + col" as a function of named integers
 
->>> print(parse("(8,64):(64,1)"), parse_index("lane * 64 + reg")(lane=2, reg=3))
-(8,64):(64,1) 131
+>>> print(parse("(_8,_64):(_64,_1)"))
+(8,64):(64,1)
 >>> print(convert("(8,64):(64,1)", "cpp-type"))
 cute::Layout<cute::tuple<cute::C<8>, cute::C<64>>, cute::tuple<cute::C<64>, cute::C<1>>>
 """
@@ -21,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from layoutalg.notation.conversion import Notation, convert, parse
 from layoutalg.notation.cute import parse_cute, parse_int_tuple, parse_open, parse_tiler
-from layoutalg.notation.expression_text import parse_polynomial
-from layoutalg.notation.index_text import IndexText, parse_index
+from layoutalg.notation.symbols import parse_polynomial
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
@@ -31,13 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
-    "IndexText",
     "Notation",
     "convert",
     "cute_text",
     "parse",
     "parse_cute",
-    "parse_index",
     "parse_int_tuple",
     "parse_open",
     "parse_polynomial",

@@ -14,7 +14,7 @@ The idea.  What CuTe prints is what people paste, so `parse_cute` reads it as it
     tiler     (4:1,_,(2,2))                         `_` alone keeps a mode
     bases     (4,8):(1@0,1@1)     3@1@0             strides along modes of a coordinate, see scaled_basis
     symbols   (n,8):(1,4*n+m)                       polynomials in the names given as `symbols`
-    dynamic   (192,?):(1,192)   ?{div=64}           of the CuTe DSL, also S<3,4,3>; see dynamic.py
+    dynamic   (192,?):(1,192)   ?{div=64}           of the CuTe DSL, also S<3,4,3>; see symbols.py
 
 A swizzle over `smem_ptr[Nb](unset)` permutes BYTE addresses while the layout counts N-bit elements.  The
 two are brought to one unit here, at the door: a field at byte bit M is at element bit M + 3 - log2 N, so
@@ -53,8 +53,7 @@ from layoutalg.layout import (
     has_bases,
     is_symbolic,
 )
-from layoutalg.notation.dynamic import Dynamic
-from layoutalg.notation.expression_text import MAX_DIGITS, parse_polynomial
+from layoutalg.notation.symbols import MAX_DIGITS, Dynamic, parse_polynomial
 
 ParsedTiler: TypeAlias = "Layout | int | tuple[ParsedTiler, ...] | None"
 

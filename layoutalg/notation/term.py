@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
-from layoutalg.notation.expression_text import MAX_DIGITS
+from layoutalg.notation.symbols import MAX_DIGITS
 
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 

@@ -6,6 +6,7 @@
     c_expressions    expressions of C, with C's types
     c_source         read_c, read_c_expression: functions in C and CUDA text
     python_source    read_python, read_python_expression: functions in Python text
+    index_text       parse_index: an expression on which C and Python agree, over the lanes of a warp
 
 >>> read_c("int f(int row, int col) { return row * 64 + col; }").names
 ('row', 'col')
@@ -14,6 +15,7 @@
 from __future__ import annotations
 
 from layoutalg.reading.c_source import IndexFunction, read_c, read_c_expression
+from layoutalg.reading.index_text import IndexText, parse_index
 from layoutalg.reading.python_source import (
     is_constant,
     read_python,
@@ -35,12 +37,14 @@ __all__ = [
     "Bad",
     "CType",
     "IndexFunction",
+    "IndexText",
     "Term",
     "apply",
     "evaluated",
     "is_constant",
     "number",
     "ordered",
+    "parse_index",
     "read_c",
     "read_c_expression",
     "read_python",

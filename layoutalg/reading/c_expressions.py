@@ -42,7 +42,6 @@ _STRENGTH = {symbol: level for level, symbols in enumerate(_BINARY) for symbol i
 _UNARY = {"-": "neg", "+": "pos", "~": "inv", "!": "!"}
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _BUILT_IN = {"__umul24": ("u24", UNSIGNED), "__mul24": ("s24", INT)}
-SPECIAL = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 _WIDTHS = {
     "int8_t": CType(8, True), "uint8_t": CType(8, False), "int16_t": CType(16, True), "u8": CType(8, False),
@@ -234,16 +233,19 @@ class Expressions:
             token = self.take()
         if self.token.text == "(":
             return self._call(token)
-        if token.text in SPECIAL and self.token.text == ".":
+        while self.token.text == "." and self._has_part(f"{token.text}.{self.peek()}"):
             self.at += 1
-            part = self.take()
-            token = token._replace(text=f"{token.text}.{part.text}")
+            token = token._replace(text=f"{token.text}.{self.take().text}")
         return self._after(token, self._name(token))
 
     def _after(self, token: Token, value: Expression) -> Expression:
         if self.token.text in ("[", "(", ".", "->", "++", "--", "<<<"):
             refuse(self.token, "is not read after a value; an index function computes with integers alone")
         return value
+
+    def _has_part(self, name: str) -> bool:
+        """Whether a dotted name is known, or begins one that is: threadIdx.x."""
+        return any(known == name or known.startswith(f"{name}.") for scope in self.scopes for known in scope)
 
     def _name(self, token: Token) -> Expression:
         key = next((scope[token.text] for scope in reversed(self.scopes) if token.text in scope), None)

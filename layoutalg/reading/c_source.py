@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from layoutalg.errors import ParseError, UnknownNameError
 from layoutalg.limits import Most
-from layoutalg.reading.c_expressions import IGNORED, SPECIAL, Expressions
+from layoutalg.reading.c_expressions import IGNORED, Expressions
 from layoutalg.reading.c_tokens import Token, macro_parameters, refuse, tokens
 from layoutalg.reading.statements import (
     Branch,
@@ -44,6 +44,7 @@ from layoutalg.reading.terms import (
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "else", "do", "sizeof", "catch", "alignof"})
 _UNREAD = frozenset({"switch", "case", "default", "do", "goto", "break", "continue", "asm", "throw", "try"})
 _QUALIFIED = re.compile(r"([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*(?:<([^<>]*)>)?\s*\Z", re.ASCII)
+SPECIAL = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _SET_BY = ("=", "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "<<=", ">>=")
 
 
@@ -84,8 +85,8 @@ def read_c(text: str, function: str | None = None) -> IndexFunction:
     return _Source(text).function(function)
 
 
-def read_c_expression(text: str, names: Sequence[str] | None = None) -> IndexFunction:
-    """An expression over ints; its variables are `names`, or those that occur, in order.
+def read_c_expression(text: str, names: Sequence[str] | None = None, ctype: CType = INT) -> IndexFunction:
+    """An expression; its variables, of one type, are `names`, or those that occur, in order.
 
     >>> read_c_expression("row * 64 + (col ^ row)").names
     ('row', 'col')
@@ -107,8 +108,8 @@ def read_c_expression(text: str, names: Sequence[str] | None = None) -> IndexFun
     value = reader.expression()
     if reader.token.kind != "end":
         refuse(reader.token, "stands after the expression", text)
-    env = {name: variable(name, INT) for name in used}
-    return IndexFunction("the expression", tuple((name, INT) for name in used), value(env))
+    env = {name: variable(name, ctype) for name in used}
+    return IndexFunction("the expression", tuple((name, ctype) for name in used), value(env))
 
 
 def _is_type(word: str) -> bool:

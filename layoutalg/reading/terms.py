@@ -135,7 +135,7 @@ def apply(op: str, operands: tuple[Term, ...], place: str = "") -> Term:
         ctype = common(operands[0].ctype, operands[1].ctype)
     made = Term(op, operands, ctype, place=place)
     if all(o.op == "const" for o in operands):
-        values, bad = evaluated(made, {})
+        values, bad = _evaluated(made, {})
         if bad is None:
             return Term("const", (), ctype, value=int(values), place=place)
     return made
@@ -173,6 +173,13 @@ def evaluated(term: Term, env: Mapping[str, Any]) -> tuple[NDArray[Any], Bad | N
 
     Raises ResourceError for a value that may pass Most.MAGNITUDE, and for operators past Most.STATEMENTS.
     """
+    values, bad = _evaluated(term, env)
+    _whole(values, term.ctype)
+    return values, bad
+
+
+def _evaluated(term: Term, env: Mapping[str, Any]) -> tuple[NDArray[Any], Bad | None]:
+    """The same; a number of unsigned long long past 2^63 is the negative one that is congruent to it."""
     import numpy as np
 
     known: dict[int, tuple[Any, Any]] = {}
@@ -266,17 +273,16 @@ def _computed(t: Term, operands: list[Any]) -> tuple[Any, str, Any]:
     if op == "!":
         return (operands[0] == 0).astype(np.int64), "", None
     if op in COMPARISONS:
-        a, b = (_held(v, common(*(o.ctype for o in t.operands))) for v in operands)
+        kind = common(*(o.ctype for o in t.operands))
+        a, b = (_whole(_held(v, kind), kind) for v in operands)
         compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
         chosen = compare.get(op) or {"==": np.equal, "!=": np.not_equal}[op]
         return chosen(a, b).astype(np.int64), "", None
-    if op not in _SHIFTS:
-        operands = [_held(v, t.ctype) for v in operands]
-    else:
-        operands = [_held(operands[0], t.ctype), operands[1]]
+    held = [_held(v, t.ctype) for v in operands[: 1 if op in _SHIFTS else 2]]
+    if op in _OF_WHOLE:
+        held = [_whole(v, t.ctype) for v in held]
+    a, b = (*held, *operands[len(held) :], np.asarray(0))[:2]
     mask, why = None, ""
-    a = operands[0]
-    b = operands[1] if len(operands) > 1 else np.asarray(0)
     if op in ("/", "%", "//", "py%"):
         mask, why = np.asarray(b == 0), "a division by zero"
         b = np.where(mask, 1, b)
@@ -357,33 +363,39 @@ def _exact(op: str, a: Any, b: Any) -> Any:
     raise TypeError(op)
 
 
-_TOO_LARGE = "magnitude that a negative number has in unsigned long long"
+_OF_WHOLE = frozenset({"/", "%", ">>", "min", "max"})
+"""Operators that need an operand itself; others do with a number that is congruent to it."""
+
+
+def _whole(values: Any, ctype: CType | None) -> Any:
+    """Values that are the numbers themselves, not congruent to them; raises ResourceError for others."""
+    if ctype == UNSIGNED_LONG and values.size and values.min() < 0:
+        what = "magnitude that a negative number has in unsigned long long"
+        Most.MAGNITUDE.guard((1 << 64) + int(values.min()), what)
+    return values
 
 
 def _held(values: Any, ctype: CType | None) -> Any:
-    """Values as a type holds them."""
+    """Values as a type holds them; those of unsigned long long stay congruent to its own."""
     import numpy as np
 
-    if ctype is None or ctype == LONG:
+    if ctype is None or ctype.bits == 64:
         return values
     if ctype == BOOL:
         return (values != 0).astype(np.int64)
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     if ctype.least <= low and high <= ctype.greatest:
         return values
-    if ctype.bits == 64:
-        Most.MAGNITUDE.guard((1 << 64) + low, _TOO_LARGE)
     bits = values & ((1 << ctype.bits) - 1)
     return np.where(bits > ctype.greatest, bits - (1 << ctype.bits), bits)
 
 
 def _wrapped(value: int, ctype: CType) -> int:
-    if ctype == BOOL:
-        return int(value != 0)
+    """A number as a type holds it, as `_held`."""
+    if ctype.bits in (1, 64):
+        return int(value != 0) if ctype == BOOL else value
     bits = value & ((1 << ctype.bits) - 1)
-    bits = bits - (1 << ctype.bits) if bits > ctype.greatest else bits
-    Most.MAGNITUDE.guard(abs(bits), _TOO_LARGE)
-    return bits
+    return bits - (1 << ctype.bits) if bits > ctype.greatest else bits
 
 
 def _top(values: Any) -> int:

@@ -4,7 +4,7 @@ The idea.  An expression has no parameter list, which says what its variables ar
 index; several are the modes, or the leaves, in the order of `names`, or of an order that everybody writes:
 row in front of col, i in front of j.  Any other order has two readings, so that it is refused.
 
-The text is read as `layoutalg analyze --index` reads it (notation.index_text), and is not executed.
+The text is read as `layoutalg analyze --index` reads it (layoutalg.reading.index_text), and is not executed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError, ShapeError, check_type
 from layoutalg.layout import IntTuple, coordinate_at, flatten_tree, product, to_text
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 
 _FUNCTION = re.compile(r"[{};#]|(?<![=!<>])=(?!=)|\b(def|lambda)\b")
 """Marks of a function, a lambda or a macro, which no expression has."""

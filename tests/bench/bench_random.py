@@ -257,7 +257,7 @@ def index_text(asked: Namespace) -> Iterator[Judged]:
     import numpy as np
 
     from layoutalg.errors import ParseError, ResourceError
-    from layoutalg.notation import parse_index
+    from layoutalg.reading import parse_index
     from tests.draws import index_trees
 
     rng, lane = random.Random(asked.seed), np.arange(32)

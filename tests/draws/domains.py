@@ -33,7 +33,7 @@ from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 from tests.draws import norms, reductions
 from tests.draws.permutations import random_problem
 from tests.draws.sequences import family_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 from layoutalg.testing import compile_shared
 
 INT, UINT, LONG, ULONG = (32, False), (32, True), (64, False), (64, True)
@@ -30,12 +30,11 @@ UNARY: dict[str, Callable[[int], int]] = {"+": operator.pos, "-": operator.neg, 
 
 @dataclass(frozen=True)
 class Value:
-    """One lane: the exact value, C's for both kinds of variables (None: undefined), whether all agreed."""
+    """One lane: the value in Python, and in C for both kinds of variables; None where there is none."""
 
     exact: int | None
     signed: int | None
     unsigned: int | None
-    agreed: bool
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,6 @@ def wrap(value: int, kind: Type) -> int:
     return low if unsigned or not low >> (bits - 1) else low - (1 << bits)
 
 
-def congruent(exact: int, value: int, kind: Type) -> bool:
-    """Whether C holds the number, a negative one of an unsigned type modulo the type's range."""
-    return wrap(exact, kind) == value and (kind[1] or exact == value)
-
-
 def number(text: str, lanes: int) -> Tree:
     """A literal, typed as C does."""
     digits = text.rstrip("uUlL")
@@ -73,19 +67,12 @@ def number(text: str, lanes: int) -> Tree:
     if "l" in suffix:
         kinds = [k for k in kinds if k[0] == 64]
     kind = next(k for k in kinds if wrap(value, k) == value)
-    return Tree(text, 9, (kind, kind), (Value(value, value, value, True),) * lanes)
+    return Tree(text, 9, (kind, kind), (Value(value, value, value),) * lanes)
 
 
 def variable(name: str, values: range) -> Tree:
     """A variable with a value for every lane."""
-    return Tree(name, 9, (INT, UINT), tuple(Value(v, v, v, True) for v in values))
-
-
-def _checked(exact: int | None, c: tuple[int | None, int | None], types: tuple[Type, Type]) -> Value:
-    agreed = exact is not None and all(
-        v is not None and congruent(exact, v, kind) for v, kind in zip(c, types, strict=True)
-    )
-    return Value(exact, *c, agreed)
+    return Tree(name, 9, (INT, UINT), tuple(Value(v, v, v) for v in values))
 
 
 def unary(symbol: str, a: Tree) -> Tree:
@@ -101,9 +88,7 @@ def unary(symbol: str, a: Tree) -> Tree:
             return wrap(result, kind) if kind[1] or wrap(result, kind) == result else None
 
         exact = None if v.exact is None else UNARY[symbol](v.exact)
-        both = c(v.signed, a.types[0]), c(v.unsigned, a.types[1])
-        found = _checked(exact, both, a.types)
-        return found if v.agreed else Value(found.exact, found.signed, found.unsigned, False)
+        return Value(exact, c(v.signed, a.types[0]), c(v.unsigned, a.types[1]))
 
     return Tree(f"{symbol}{gap}{inner}", 7, a.types, tuple(map(one, a.values)))
 
@@ -116,12 +101,12 @@ def _common(symbol: str, a: Type, b: Type) -> Type:
 
 
 def _c(symbol: str, x: int | None, y: int | None, a: Type, b: Type) -> int | None:
-    """What C computes, None where that is undefined (before C++20)."""
+    """What C computes, None where that is undefined."""
     if x is None or y is None:
         return None
     kind = _common(symbol, a, b)
     if symbol in ("<<", ">>"):
-        if not 0 <= y < kind[0] or x < 0:
+        if not 0 <= y < kind[0]:
             return None
         result = EXACT[symbol](x, y)
     else:
@@ -136,6 +121,12 @@ def _c(symbol: str, x: int | None, y: int | None, a: Type, b: Type) -> int | Non
     return wrap(result, kind) if kind[1] or wrap(result, kind) == result else None
 
 
+def _python(symbol: str, x: int | None, y: int | None) -> int | None:
+    if x is None or y is None or (symbol in ("/", "%") and y == 0):
+        return None
+    return None if symbol in ("<<", ">>") and not 0 <= y < 256 else EXACT[symbol](x, y)
+
+
 def binary(symbol: str, a: Tree, b: Tree, *, spaced: bool = True) -> Tree:
     """An operator between two trees, with no more parentheses than it needs."""
     strength = STRENGTH[symbol]
@@ -144,27 +135,11 @@ def binary(symbol: str, a: Tree, b: Tree, *, spaced: bool = True) -> Tree:
     kinds = (_common(symbol, a.types[0], b.types[0]), _common(symbol, a.types[1], b.types[1]))
 
     def one(v: Value, w: Value) -> Value:
-        both = (
+        return Value(
+            _python(symbol, v.exact, w.exact),
             _c(symbol, v.signed, w.signed, a.types[0], b.types[0]),
             _c(symbol, v.unsigned, w.unsigned, a.types[1], b.types[1]),
         )
-        exact: int | None = None
-        defined = v.exact is not None and w.exact is not None
-        if v.exact is not None and w.exact is not None:
-            if symbol in ("/", "%", "<<", ">>"):
-                defined = v.exact >= 0 and w.exact >= 0 and (symbol in ("<<", ">>") or w.exact > 0)
-                defined &= symbol not in ("<<", ">>") or w.exact < 64
-            exact = EXACT[symbol](v.exact, w.exact) if defined else None
-        held = True
-        for x, at, kind, to in (
-            (v, v.signed, a.types[0], kinds[0]), (v, v.unsigned, a.types[1], kinds[1]),
-            (w, w.signed, b.types[0], kinds[0]), (w, w.unsigned, b.types[1], kinds[1]),
-        ):  # fmt: skip
-            if symbol in ("/", "%", "<<", ">>") or (kind[0] < to[0] and symbol not in ("<<", ">>")):
-                held &= at == x.exact
-        found = _checked(exact, both, kinds)
-        agreed = found.agreed and v.agreed and w.agreed and held
-        return Value(found.exact, found.signed, found.unsigned, agreed)
 
     gap = " " if spaced or (symbol in "+-" and right[0] in "+-") else ""
     values = tuple(one(v, w) for v, w in zip(a.values, b.values, strict=True))
@@ -172,12 +147,16 @@ def binary(symbol: str, a: Tree, b: Tree, *, spaced: bool = True) -> Tree:
 
 
 def expected(tree: Tree) -> list[int | None]:
-    """The value at every lane; None where the languages disagree on the way or at the end."""
-    certainly_unsigned = tree.types[0][1]
-    return [
-        v.exact if v.agreed and not (certainly_unsigned and v.exact != v.signed) else None
-        for v in tree.values
-    ]
+    """The value at every lane on which all agree, C's unsigned numbers modulo their range; else None."""
+    bits, unsigned = tree.types[1]
+
+    def agreed(v: Value) -> bool:
+        if v.exact is None or v.unsigned is None:
+            return False
+        apart = v.unsigned - v.exact
+        return v.signed == v.exact and (apart % (1 << bits) if unsigned else apart) == 0
+
+    return [v.exact if agreed(v) else None for v in tree.values]
 
 
 def draw(rng: random.Random, leaves: int, lanes: int = 32) -> Tree:
@@ -225,7 +204,7 @@ def against_the_compiler(seed: int, cases: int, lanes: int = 32) -> tuple[list[s
             name = f"const long long {kind}{n}[]"
             lines += [f'extern "C" {{ extern {name}; {name} = {{{values}}}; }}']
         lines += [f'extern "C" int bits{n}() {{ return 8 * sizeof(At<unsigned, 1>::v{n}); }}']
-    library = compile_shared("\n".join(lines))
+    library = compile_shared("\n".join(lines), flags=("-std=c++20",))
     wrong = []
     for n, (text, got) in enumerate(kept):
         bits = getattr(library, f"bits{n}")()

@@ -6,8 +6,8 @@ a text: as UTF-8, or one piece of the reader's own vocabulary a byte, which gets
 
 from __future__ import annotations
 
-import operator
 import random
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ from layoutalg.compose import tiler_text
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError
 from layoutalg.layout import Layout, Swizzle, has_symbols, to_text
-from layoutalg.notation import IndexText, convert, parse, parse_index, parse_int_tuple, parse_tiler
+from layoutalg.notation import convert, parse, parse_int_tuple, parse_tiler
+from layoutalg.reading import parse_index
 from tests.draws import notation_cases
 
 LEAVES = frozenset(
@@ -123,31 +124,19 @@ def _tiler(text: str) -> None:
 _LANES = {"lane": numpy.arange(4), "tid": numpy.arange(32, 36), "warp": numpy.array(1), "reg": numpy.array(2)}
 
 
-_EXACT: dict[Any, Callable[..., int]] = {
-    "*": operator.mul, "/": operator.floordiv, "//": operator.floordiv, "%": operator.mod,
-    "+": operator.add, "-": operator.sub, "<<": operator.lshift, ">>": operator.rshift,
-    "&": operator.and_, "^": operator.xor, "|": operator.or_,
-    "pos": operator.pos, "neg": operator.neg, "inv": operator.inv,
-}  # fmt: skip
-
-
-def _exact(index: IndexText, values: dict[str, int]) -> int:
+def _exact(text: str, values: dict[str, int]) -> int:
     """The value of an index in Python's integers."""
-    stack: list[Any] = []
-    for step in index.steps:
-        operands = [stack.pop() for _ in range(step.arity)][::-1]
-        if operands:
-            stack.append(_EXACT[step.action](*operands))
-        else:
-            stack.append(values[str(step.action)] if step.is_name else step.action[0])
-    return int(stack.pop())
+    plain = re.sub(
+        r"\b(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*", r"\1", text.replace("threadIdx.x", "tid")
+    )
+    python = f"({re.sub('//?', '//', plain)})"
+    return int(eval(python, {}, values | {"laneid": values["lane"]}))  # noqa: S307
 
 
 def _index(text: str) -> None:
-    found = parse_index(text)
-    got = numpy.broadcast_to(found(**_LANES), (4,)).tolist()
+    got = numpy.broadcast_to(parse_index(text)(**_LANES), (4,)).tolist()
     for i, value in enumerate(got):
-        assert value == _exact(found, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
+        assert value == _exact(text, {k: int(v.flat[i % v.size]) for k, v in _LANES.items()})
 
 
 _TILE = Layout((32, 16), (16, 1))

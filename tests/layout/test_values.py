@@ -24,7 +24,7 @@ from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.move.matrix_plan import copy_configs
 from layoutalg.kernels.move.programs.matrix import copy_problem
 from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle, Swizzles
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 from layoutalg.synthesis import synthesize
 from tests.sweeps import each
 

@@ -12,7 +12,7 @@ from layoutalg.compose import Tiler, tiler_text
 from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.layout import MAX_DEPTH, ComposedLayout, IntTuple, Layout, Swizzle, to_text
 from layoutalg.notation import parse, parse_int_tuple, parse_tiler
-from layoutalg.notation.expression_text import MAX_DIGITS
+from layoutalg.notation.symbols import MAX_DIGITS
 from layoutalg.testing import composed_layouts, int_tuples, layouts, swizzles
 from tests.notation.texts import rows
 from tests.sweeps import each

@@ -8,7 +8,7 @@ namespace, are the rows of one table: a row says what the name makes of its argu
 (8,64):(64,1)
 
 Notes.  Nothing is executed: a name outside of the table is refused by name.  An extent of type `int` in a C++
-type, known at run time alone, is a symbol, as `?` is (see dynamic.py).
+type, known at run time alone, is a symbol, as `?` is (see symbols.py).
 
 Sources.  CUTLASS, include/cute/layout.hpp, stride.hpp, layout_composed.hpp, swizzle_layout.hpp,
 atom/mma_traits_sm90_gmma.hpp; CuTe DSL, cutlass.cute.core; pycute; tensor_layouts.
@@ -36,9 +36,9 @@ from layoutalg.layout import (
     is_symbolic,
     unflatten_tree,
 )
-from layoutalg.notation.dynamic import Dynamic
 from layoutalg.notation.forms.functions import FUNCTIONS, OF_TENSORS, Major, call_function
 from layoutalg.notation.forms.record import Options, Value, joined, swizzle_in_elements
+from layoutalg.notation.symbols import Dynamic
 from layoutalg.notation.term import Term, first, read_term, refuse
 
 CPP_FAMILY, DSL_FAMILY, PYTHON_FAMILY = "CuTe C++", "CuTe DSL", "a layout in Python"

@@ -26,10 +26,10 @@ from layoutalg.layout import (
     to_text,
 )
 from layoutalg.notation.cute import parse_cute
-from layoutalg.notation.dynamic import leaf_parts
 from layoutalg.notation.forms.constructors import element_of
 from layoutalg.notation.forms.record import Options, Value, swizzle_in_bytes, swizzle_in_elements
 from layoutalg.notation.forms.tiles import as_layout
+from layoutalg.notation.symbols import leaf_parts
 from layoutalg.notation.term import check_length, first, refuse
 
 TENSOR_BEGINS = re.compile(

@@ -19,9 +19,9 @@ from typing import NoReturn
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Swizzle
-from layoutalg.notation.expression_text import MAX_DIGITS
 from layoutalg.notation.forms.record import Options, Value
 from layoutalg.notation.forms.tiles import offsets_of, tile_of
+from layoutalg.notation.symbols import MAX_DIGITS
 from layoutalg.notation.term import check_length, refuse
 
 FAMILY = "a LinearLayout"

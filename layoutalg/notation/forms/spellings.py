@@ -14,7 +14,7 @@ from typing import Any
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import AnyLayout, Layout, ScaledBasis, Swizzle
-from layoutalg.notation.dynamic import leaf_parts
+from layoutalg.notation.symbols import leaf_parts
 
 INT_END, LONG_END = 1 << 31, 1 << 63
 

@@ -36,7 +36,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import AnyLayout
 from layoutalg.limits import Most
-from layoutalg.notation import IndexText, parse_index
+from layoutalg.reading import IndexText, parse_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
 from layoutalg.limits import Most
-from layoutalg.notation import parse_index
+from layoutalg.reading import parse_index
 from tests.draws import index_trees
 from tests.notation.texts import rows
 from tests.sweeps import each
@@ -29,7 +29,7 @@ def read(tree: index_trees.Tree) -> list[int] | None:
 
 @given(st.integers(0, 1 << 32), st.integers(1, 10))
 def test_the_meaning_is_that_of_python_and_of_c_or_the_text_is_refused(seed: int, leaves: int) -> None:
-    """Refused exactly where the definition, lane by lane in the types of C, finds a disagreement."""
+    """Refused exactly where the definition, lane by lane in the types of C, finds another value."""
     tree = index_trees.draw(random.Random(seed), leaves)
     wanted = index_trees.expected(tree)
     try:
@@ -87,7 +87,6 @@ def test_refusals_name_the_place(text: str, position: int, part: str) -> None:
         "(" * (Most.NESTING.number + 1) + "1" + ")" * (Most.NESTING.number + 1),
         "- " * (Most.NESTING.number + 1) + "1",
         "1+" * Most.LINE.number + "1",
-        "9" * 40,
         "1ll << 62",
         "(1ll << 61) * 2",
         "((1ll << 61) - 1 + (1ll << 61)) + 1",
