@@ -24,7 +24,7 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array
     unread         what may touch memory and was not read
-    costs/         what an access costs, and what a compiler may join
+    costs          what an access costs, and what a compiler may join
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`layoutalg solve`: for which leading dimensions, pads or strides an access is free of conflicts.
 
-layout          SymbolicLayout: a layout with named parameters
-question        Condition, Criterion: the condition to solve, and its parameters
+question        SymbolicLayout, Condition, Criterion: a layout with symbols, what is asked of it, and for what
 distinct        solve_distinct: the values at which no two elements share an address, as a store needs
 solve           solve_conflict_free, solve_sectors, symbolic_cost
 generic_values  one value per class of values that have the same answer
@@ -11,8 +10,7 @@ solutions       ResidueSet, Periodic: the answer, as residues of a period
 from __future__ import annotations
 
 from layoutalg.symbolic.distinct import shared_ranges, solve_distinct
-from layoutalg.symbolic.layout import SymbolicLayout
-from layoutalg.symbolic.question import Condition
+from layoutalg.symbolic.question import Condition, SymbolicLayout
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
 from layoutalg.symbolic.solve import (
     efficiency_share,

@@ -30,7 +30,7 @@ from layoutalg.decide import is_injective
 from layoutalg.layout import Layout, flatten_tree
 from layoutalg.limits import Most
 from layoutalg.symbolic.generic_values import Line, first_value, linear_term
-from layoutalg.symbolic.layout import Symbolic, as_symbolic
+from layoutalg.symbolic.question import Symbolic, as_symbolic
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
 
 if TYPE_CHECKING:

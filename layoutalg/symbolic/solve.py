@@ -40,13 +40,14 @@ from layoutalg.layout import free_symbols, product
 from layoutalg.limits import Most
 from layoutalg.symbolic.distinct import solve_distinct
 from layoutalg.symbolic.generic_values import first_value, linear_terms, special_values, symbol_period
-from layoutalg.symbolic.layout import Symbolic, as_symbolic
 from layoutalg.symbolic.question import (
     FEWEST,
     NO_CONFLICTS,
     Condition,
     Criterion,
     OpenQuestion,
+    Symbolic,
+    as_symbolic,
     concrete,
     count,
     is_negative,

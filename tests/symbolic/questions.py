@@ -13,7 +13,7 @@ from layoutalg.arch import INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.symbolic import SymbolicLayout
-from layoutalg.symbolic.layout import as_symbolic
+from layoutalg.symbolic.question import as_symbolic
 from layoutalg.testing import accesses
 
 LD = sympy.Symbol("ld", positive=True)

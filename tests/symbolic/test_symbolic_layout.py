@@ -10,7 +10,7 @@ import sympy
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.symbolic import SymbolicLayout
-from layoutalg.symbolic.layout import as_symbolic
+from layoutalg.symbolic.question import as_symbolic
 from tests.sweeps import each
 from tests.symbolic.questions import ANY, LD
 
