@@ -5,7 +5,7 @@
     cute        parse_cute ("Sw<3,4,3> o 0 o (8,64):(64,1)"), parse_int_tuple, parse_tiler
     symbols     extents and strides in symbols: polynomials as text, leaves that are known only at run time
     forms/      the notations other than CuTe's own, parsed and printed
-    term        nested names and brackets of C++, Python and MLIR, parsed into one tree
+    form        Form: a notation as a record; nested names and brackets of C++, Python and MLIR as one tree
 
 >>> print(parse("(_8,_64):(_64,_1)"))
 (8,64):(64,1)

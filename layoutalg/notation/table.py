@@ -14,12 +14,11 @@ from types import MappingProxyType
 from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Swizzle
-from layoutalg.notation.forms import arrays, constructors, cute_prints, linear_text, spellings, triton_text
-from layoutalg.notation.forms.record import Form, OptionName, Options, Value
+from layoutalg.notation.form import Form, OptionName, Options, Value, first, refuse
+from layoutalg.notation.forms import arrays, constructors, cute_prints, linear, spellings, triton_text
+from layoutalg.notation.forms.linear import as_layout, map_of_threads, offsets_of
 from layoutalg.notation.forms.spellings import Spelling
-from layoutalg.notation.forms.tiles import as_layout, map_of_threads, offsets_of
 from layoutalg.notation.forms.triton_text import ENCODINGS, Encoding
-from layoutalg.notation.term import first, refuse
 
 SHAPE: frozenset[OptionName] = frozenset({"shape"})
 ELEMENT: frozenset[OptionName] = frozenset({"element"})
@@ -170,9 +169,9 @@ _TABLE = (
     Form(
         name="linear-layout",
         expresses="maps of bits",
-        recognises=linear_text.BEGINS,
-        read=linear_text.read_linear,
-        write=linear_text.write_linear,
+        recognises=linear.BEGINS,
+        read=linear.read_linear,
+        write=linear.write_linear,
     ),
     Form(
         name="dsl",

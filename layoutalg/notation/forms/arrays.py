@@ -20,9 +20,8 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, is_symbolic
+from layoutalg.notation.form import Group, Options, Term, Value, first, read_arguments, refuse
 from layoutalg.notation.forms.constructors import begin, compact
-from layoutalg.notation.forms.record import Options, Value
-from layoutalg.notation.term import Group, Term, first, read_arguments, refuse
 
 FAMILY = "an array's shape and strides"
 

@@ -1,7 +1,7 @@
 """Layouts as source makes them: C++ types and calls, CuTe DSL, pycute, tensor-layouts; one table of names.
 
 The idea.  `cute::Layout<cute::tuple<cute::C<8>>>`, `make_layout(make_shape(Int<8>{}))`,
-`cute.make_layout((8,))` and `Layout((8,), (1,))` are terms (layoutalg.notation.term) whose names, without
+`cute.make_layout((8,))` and `Layout((8,), (1,))` are terms (layoutalg.notation.form) whose names, without
 namespace, are the rows of one table: a row says what the name makes of its arguments.
 
 >>> print(read_constructor("make_layout(make_shape(Int<8>{}, 64), LayoutRight{})", CPP_FAMILY, Options()))
@@ -36,10 +36,18 @@ from layoutalg.layout import (
     is_symbolic,
     unflatten_tree,
 )
+from layoutalg.notation.form import (
+    Options,
+    Term,
+    Value,
+    first,
+    joined,
+    read_term,
+    refuse,
+    swizzle_in_elements,
+)
 from layoutalg.notation.forms.functions import FUNCTIONS, OF_TENSORS, Major, call_function
-from layoutalg.notation.forms.record import Options, Value, joined, swizzle_in_elements
 from layoutalg.notation.symbols import Dynamic
-from layoutalg.notation.term import Term, first, read_term, refuse
 
 CPP_FAMILY, DSL_FAMILY, PYTHON_FAMILY = "CuTe C++", "CuTe DSL", "a layout in Python"
 

@@ -26,11 +26,18 @@ from layoutalg.layout import (
     to_text,
 )
 from layoutalg.notation.cute import parse_cute
+from layoutalg.notation.form import (
+    Options,
+    Value,
+    check_length,
+    first,
+    refuse,
+    swizzle_in_bytes,
+    swizzle_in_elements,
+)
 from layoutalg.notation.forms.constructors import element_of
-from layoutalg.notation.forms.record import Options, Value, swizzle_in_bytes, swizzle_in_elements
-from layoutalg.notation.forms.tiles import as_layout
+from layoutalg.notation.forms.linear import as_layout
 from layoutalg.notation.symbols import leaf_parts
-from layoutalg.notation.term import check_length, first, refuse
 
 TENSOR_BEGINS = re.compile(
     r"(?:(?:Sw<[^>\n]{1,40}>_)?(?:[gsr]mem_)?(?:sub)?ptr\[|tmem_\[|counting_iter\(|raw_ptr\(|ArithTuple\()"

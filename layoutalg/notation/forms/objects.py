@@ -13,7 +13,7 @@ from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, is_symbolic
-from layoutalg.notation.forms.record import joined
+from layoutalg.notation.form import joined
 
 LIBRARIES = {"pycute": "pycute", "tensor-layouts": "tensor_layouts"}
 """Forms whose objects can be made, and the modules that define them."""

@@ -4,8 +4,8 @@ The idea.  What is found makes the map again, or it is not found: every answer i
 triton_maps.py makes it.
 
 >>> from layoutalg.layout import ComposedLayout, Layout, Swizzle
->>> from layoutalg.notation.forms.record import Options
->>> from layoutalg.notation.forms.tiles import offsets_of
+>>> from layoutalg.notation.form import Options
+>>> from layoutalg.notation.forms.linear import offsets_of
 >>> tile = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((64, 32), (32, 1)))
 >>> find_swizzled_shared(offsets_of(tile, "swizzled_shared"), Options())
 {'vec': 8, 'perPhase': 2, 'maxPhase': 4, 'order': (1, 0)}
@@ -20,9 +20,9 @@ from typing import Any
 from layoutalg.budget import Budget
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
+from layoutalg.notation.form import Options
 from layoutalg.notation.forms import triton_maps as maps
-from layoutalg.notation.forms.record import Options
-from layoutalg.notation.forms.tiles import LANES
+from layoutalg.notation.forms.linear import LANES
 
 Fields = Mapping[str, Any]
 

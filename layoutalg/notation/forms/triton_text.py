@@ -4,7 +4,7 @@ The idea.  ENCODINGS has a record per encoding: its two names, its fields as bot
 map of them (triton_maps.py), and what finds the fields of a given map (triton_search.py).  ADD AN ENCODING
 THERE.  Definitions may stand before an encoding that names them: `#mma = #ttg.nvidia_mma<{...}>`.
 
->>> from layoutalg.notation.forms.record import Options
+>>> from layoutalg.notation.form import Options
 >>> text = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
 >>> print(read_encoding(text, Options(shape=(64, 64))))
 Sw<3,3,3> o 0 o (64,64):(64,1)
@@ -25,12 +25,11 @@ from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout
 from layoutalg.limits import Most
+from layoutalg.notation.form import Options, Term, Value, check_length, first, read_term, refuse
 from layoutalg.notation.forms import triton_maps as maps
 from layoutalg.notation.forms import triton_search as search
 from layoutalg.notation.forms.constructors import begin
-from layoutalg.notation.forms.record import Options, Value
-from layoutalg.notation.forms.tiles import padded, tile_of
-from layoutalg.notation.term import Term, check_length, first, read_term, refuse
+from layoutalg.notation.forms.linear import padded, tile_of
 
 FAMILY = "a Triton encoding"
 
