@@ -11,12 +11,13 @@ that `import layoutalg` stays cheap: `layoutalg.logical_divide`, `layoutalg.pars
 The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of one:
 
     layout       what a layout is: IntTuple, Layout, Swizzle, ComposedLayout; their modes, slices and sizes
+    reading      functions, expressions and indices in C and Python, read as terms; none is executed
     compose      composition of layouts, and their normal form
     f2           linear algebra over F2: the matrix of a layout, LinearLayout
     decide       questions about a layout as a function: cosize, injective or not, equal or not, footprint
     algebra      complement, inverses, divides, products, partitions, recasts
     arch         hardware facts: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
-    notation     parsing and printing: CuTe notation, C++, Triton, NumPy, ...; index expressions
+    notation     parsing and printing: CuTe notation, C++, Triton, NumPy, ...
     atoms        MMA and copy atoms, TiledMMA, TiledCopy, Tensor: ADD AN ATOM THERE
     analysis     what an access costs: bank conflicts and phases, sectors; Access, analyze
     legality     whether TMA and wgmma accept a layout, and why one is refused
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from layoutalg import ops as ops
     from layoutalg import page as page
     from layoutalg import profiling as profiling
+    from layoutalg import reading as reading
     from layoutalg import registers as registers
     from layoutalg import source as source
     from layoutalg import symbolic as symbolic
@@ -154,7 +156,7 @@ _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
         "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "page",
-        "profiling", "registers", "source", "symbolic", "synthesis", "testing", "widgets",
+        "profiling", "reading", "registers", "source", "symbolic", "synthesis", "testing", "widgets",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

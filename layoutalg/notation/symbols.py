@@ -105,7 +105,7 @@ def parse_polynomial(text: str, symbols: Mapping[str, Any]) -> Any:
 
 
 def _wanted(token: re.Match[str], symbols: Mapping[str, Any], read: bool) -> str:
-    """What is read in place of a token, as the end of a sentence that begins with it."""
+    """The end of a sentence that begins with a token: why it is not read there."""
     known = ", ".join(symbols) or "none"
     if token["mark"] == "**":
         return f"is read as a power of a name, up to {MAX_POWER}, as in n**2"

@@ -31,7 +31,7 @@ DATA = Path(__file__).parents[1] / "data"
 NAMES, TEXTS = DATA / "public_names.json", DATA / "error_texts.json"
 MODULES = (
     *("algebra", "analysis", "arch", "atoms", "decide", "draw", "f2", "indexing", "kernels", "layout"),
-    *("legality", "model", "notation", "ops", "registers", "symbolic", "synthesis", "testing"),
+    *("legality", "model", "notation", "ops", "reading", "registers", "symbolic", "synthesis", "testing"),
 )
 """Public parts of layoutalg beside its root."""
 

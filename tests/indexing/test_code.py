@@ -20,12 +20,13 @@ from layoutalg.analysis import Access
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.indexing import TARGETS, Side, code, proofs
 from layoutalg.indexing.lowering import offset_of
-from layoutalg.reading import evaluated, read_c
+from layoutalg.reading import evaluated, read_c, read_python
 from layoutalg.testing import compile_shared
 from tests.draws import index_functions
 from tests.draws.expressions import expressions
 from tests.draws.index_functions import read
 from tests.notation.test_cpp_forms import headers
+from tests.reading.drawn_functions import Writer
 from tests.sweeps import each
 
 TILES = index_functions.tiles(20261122, 60)
@@ -277,3 +278,26 @@ def test_what_is_refused_is_named(
 def test_cute_text_is_read_back() -> None:
     with pytest.raises(errors.MismatchError, match="the printed layout is not"):
         proofs.proved_cute("wrong", code(Layout((8, 8)), "cpp"), {"layout": Layout((8, 8), (8, 1))})
+
+
+def test_a_term_as_an_expression_has_its_numbers_and_does_not_wrap() -> None:
+    rng, seen = random.Random(5), 0
+    for _ in range(400):
+        kinds = [rng.choice(("unsigned", "int", "long long", "unsigned char")) for _ in range(2)]
+        python, body = rng.random() < 0.3, Writer(rng).index()
+        less = rng.choice(("", " - 3", " + 0", " - i"))
+        if python:
+            term = read_python(f"def f(i, j): return {body.replace('/', '//')}{less}").term
+        else:
+            term = read_c(f"{kinds[0]} f({kinds[1]} i, int j) {{ return {body}{less}; }}").term
+        i, j = Var("i", 24), Var("j", 9)
+        grid = [axis.reshape(-1) for axis in np.indices((24, 9))]
+        try:
+            made, off = proofs.as_expression("f", term, {"i": i, "j": j})
+        except errors.UndecidedError:
+            continue
+        seen += 1
+        values, bad = evaluated(term, {"i": grid[0], "j": grid[1]})
+        assert bad is None, (body, less)
+        assert (evaluate(made, dict(zip((i, j), grid, strict=True))) - off == values).all(), (body, less)
+    assert seen > 150

@@ -10,12 +10,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, UndecidedError, UnknownNameError
-from layoutalg.indexing.proofs import as_expression
+from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, UnknownNameError
 from layoutalg.reading import evaluated, read_c, read_c_expression, read_python
 from layoutalg.testing import compile_shared
-from tests.reading.drawn_functions import Writer, c_text, python_text
+from tests.reading.drawn_functions import c_text, python_text
 from tests.sweeps import each
 
 RUNTIME = """
@@ -108,29 +106,6 @@ def test_a_text_in_python_has_pythons_numbers(seed: int) -> None:
             assert (wanted is None) == refused or (wanted is None and not plain(text)), (text, i[k], j[k])
             assert wanted is None or values[k] == wanted, (text, i[k], j[k])
     assert seen["numbers"] > 800 and seen["none"] > 30, seen
-
-
-def test_a_term_as_an_expression_has_its_numbers_and_does_not_wrap() -> None:
-    rng, seen = random.Random(5), 0
-    for _ in range(400):
-        kinds = [rng.choice(("unsigned", "int", "long long", "unsigned char")) for _ in range(2)]
-        python, body = rng.random() < 0.3, Writer(rng).index()
-        less = rng.choice(("", " - 3", " + 0", " - i"))
-        if python:
-            term = read_python(f"def f(i, j): return {body.replace('/', '//')}{less}").term
-        else:
-            term = read_c(f"{kinds[0]} f({kinds[1]} i, int j) {{ return {body}{less}; }}").term
-        i, j = Var("i", 24), Var("j", 9)
-        grid = [axis.reshape(-1) for axis in np.indices((24, 9))]
-        try:
-            made, off = as_expression("f", term, {"i": i, "j": j})
-        except UndecidedError:
-            continue
-        seen += 1
-        values, bad = evaluated(term, {"i": grid[0], "j": grid[1]})
-        assert bad is None, (body, less)
-        assert (evaluate(made, dict(zip((i, j), grid, strict=True))) - off == values).all(), (body, less)
-    assert seen > 150
 
 
 def test_what_has_no_value_in_c_is_bad_where_it_counts() -> None:
