@@ -3,7 +3,8 @@
 atom         CopyAtom, MMAAtom: the thread-value layouts of one instruction
 effect       what an atom does to values, computed on the CPU: the definition that tests compare with
 registry     COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
-tables/      the rows of the registry, one file per architecture; ADD AN MMA OR COPY ATOM THERE
+tables       the atoms and rows of the registry by architecture; ADD AN MMA OR COPY ATOM THERE
+wgmma        the rows of wgmma.mma_async
 rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor

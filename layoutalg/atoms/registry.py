@@ -13,121 +13,56 @@ no part of the atom, so template arguments are read and left out; A in registers
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from layoutalg.arch import Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
-if TYPE_CHECKING:
-    from layoutalg.atoms.rows import MMARow
-    from layoutalg.atoms.tables.wgmma import WgmmaRow
-
 A = TypeVar("A")
 
 
 class AtomTable(Mapping[str, A], Generic[A]):
-    """A read-only mapping from names to atoms, each of which is built when it is first used.
+    """A read-only mapping from names to atoms; a row of a table is built when its atom is first used.
 
     >>> "SM61_DP4A" in MMA_ATOMS
     True
     """
 
-    def __init__(self, load: Callable[[], dict[str, Callable[[], A]]]) -> None:
-        self._load: Callable[[], dict[str, Callable[[], A]]] = load
-        self._builders: dict[str, Callable[[], A]] = {}
-        self._built: dict[str, A] = {}
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._entries: dict[str, Any] = {}
 
-    def _names(self) -> dict[str, Callable[[], A]]:
-        if not self._builders:
-            self._builders.update(self._load())
-        return self._builders
+    def _named(self) -> dict[str, Any]:
+        if not self._entries:
+            from layoutalg.atoms import tables
+
+            self._entries |= {entry.name: entry for entry in getattr(tables, self._kind)}
+        return self._entries
 
     def __getitem__(self, name: str) -> A:
-        atom = self._built.get(name)
-        if atom is None:
-            atom = self._built[name] = self._names()[name]()
+        entry = self._named()[name]
+        if hasattr(entry, "build"):
+            entry = self._entries[name] = entry.build()
+        atom: A = entry
         return atom
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
+        return iter(self._named())
 
     def __len__(self) -> int:
-        return len(self._names())
+        return len(self._named())
 
 
-def _itself(atom: A) -> A:
-    return atom
-
-
-def _mma_builders() -> dict[str, Callable[[], MMAAtom]]:
-    from layoutalg.atoms.tables import (
-        sm61 as atoms_sm61,
-    )
-    from layoutalg.atoms.tables import (
-        sm70 as atoms_sm70,
-    )
-    from layoutalg.atoms.tables import (
-        sm75 as atoms_sm75,
-    )
-    from layoutalg.atoms.tables import (
-        sm80 as atoms_sm80,
-    )
-    from layoutalg.atoms.tables import (
-        sm89 as atoms_sm89,
-    )
-    from layoutalg.atoms.tables import (
-        sm90 as atoms_sm90,
-    )
-    from layoutalg.atoms.tables.wgmma import wgmma_rows
-
-    atoms = (*atoms_sm61.MMA_ATOMS, *atoms_sm70.MMA_ATOMS)
-    rows: tuple[MMARow | WgmmaRow, ...]
-    rows = (
-        *atoms_sm75.MMA_ATOMS,
-        *atoms_sm80.MMA_ATOMS,
-        *atoms_sm89.MMA_ATOMS,
-        *atoms_sm90.MMA_ATOMS,
-        *wgmma_rows(),
-    )
-    return {
-        **{atom.name: functools.partial(_itself, atom) for atom in atoms},
-        **{row.name: row.build for row in rows},
-    }
-
-
-def _copy_builders() -> dict[str, Callable[[], CopyAtom]]:
-    from layoutalg.atoms.tables import (
-        sm61 as atoms_sm61,
-    )
-    from layoutalg.atoms.tables import (
-        sm75 as atoms_sm75,
-    )
-    from layoutalg.atoms.tables import (
-        sm80 as atoms_sm80,
-    )
-    from layoutalg.atoms.tables import (
-        sm90 as atoms_sm90,
-    )
-    from layoutalg.atoms.tables import (
-        sm100 as atoms_sm100,
-    )
-
-    generations = (atoms_sm61, atoms_sm75, atoms_sm80, atoms_sm90, atoms_sm100)
-    atoms = (atom for generation in generations for atom in generation.COPY_ATOMS)
-    return {atom.name: functools.partial(_itself, atom) for atom in atoms}
-
-
-MMA_ATOMS: Mapping[str, MMAAtom] = AtomTable(_mma_builders)
+MMA_ATOMS: Mapping[str, MMAAtom] = AtomTable("MMA_ATOMS")
 """Every matrix instruction by name, read only."""
 
-COPY_ATOMS: Mapping[str, CopyAtom] = AtomTable(_copy_builders)
+COPY_ATOMS: Mapping[str, CopyAtom] = AtomTable("COPY_ATOMS")
 """Every copy instruction by name, read only."""
 
 _NAMESPACES = (
