@@ -179,23 +179,29 @@ def matrix_registers(matrices: int, *, transposed: bool) -> Layout:
     return Layout((32, (32, matrices)), (32, (1, _MATRIX_BITS)))
 
 
-def _ldmatrix(matrices: int, *, transposed: bool) -> CopyAtom:
-    name = f"SM75_U16x{2 * matrices}_LDSM_T" if transposed else f"SM75_U32x{matrices}_LDSM_N"
+def _matrix_copy(mnemonic: str, matrices: int, *, transposed: bool) -> CopyAtom:
+    """ldmatrix, or stmatrix, which is ldmatrix with source and destination exchanged."""
+    loads = mnemonic == "ldmatrix"
+    sm, code, section = ("75", "LDSM", "9.7.14.5.15") if loads else ("90", "STSM", "9.7.14.5.16")
+    name = f"U16x{2 * matrices}_{code}_T" if transposed else f"U32x{matrices}_{code}_N"
     trans = ".trans" if transposed else ""
+    memory, held = matrix_rows(matrices), matrix_registers(matrices, transposed=transposed)
+    op = f"{mnemonic}.x{matrices}{trans}"
     return copy_atom(
-        name,
-        matrix_rows(matrices),
-        matrix_registers(matrices, transposed=transposed),
-        f"ldmatrix.sync.aligned.m8n8.x{matrices}{trans}.shared.b16",
-        "sm_75",
-        "9.7.14.5.15",
-        reference="dst",
-        src_op=f"ldmatrix.x{matrices}{trans}",
+        f"SM{sm}_{name}",
+        memory if loads else held,
+        held if loads else memory,
+        f"{mnemonic}.sync.aligned.m8n8.x{matrices}{trans}.shared.b16",
+        f"sm_{sm}",
+        section,
+        reference="dst" if loads else "src",
+        src_op=op if loads else "",
+        dst_op="" if loads else op,
     )
 
 
 MATRIX_LOADS: tuple[CopyAtom, ...] = (
-    *(_ldmatrix(matrices, transposed=t) for t in (False, True) for matrices in (1, 2, 4)),
+    *(_matrix_copy("ldmatrix", matrices, transposed=t) for t in (False, True) for matrices in (1, 2, 4)),
     copy_atom(
         "SM75_U32x1_MOVM_T",
         matrix_registers(1, transposed=False),
@@ -311,8 +317,6 @@ ADA_ROWS: tuple[MMARow, ...] = tuple(
 #
 # Wider mma.sync of f64, and stmatrix; wgmma is in layoutalg.atoms.tables.wgmma.
 #
-# stmatrix is ldmatrix with source and destination exchanged.
-#
 # Source: PTX ISA 9.0, 9.7.14.5.6 to 9.7.14.5.8 (matrix fragments), 9.7.14.5.16 (stmatrix);
 # CUTLASS, include/cute/arch/mma_sm90.hpp, copy_sm90.hpp.
 
@@ -326,22 +330,8 @@ HOPPER_ROWS: tuple[MMARow, ...] = tuple(
 """f64, and complex f64 in four instructions."""
 
 
-def _stmatrix(matrices: int, *, transposed: bool) -> CopyAtom:
-    name = f"SM90_U16x{2 * matrices}_STSM_T" if transposed else f"SM90_U32x{matrices}_STSM_N"
-    trans = ".trans" if transposed else ""
-    return copy_atom(
-        name,
-        matrix_registers(matrices, transposed=transposed),
-        matrix_rows(matrices),
-        f"stmatrix.sync.aligned.m8n8.x{matrices}{trans}.shared.b16",
-        "sm_90",
-        "9.7.14.5.16",
-        dst_op=f"stmatrix.x{matrices}{trans}",
-    )
-
-
 MATRIX_STORES: tuple[CopyAtom, ...] = tuple(
-    _stmatrix(matrices, transposed=t) for t in (False, True) for matrices in (1, 2, 4)
+    _matrix_copy("stmatrix", matrices, transposed=t) for t in (False, True) for matrices in (1, 2, 4)
 )
 """Matrix stores."""
 
