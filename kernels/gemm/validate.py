@@ -226,7 +226,7 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if major == 10:
         raise UnsupportedError(
-            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.mma_kinds) and not "
             f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
             f"--compile {chip.name}"
         )

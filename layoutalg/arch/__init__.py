@@ -7,15 +7,14 @@ find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here to
     instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
     instruction_names  their names in PTX, SASS and CuTe; find_instruction
     architectures  ARCHS: banks, sectors, sizes and limits; ADD AN ARCHITECTURE HERE; find_arch, find_board
-    boards         BOARDS: rates, caches and clocks of cards; ADD A BOARD HERE
-    rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM, their shapes;
-                   DRAM_RULES: the granularity of DRAM traffic
-    swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
-    smem_atoms     SMEM_ATOMS: the canonical shared memory layouts of wgmma
+    boards         BOARDS: rates, caches and clocks of cards; ADD A BOARD HERE; tensor cores per SM, their
+                   shapes; DRAM_RULES: the granularity of DRAM traffic
+    swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none;
+                   SMEM_ATOMS: the canonical shared memory layouts of wgmma
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
     descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
-    wgmma          WGMMA_TYPES: the types and extents of wgmma
-    tcgen05        TCGEN05_KINDS: Blackwell's MMA kinds, shapes, data paths in tensor memory, scale factors
+    mma_kinds      WGMMA_TYPES: the types and extents of wgmma; TCGEN05_KINDS: Blackwell's kinds, shapes,
+                   data paths in tensor memory, scale factors
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -26,7 +25,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layoutalg.arch.architectures import ARCHS, find_arch, find_board, find_target
-from layoutalg.arch.boards import BOARDS
+from layoutalg.arch.boards import (
+    BOARDS,
+    DRAM_RULES,
+    T4_ACHIEVED,
+    TENSOR_CORES,
+    DramRules,
+    Rates,
+    TensorCores,
+    board_rates,
+)
 from layoutalg.arch.descriptor import (
     DESCRIPTOR_FIELDS,
     MAX_OFFSET_BYTES,
@@ -37,34 +45,32 @@ from layoutalg.arch.descriptor import (
 )
 from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES, find_instruction, instruction_name
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
-from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
-from layoutalg.arch.rates import (
-    DRAM_RULES,
-    T4_ACHIEVED,
-    TENSOR_CORES,
-    DramRules,
-    Rates,
-    TensorCores,
-    board_rates,
-)
-from layoutalg.arch.smem_atoms import SMEM_ATOMS, Major, SmemAtom, atom_layout, find_smem_atom
-from layoutalg.arch.swizzle_modes import (
-    CHUNK_BYTES,
-    HOPPER_MODES,
-    SWIZZLE_MODES,
-    SwizzleMode,
-    find_swizzle_mode,
-)
-from layoutalg.arch.tcgen05 import (
+from layoutalg.arch.mma_kinds import (
     TCGEN05_KINDS,
     TMEM_COLUMNS,
     TMEM_LANES,
+    WGMMA_M,
+    WGMMA_TYPES,
     DataPath,
     Tcgen05Kind,
+    WgmmaType,
     check_tcgen05,
     scale_factor_layout,
     tmem_accumulator,
     tmem_columns,
+)
+from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
+from layoutalg.arch.swizzle_modes import (
+    CHUNK_BYTES,
+    HOPPER_MODES,
+    SMEM_ATOMS,
+    SWIZZLE_MODES,
+    Major,
+    SmemAtom,
+    SwizzleMode,
+    atom_layout,
+    find_smem_atom,
+    find_swizzle_mode,
 )
 from layoutalg.arch.tensor_map import (
     FLOAT_TYPES,
@@ -77,7 +83,6 @@ from layoutalg.arch.tensor_map import (
     tensor_map_arguments,
     tensor_map_text,
 )
-from layoutalg.arch.wgmma import WGMMA_M, WGMMA_TYPES, WgmmaType
 from layoutalg.optional import later
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ A f16 64 x 16, K-major 128B: LBO 16, SBO 1024 bytes; low word + (0, 2, 4, 6) alo
 >>> hex(encode_descriptor(operand.descriptor(1, 3)))
 '0x4000004000010206'
 
-Types, shapes and major-nesses are a table of their own, layoutalg.arch.wgmma:
+Types, shapes and major-nesses are a table of their own, layoutalg.arch.mma_kinds:
 
 >>> print(check_wgmma_instruction("tf32", "tf32", "f32", 64, b_major="MN").violations[0])
 wgmma.transpose: B of tf32 is MN-major; accepted are K-major operands; nearest: K

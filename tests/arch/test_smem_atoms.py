@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, SmemAtom, atom_layout, find_smem_atom, find_swizzle_mode
-from layoutalg.arch.smem_atoms import atom_text
+from layoutalg.arch.swizzle_modes import atom_text
 from layoutalg.decide import is_bijective, same_function
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ShapeError, UnknownNameError

@@ -20,7 +20,7 @@ that ordinary stores have written needs fence.proxy.async before.  The simulator
 rounds once; on small integers both are exact.
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma.mma_async), 9.7.15.7.1 (wgmma.fence), 9.7.15.7.2 (wgmma.commit_group),
-9.7.15.7.3 (wgmma.wait_group); which types, sizes and majors there are: layoutalg.arch.wgmma.
+9.7.15.7.3 (wgmma.wait_group); which types, sizes and majors there are: layoutalg.arch.mma_kinds.
 """
 
 from __future__ import annotations

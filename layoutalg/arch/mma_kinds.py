@@ -1,4 +1,6 @@
-"""tcgen05.mma of sm_100: kinds, shapes, where the accumulator lies in tensor memory, scale factors of blocks.
+"""Products that read shared memory: wgmma of sm_90 and tcgen05 of sm_100, their types, shapes and places.
+
+tcgen05.mma of sm_100: kinds, shapes, where the accumulator lies in tensor memory, scale factors of blocks.
 
 The idea.  On Blackwell one thread starts a product, A and B lie in shared memory (A in tensor memory as
 well), and D lies in tensor memory (TMEM): 128 lanes by 512 columns of 32 bits per SM, of which warp w of a
@@ -26,6 +28,19 @@ not generated.
 Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.5
 (data path layouts), 9.7.16 (block scaling); CUTLASS, include/cute/arch/mma_sm100_umma.hpp (asserts),
 include/cutlass/detail/sm100_blockscaled_layout.hpp (the atom of scale factors).
+
+wgmma.mma_async: the types, shapes and operand sources that exist.
+
+The idea.  D (64 x N) += A (64 x K) B (K x N), where K is 32 bytes of operand, N steps by 8 (by 16 past 32 for
+integers), B lies in shared memory and A there or in registers.  Only 16-bit operands in shared memory may be
+M-major or N-major; everything else is K-major.
+
+>>> WGMMA_TYPES["bf16"].k, WGMMA_TYPES["s8"].n_sizes[:6], WGMMA_TYPES["tf32"].transposable
+(16, (8, 16, 24, 32, 48, 64), False)
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation using
+wgmma.mma_async", matrix shapes, syntax and description; integer N of 240 and 256: CUTLASS,
+include/cute/arch/mma_sm90_gmma.hpp.
 """
 
 from __future__ import annotations
@@ -38,6 +53,40 @@ from typing import Literal, TypeAlias
 from layoutalg.arch.model import Provenance
 from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout, span
+
+WGMMA_M = 64
+"""Rows of A and D of one instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaType:
+    """The limits that a type of A sets: the types of B, the accumulators, the sizes along N and K."""
+
+    name: str
+    k: int
+    b_types: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    n_sizes: tuple[int, ...]
+    transposable: bool = False
+
+
+_EVERY_8 = tuple(range(8, 257, 8))
+_INTEGER = (8, 16, 24, *range(32, 257, 16))
+
+_WGMMA = (
+    WgmmaType("f16", 16, ("f16",), ("f32", "f16"), _EVERY_8, transposable=True),
+    WgmmaType("bf16", 16, ("bf16",), ("f32",), _EVERY_8, transposable=True),
+    WgmmaType("tf32", 8, ("tf32",), ("f32",), _EVERY_8),
+    WgmmaType("e4m3", 32, ("e4m3", "e5m2"), ("f32", "f16"), _EVERY_8),
+    WgmmaType("e5m2", 32, ("e4m3", "e5m2"), ("f32", "f16"), _EVERY_8),
+    WgmmaType("s8", 32, ("s8", "u8"), ("s32",), _INTEGER),
+    WgmmaType("u8", 32, ("s8", "u8"), ("s32",), _INTEGER),
+    WgmmaType("b1", 256, ("b1",), ("s32",), _INTEGER),
+)
+
+WGMMA_TYPES: Mapping[str, WgmmaType] = MappingProxyType({t.name: t for t in _WGMMA})
+"""By the type of A, read only."""
+
 
 TMEM_LANES = 128
 """Lanes of the tensor memory of an SM."""
