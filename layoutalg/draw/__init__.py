@@ -3,14 +3,17 @@
     picture   Picture, Panel, Cell, View; layout_picture, swizzle_picture, linear_picture, tv_picture
     access    access_picture: the lanes, banks and phases of one warp instruction
     tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle;
-              memory_picture: a tile in the order of memory, by bank
+              memory_picture, chunk_picture: a tile in the order of memory, by bank and by 16 bytes;
+              plan_picture: which thread copies which vector
     atoms     copy_picture, mma_picture
-    diagrams  bits_diagram, walk_picture, index_picture, chunk_picture, plan_picture, graph_diagram, as_dot
-    svg, text, page, files   as_svg, as_text, as_html, as_file
-    scene     what is drawn, as shapes; SVG, PNG and PDF of it
+    bits      bits_diagram: the bits of an index by field, with the XOR wires of a swizzle; index_picture: all
+              indices of a tile in three forms; walk_picture: S(a + b) = S(a) ^ S(b), step by step
+    graph     graph_diagram, as_dot, render: the composition as a graph
+    svg, text, files   as_svg, as_text, as_file
+    scene     what is drawn, as shapes, and as SVG; PALETTE, CHUNK_COLORS, LINE_COLORS: colours that readers
+              with colour blindness can tell apart
     chart     chart_svg: lines and points over two axes; roofline_chart
-    shown     picture_of: what a notebook displays for a value
-    palette   PALETTE, CHUNK_COLORS, LINE_COLORS: colours that readers with colour blindness can tell apart
+    shown     picture_of, as_html: what a notebook displays for a value
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
@@ -23,25 +26,13 @@ from __future__ import annotations
 
 from layoutalg.draw.access import Service, access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
+from layoutalg.draw.bits import WalkStep, bits_diagram, index_picture, pointer_walk, walk_picture
 from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
-from layoutalg.draw.diagrams import (
-    Diagram,
-    WalkStep,
-    as_dot,
-    bits_diagram,
-    chunk_picture,
-    graph_diagram,
-    index_picture,
-    plan_picture,
-    pointer_walk,
-    render,
-    walk_picture,
-)
 from layoutalg.draw.files import Drawing, as_file
-from layoutalg.draw.page import as_html
-from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE
+from layoutalg.draw.graph import as_dot, graph_diagram, render
 from layoutalg.draw.picture import (
     Cell,
+    Diagram,
     Panel,
     Picture,
     View,
@@ -50,10 +41,11 @@ from layoutalg.draw.picture import (
     swizzle_picture,
     tv_picture,
 )
-from layoutalg.draw.shown import picture_of
+from layoutalg.draw.scene import CHUNK_COLORS, LINE_COLORS, PALETTE
+from layoutalg.draw.shown import as_html, picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
-from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_panel
+from layoutalg.draw.tile import chunk_picture, layout_access_picture, memory_picture, plan_picture, tile_panel
 
 __all__ = [
     "CHUNK_COLORS",

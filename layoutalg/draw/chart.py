@@ -20,8 +20,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from layoutalg.arch import Rates
-from layoutalg.draw.palette import LINE_COLORS, hex_color
-from layoutalg.draw.scene import LETTER, Box, Dot, Line, Scene, Shape, Words, clean, scene_svg, text_width
+from layoutalg.draw.scene import (
+    LETTER,
+    LINE_COLORS,
+    Box,
+    Dot,
+    Line,
+    Scene,
+    Shape,
+    Words,
+    clean,
+    hex_color,
+    scene_svg,
+    text_width,
+)
 from layoutalg.errors import (
     ShapeError,
     UnsupportedError,

@@ -15,6 +15,12 @@ counted in the units that a swizzle keeps whole.
 
 Comparison with CuTe.  print_layout and print_latex draw the first picture, and print_latex of a TV layout the
 third; the swizzled pair and the access pictures (`draw.access`, `draw.tile`) have no counterpart.
+
+A drawing that is more than a grid: its shapes for SVG, PNG and PDF, and a grid that says the same as text.
+
+>>> from layoutalg.draw.scene import Scene
+>>> Diagram(Scene("wires", 10, 10, ()), Picture("wires", ())).title
+'wires'
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import swizzle_notes
-from layoutalg.draw.scene import clean
+from layoutalg.draw.scene import Scene, clean
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
@@ -474,3 +480,16 @@ def _elements(count: int) -> str:
 def _shade(number: int) -> int:
     """The hue of a number where no bank is meant: eight colours, each in its first shade."""
     return number % 8 * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """`scene` is drawn, `picture` printed; both say the same."""
+
+    scene: Scene
+    picture: Picture
+
+    @property
+    def title(self) -> str:
+        """The title of both."""
+        return self.scene.title

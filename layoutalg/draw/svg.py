@@ -16,9 +16,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from layoutalg.draw.palette import PALETTE, hex_color
 from layoutalg.draw.picture import Panel, Picture, fold
-from layoutalg.draw.scene import LETTER, Box, Scene, Shape, Words, clean, scene_svg, text_width
+from layoutalg.draw.scene import (
+    LETTER,
+    PALETTE,
+    Box,
+    Scene,
+    Shape,
+    Words,
+    clean,
+    hex_color,
+    scene_svg,
+    text_width,
+)
 from layoutalg.errors import check_type
 
 PAGE = 1600

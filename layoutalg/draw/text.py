@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import textwrap
 
-from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import Cell, Panel, Picture, fold
-from layoutalg.draw.scene import clean
+from layoutalg.draw.scene import PALETTE, clean
 from layoutalg.errors import check_type
 
 GAP = "    "

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from layoutalg import draw
 from layoutalg.analysis import Access
-from layoutalg.draw.diagrams.bits import _read
-from layoutalg.draw.diagrams.diagram import Diagram
-from layoutalg.draw.diagrams.graph import _escaped
-from layoutalg.draw.picture import extents
-from layoutalg.draw.scene import MAX_SIDE, Box, Line, Scene, Words, scene_image, scene_svg
+from layoutalg.draw.bits import _read
+from layoutalg.draw.files import MAX_SIDE, scene_image
+from layoutalg.draw.graph import _escaped
+from layoutalg.draw.picture import Diagram, extents
+from layoutalg.draw.scene import Box, Line, Scene, Words, scene_svg
 from layoutalg.dtype import dtype
 from layoutalg.errors import NotLinearError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from layoutalg import draw
 from layoutalg.analysis import Access, GlobalReport, analyze, traffic, wavefronts
 from layoutalg.arch import ARCHS
-from layoutalg.draw.diagrams import graph
-from layoutalg.draw.diagrams.graph import FORMATS
+from layoutalg.draw import graph
+from layoutalg.draw.graph import FORMATS
 from layoutalg.draw.picture import EMPTY, bank_of
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError

@@ -29,10 +29,8 @@ from __future__ import annotations
 
 import shutil
 
-from layoutalg.draw.diagrams.diagram import Diagram
-from layoutalg.draw.palette import CHUNK_COLORS, hex_color
-from layoutalg.draw.picture import Cell, Panel, Picture
-from layoutalg.draw.scene import Box, Line, Scene, Shape, Words, text_width
+from layoutalg.draw.picture import Cell, Diagram, Panel, Picture
+from layoutalg.draw.scene import CHUNK_COLORS, Box, Line, Scene, Shape, Words, hex_color, text_width
 from layoutalg.draw.svg import MARGIN
 from layoutalg.errors import UnsupportedError, check_choice, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
