@@ -2,9 +2,9 @@
 
     engine      Engine: a tile under the settings of the sliders, and the model that the JavaScript evaluates
     sections    the static parts, as HTML: costs, ranked layouts, index code, pictures
-    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: their costs
+    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: their costs;
+                answer: the requests that explore.html makes to the library
     document    report_html, explore_html: the pages as text; html_document: any page in their style
-    answers     answer: the requests that explore.html makes to the library
     explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
     assets/     model.js (the definitions), view.js (the panels), report.js, explore.js, style.css, live.html
 
@@ -14,8 +14,7 @@ True
 
 from __future__ import annotations
 
-from layoutalg.page.answers import answer
-from layoutalg.page.data import page_reports
+from layoutalg.page.data import answer, page_reports
 from layoutalg.page.document import explore_html, html_document, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer

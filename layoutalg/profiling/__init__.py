@@ -3,10 +3,9 @@
 `read_report` reads a report (`ncu -o report`); `explain_launch` explains its counters, by source line.
 
     importer     reads the file with the package ncu-report, in a child process: the only module to import it
-    container    the file format: whether a file is a report, and whether it is complete
-    reading      read_report: Report, and every refusal by name
-    records      Launch, Measured, Row: instructions and their counters; by_line
-    opcodes      SASS instructions by the analysis's names
+    reading      read_report: Report, and every refusal by name; whether a file is a report, and complete
+    records      Launch, Measured, Row: instructions and their counters; by_line; SASS instructions by the
+                 analysis's names
     counting     excess, pipe_counters: what counters include that is not a bank conflict
     fitting      fit_pitch: the row pitches that explain a measured count, and a layout without conflicts
     joining      join: instructions and the accesses that `layoutalg kernel` read, by file and line
@@ -19,14 +18,12 @@
 
 from __future__ import annotations
 
-from layoutalg.profiling.container import Frame, frame
 from layoutalg.profiling.counting import Excess, Pipe, excess, pipe_counters
 from layoutalg.profiling.explaining import Finding, explain_launch
 from layoutalg.profiling.fitting import Fit, fit_pitch
 from layoutalg.profiling.joining import Joined, with_ends
-from layoutalg.profiling.opcodes import instruction_op
-from layoutalg.profiling.reading import RECORD, Report, read_report
-from layoutalg.profiling.records import Launch, Measured, Row, by_line
+from layoutalg.profiling.reading import RECORD, Frame, Report, frame, read_report
+from layoutalg.profiling.records import Launch, Measured, Row, by_line, instruction_op
 from layoutalg.profiling.words import (
     HEADER,
     SASS_HEADER,

@@ -6,11 +6,10 @@ verdicts       Scope, verdict, all_pass: what makes a gate pass, and why nothing
 laws           LAWS, check_law: the laws of the algebra on random operands
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
-indexcode      a table of an index function in C, CUDA or Python, run in a separate process
-index_expression  a table of an index expression, which is read and not executed
-index_table    the C++ and the processes that make the table
+indexcode      a table of an index function in C, CUDA or Python, run in a separate process, and of an index
+               expression, which is read and not executed
 triton_text    functions of Triton in a Python text that divide as Triton's do
-cuda_shim      CUDA's types and intrinsics for the host compiler
+cuda_shim      CUDA's types and intrinsics for the host compiler; the C++ and the processes that make a table
 hostcc         the host compiler
 """
 

@@ -53,8 +53,7 @@ from layoutalg.layout import (
     size,
     to_text,
 )
-from layoutalg.testing.index_expression import IndexExpression, is_expression
-from layoutalg.testing.indexcode import TABLE_SECONDS, IndexCode
+from layoutalg.testing.indexcode import TABLE_SECONDS, IndexCode, IndexExpression, is_expression
 from layoutalg.testing.minimal import part_up_to, shrink
 
 if TYPE_CHECKING:
