@@ -5,20 +5,18 @@ layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 
 fails, 2 on bad input, 3 when there is no answer for another reason, 128 + n when signal n (INT, TERM or HUP)
 ended it.
 
-    entry         main: the entry point of the console script, and the exit code of unexpected errors
+    entry         main: the entry point of the console script, the exit code of unexpected errors, signals
+                  that end the command, and streams: every byte is written, or it is known why not
     table         the list of commands, ADD A COMMAND HERE
     app           the commands of the table, each imported when asked for; how expected errors are shown
     commands/     one file per command, grouped by topic
-    options       options that commands of several groups share; groups of options as one parameter
+    options       options that commands of several groups share; groups of options as one parameter; values
+                  that the shell completes
     inputs        layouts, files of offsets and conditions, read and checked
     kernel_names  kernel families by their names on the command line
-    stores/       the subcommands on files of timings and of verified problems
-    reports       reports of accesses, as tables and as JSON, and the conditions of --fail-on
+    reports       accesses, kernels and verified problems, as tables and as JSON; the conditions of --fail-on
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes
-    completions   values that the shell completes
-    signals       what ends the command from outside
-    streams       standard output and error: every byte is written, or the reason why not is reported
 """
 
 from layoutalg.cli.entry import main

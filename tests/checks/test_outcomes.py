@@ -24,7 +24,7 @@ from layoutalg.checks import (
     read_checks,
     run_checks,
 )
-from layoutalg.cli.commands.checks import ci
+from layoutalg.cli.commands.layouts import ci
 from layoutalg.errors import ParseError
 from tests.command import answer, invoke, refusal, run
 from tests.sweeps import each

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from layoutalg.arch import find_arch, find_instruction
-from layoutalg.cli import completions
+from layoutalg.cli import options
 from layoutalg.cli.app import app
 from layoutalg.dtype import dtype
 from tests.command import invoke
@@ -77,11 +77,11 @@ def test_every_parameter_of_names_completes_them() -> None:
 
 
 def test_what_is_offered_is_accepted() -> None:
-    for name in completions.instructions(""):
+    for name in options.instructions(""):
         find_instruction(name)
-    for name in completions.archs(""):
+    for name in options.archs(""):
         find_arch(name)
-    for name in completions.dtypes(""):
+    for name in options.dtypes(""):
         dtype(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from layoutalg.cli.completions import forms
+from layoutalg.cli.options import forms
 from layoutalg.notation import FORMS
 from tests.command import answer, invoke, refusal, run
 

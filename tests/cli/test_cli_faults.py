@@ -16,9 +16,8 @@ import pytest
 
 from layoutalg.cli import app as app_module
 from layoutalg.cli import entry
+from layoutalg.cli.entry import Output, Signals
 from layoutalg.cli.refusals import EXIT_CODES, UNANSWERED
-from layoutalg.cli.signals import Signals
-from layoutalg.cli.streams import Output
 from layoutalg.errors import printable
 from tests.command import run, validator
 

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from layoutalg.cli.signals import GRACE_S
+from layoutalg.cli.entry import GRACE_S
 
 ROOT = Path(__file__).parents[2]
 MARK = "LAYOUTALG_TEST_ENDING"

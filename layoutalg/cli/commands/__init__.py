@@ -1,8 +1,8 @@
 """The commands of `layoutalg`, one per file, in rooms by what one wants to know.
 
-    layouts     a layout itself: solve, synthesize, explain, code, identify, convert, draw
+    layouts     a layout itself: solve, synthesize, explain, code, identify, convert, draw; yes or no, with a
+                reason: check, legal, ci
     accesses    what accesses cost: analyze, report, kernel, profile
-    checks      yes or no, with a reason: check, legal, ci
     kernels     a kernel and what it holds: generate, verify, sass, occupancy, pipeline, registers, l2
     times       times, measured and searched for: bench, tune, chart, roofline
     help        doctor, cache, glossary, demo, which shows commands of other rooms

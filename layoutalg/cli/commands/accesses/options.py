@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from layoutalg.analysis import LEVELS
-from layoutalg.cli.completions import accesses, dtypes, instructions, one_of
 from layoutalg.cli.inputs import file_or_input, or_input
-from layoutalg.cli.options import ArchOption
+from layoutalg.cli.options import ArchOption, accesses, dtypes, instructions, one_of
 
 
 @dataclass(frozen=True, slots=True)

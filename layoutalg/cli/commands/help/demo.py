@@ -13,20 +13,23 @@ from rich.text import Text
 from layoutalg import __version__
 from layoutalg.analysis import sentence
 from layoutalg.answers import Amount, Answer, Positive
-from layoutalg.cli.commands.kernels.words import (
-    Compiled,
-    contract_lines,
-    cubin_answer,
-    cubin_sentence,
-    kernel_sentence,
-    verify_answer,
-    verify_tables,
-)
 from layoutalg.cli.commands.layouts.draw import wants_color
 from layoutalg.cli.commands.layouts.synthesize import certificate_sentence
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import PAGE, progress, say, say_answer
-from layoutalg.cli.reports import AccessAnswer, Verified, access_answer, report_tables
+from layoutalg.cli.reports import (
+    AccessAnswer,
+    Compiled,
+    Verified,
+    access_answer,
+    contract_lines,
+    cubin_answer,
+    cubin_sentence,
+    kernel_sentence,
+    report_tables,
+    verify_answer,
+    verify_tables,
+)
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from layoutalg.answers import Answer
-from layoutalg.cli.completions import terms
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, terms
 from layoutalg.cli.output import say, say_answer
 from layoutalg.glossary import GLOSSARY, find_term
 

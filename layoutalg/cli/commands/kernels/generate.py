@@ -15,17 +15,16 @@ from layoutalg.cli.commands.kernels.options import (
     KernelDtypeOption,
     ProblemOptions,
 )
-from layoutalg.cli.commands.kernels.words import (
+from layoutalg.cli.kernel_names import find_kernel
+from layoutalg.cli.options import JsonOption, OutputOption, archs, spread
+from layoutalg.cli.output import count, progress, say, say_answer, write_whole
+from layoutalg.cli.reports import (
     Compiled,
     contract_lines,
     cubin_answer,
     cubin_sentence,
     kernel_sentence,
 )
-from layoutalg.cli.completions import archs
-from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import JsonOption, OutputOption, spread
-from layoutalg.cli.output import count, progress, say, say_answer, write_whole
 from layoutalg.codegen.printing import LaunchAnswer
 from layoutalg.errors import UnsupportedError
 

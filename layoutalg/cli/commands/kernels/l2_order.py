@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.answers import Amount, Answer, Positive, Rate, taken
-from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, one_of
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.limits import Most
 from layoutalg.model import best_band, l2_locality

@@ -15,9 +15,8 @@ from layoutalg.cli.commands.kernels.options import (
     StepOption,
     TileOption,
 )
-from layoutalg.cli.completions import families
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import ArchOption, JsonOption
+from layoutalg.cli.options import ArchOption, JsonOption, families
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.model import occupancy_of

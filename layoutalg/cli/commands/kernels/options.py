@@ -7,8 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from layoutalg.cli.completions import dtypes, families, one_of
-from layoutalg.cli.options import GroupsOption
+from layoutalg.cli.options import GroupsOption, dtypes, families, one_of
 
 FamilyArgument: TypeAlias = Annotated[
     str,

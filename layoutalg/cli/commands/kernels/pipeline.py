@@ -11,9 +11,8 @@ import typer
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
-from layoutalg.cli.completions import families, one_of
 from layoutalg.cli.kernel_names import find_config
-from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, families, one_of
 from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
 from layoutalg.draw import as_file, as_text
 from layoutalg.errors import UnsupportedError, check_choice, printable

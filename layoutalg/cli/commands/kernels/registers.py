@@ -10,9 +10,8 @@ import typer
 
 from layoutalg.answers import Amount, Answer, Count, Positive, taken
 from layoutalg.atoms import MMAAtom, find_mma_atom
-from layoutalg.cli.completions import operands
 from layoutalg.cli.inputs import read_layout, read_sides
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, operands
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.compose import composition
 from layoutalg.errors import ArgumentTypeError, DivisibilityError

@@ -17,9 +17,8 @@ from layoutalg.cli.commands.kernels.options import (
     ShapeOption,
     StepOption,
 )
-from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import GroupsOption, JsonOption
+from layoutalg.cli.options import GroupsOption, JsonOption, archs
 from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
 from layoutalg.errors import UnsupportedError
 

@@ -15,14 +15,12 @@ from layoutalg.cli.commands.kernels.options import (
     KernelDtypeOption,
     ProblemOptions,
 )
-from layoutalg.cli.commands.kernels.words import verify_answer, verify_tables
-from layoutalg.cli.completions import one_of
+from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
-from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.options import JsonOption, one_of, spread
 from layoutalg.cli.output import progress, say, say_answer
-from layoutalg.cli.reports import Verified
-from layoutalg.cli.stores import RandomCases, Sweep, sweep
+from layoutalg.cli.reports import Verified, verify_answer, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from layoutalg.answers import Answer
-from layoutalg.cli.completions import dtypes, forms, one_of
 from layoutalg.cli.inputs import read_source
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, dtypes, forms, one_of
 from layoutalg.cli.output import say_answer
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.completions import archs, dtypes, operations
 from layoutalg.cli.inputs import or_input
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, archs, dtypes, operations
 from layoutalg.cli.output import progress, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle

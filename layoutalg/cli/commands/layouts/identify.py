@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, one_of
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from layoutalg.answers import Answer
-from layoutalg.cli.completions import accesses, atoms, one_of, targets
 from layoutalg.cli.inputs import read_layout
-from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
+from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, atoms, one_of, targets
 from layoutalg.cli.output import progress, say_answer
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
 from layoutalg.layout import Layout

@@ -10,9 +10,8 @@ import typer
 from rich.table import Table
 
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.completions import accesses
 from layoutalg.cli.inputs import or_input
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols

@@ -12,9 +12,8 @@ from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import ORDERS, or_input, read_layout
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, one_of
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError

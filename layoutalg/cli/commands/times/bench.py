@@ -24,10 +24,9 @@ from layoutalg.cli.commands.times.predictions import (
     predict_command,
     predict_groups,
 )
-from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
-from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
+from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption, archs, dtypes, families, one_of
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.limits import Most

@@ -11,8 +11,7 @@ import typer
 
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
-from layoutalg.cli.completions import one_of
-from layoutalg.cli.options import JsonOption, OutputOption
+from layoutalg.cli.options import JsonOption, OutputOption, one_of
 from layoutalg.cli.output import say_answer, write_whole
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnsupportedError, check_choice, printable

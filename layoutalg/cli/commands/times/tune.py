@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layoutalg.cli.completions import archs, dtypes, families, one_of
-from layoutalg.cli.inputs import read_seconds, read_source
-from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
-from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
-from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
-from layoutalg.cli.stores import (
+from layoutalg.cli.commands.times.stores import (
     ACTIONS,
     OPERANDS,
     TAKES,
@@ -24,8 +19,12 @@ from layoutalg.cli.stores import (
     record_row,
     shown_time,
     timing_row,
-    unfit_words,
 )
+from layoutalg.cli.inputs import read_seconds, read_source
+from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
+from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption, archs, dtypes, families, one_of
+from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
+from layoutalg.cli.reports import unfit_words
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
 from layoutalg.limits import Most
 

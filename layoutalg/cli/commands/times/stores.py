@@ -13,7 +13,7 @@ from layoutalg.cli.output import count, size_bytes, table, write_whole
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.tuning import Board, Record, Store, Summary
+    from layoutalg.kernels.tuning import Board, Record, Store
 
 TOPS = (1, 4, 8, 16)
 """Numbers of candidates that a search is replayed for."""
@@ -87,11 +87,6 @@ def timing_row(record: Record, slow: Collection[str] = ()) -> TimingRow:
     )
 
 
-def unfit_words(summary: Summary) -> list[str]:
-    """A sentence for each worker that could do none of the jobs."""
-    return [f"The worker {name} could do none: {why}." for name, why in summary.unfit.items()]
-
-
 def slow_of(boards: Iterable[Board]) -> frozenset[str]:
     """Digests of the records that were taken beside a slow copy."""
     return frozenset().union(*(board.slow for board in boards))
@@ -161,7 +156,7 @@ def _show(request: Asked) -> Found:
         f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
     )
     if request.html is not None:
-        from layoutalg.cli.stores.page import timings_html
+        from layoutalg.cli.commands.times.timings_page import timings_html
 
         page = timings_html(Path(request.words[0]).name, shown).encode()
         write_whole(request.html, page, private=True)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.completions import instructions, one_of
 from layoutalg.cli.inputs import or_input, read_layout
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, instructions, one_of
 from layoutalg.cli.output import say, say_answer, say_verbatim
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError

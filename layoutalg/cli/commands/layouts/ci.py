@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.table import Table
 
-from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_source
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, one_of
 from layoutalg.cli.output import json_text, progress, say, table, write_whole
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from layoutalg.answers import Count, Positive
 from layoutalg.cli.output import count, progress, table
-from layoutalg.cli.reports import CheckedProperty, Verified
-from layoutalg.cli.stores.actions import unfit_words
+from layoutalg.cli.reports import CheckedProperty, Verified, unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:

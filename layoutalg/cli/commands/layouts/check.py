@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from layoutalg.answers import Answer, Positive
-from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import file_or_input, read_layout, read_source
-from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
+from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, one_of
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.refusals import FAILED
 from layoutalg.dtype import dtype as element_type
