@@ -138,47 +138,49 @@ def _begun(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
+def option(
+    text: str, *names: str, complete: Completer | None = None, callback: Callable[..., Any] | None = None
+) -> Any:
+    """An option with its text of help; without names it is called as its parameter is.
+
+    What None stands for is said in the text.
+    """
+    return typer.Option(*names, help=text, autocompletion=complete, callback=callback)
+
+
+def argument(text: str, *, complete: Completer | None = None, **more: Any) -> Any:
+    """An argument with its text of help, which says its default."""
+    return typer.Argument(help=text, show_default=False, autocompletion=complete, **more)
+
+
 LayoutArgument: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'; "
+    argument(
+        "A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'; "
         "- reads it from standard input.",
-        show_default=False,
         callback=or_input,
     ),
 ]
-DtypeOption: TypeAlias = Annotated[
-    str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...", autocompletion=dtypes)
-]
+DtypeOption: TypeAlias = Annotated[str, option("Element type: f16, bf16, f32, u8, ...", complete=dtypes)]
 ArchOption: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--arch", help="Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...", autocompletion=archs
-    ),
+    str, option("Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...", complete=archs)
 ]
-JsonOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object and nothing else.")
-]
+JsonOption: TypeAlias = Annotated[bool, option("Print one JSON object and nothing else.", "--json")]
 OutputOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to this file; it is replaced only when complete.")
+    Path | None, option("Write to this file; it is replaced only when complete.", "--output", "-o")
 ]
 GroupsOption: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        help="Grouped GEMM by gemm-sm90: this many groups of rows, each with its own B; m counts the rows of "
+    option(
+        "Grouped GEMM by gemm-sm90: this many groups of rows, each with its own B; m counts the rows of "
         "all groups. Default: none."
     ),
 ]
 ProblemsOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        help='A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].',
-        show_default=False,
-    ),
+    option('A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].'),
 ]
-BudgetOption: TypeAlias = Annotated[
-    int, typer.Option("--budget", help="Factor on the work limit of searches, 1 or more.")
-]
+BudgetOption: TypeAlias = Annotated[int, option("Factor on the work limit of searches, 1 or more.")]
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,8 +7,6 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from layoutalg.analysis import (
     Access,
     DramReport,
@@ -28,7 +26,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
-from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.options import JsonOption, argument, spread
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
@@ -75,9 +73,8 @@ class Analysis(Subject, Answer, command="analyze"):
 def analyze_command(
     layout: Annotated[
         str | None,
-        typer.Argument(
-            help="A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
-            show_default=False,
+        argument(
+            "A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
             callback=or_input,
         ),
     ] = None,

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from rich.table import Table
 
 from layoutalg.answers import Answer, Count, Positive, Share, taken
 from layoutalg.cli.inputs import read_sets, read_source
-from layoutalg.cli.options import ArchOption, JsonOption
+from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
 
@@ -103,35 +102,23 @@ class KernelAnswer(Answer, command="kernel"):
 
 
 def kernel_command(
-    source: Annotated[
-        str, typer.Argument(help="A CUDA source file; - reads standard input.", show_default=False)
-    ],
-    block: Annotated[str, typer.Option(help="Threads of a block: 256, 16x16 or 8x8x4.", show_default=False)],
+    source: Annotated[str, argument("A CUDA source file; - reads standard input.")],
+    block: Annotated[str, option("Threads of a block: 256, 16x16 or 8x8x4.")],
     grid: Annotated[
-        str | None,
-        typer.Option(
-            help="Blocks of the grid, to count all of them. Default: only block (0,0,0).", show_default=False
-        ),
+        str | None, option("Blocks of the grid, to count all of them. Default: only block (0,0,0).")
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="NAME=VALUE: a parameter, a template parameter (a type too), a macro or a constant that the "
+        option(
+            "NAME=VALUE: a parameter, a template parameter (a type too), a macro or a constant that the "
             "source leaves open, blockIdx.x, gridDim.x. May be repeated.",
-            show_default=False,
+            "--set",
         ),
     ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option("--kernel", help="The kernel to read. Default: all.", show_default=False),
-    ] = None,
+    kernel: Annotated[str | None, option("The kernel to read. Default: all.")] = None,
     fix: Annotated[
         bool,
-        typer.Option(
-            "--fix",
-            help="Show the padding or swizzle that removes the bank conflicts, and what to change.",
-        ),
+        option("Show the padding or swizzle that removes the bank conflicts, and what to change.", "--fix"),
     ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from layoutalg.answers import Answer
 from layoutalg.cli.inputs import read_sets, read_source
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, argument, option
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.profiling import ProfiledLaunch
 
@@ -32,23 +30,16 @@ class ProfileAnswer(Answer, command="profile"):
 
 
 def profile_command(
-    report: Annotated[Path, typer.Argument(help="The report that ncu -o writes.", show_default=False)],
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="Only kernels whose names match this regular expression.", show_default=False),
-    ] = None,
+    report: Annotated[Path, argument("The report that ncu -o writes.")],
+    kernel: Annotated[str | None, option("Only kernels whose names match this regular expression.")] = None,
     source: Annotated[
         Path | None,
-        typer.Option(
-            help="The CUDA source: analysed as by layoutalg kernel, and matched with the counters by line.",
-            show_default=False,
-        ),
+        option("The CUDA source: analysed as by layoutalg kernel, and matched with the counters by line."),
     ] = None,
     sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=VALUE for --source, as of layoutalg kernel.", show_default=False),
+        list[str] | None, option("NAME=VALUE for --source, as of layoutalg kernel.", "--set")
     ] = None,
-    sass: Annotated[bool, typer.Option("--sass", help="Also show a table by SASS instruction.")] = False,
+    sass: Annotated[bool, option("Also show a table by SASS instruction.", "--sass")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain the memory counters of an Nsight Compute report: bank conflicts, sectors, and the fix.

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from layoutalg.answers import Answer, Count
 from layoutalg.arch import find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
-from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.options import JsonOption, argument, option, spread
 from layoutalg.cli.output import progress, say, say_answer, write_whole
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
@@ -44,17 +42,16 @@ class PageAnswer(Answer, command="report"):
 def report_command(
     layouts: Annotated[
         list[str] | None,
-        typer.Argument(
+        argument(
+            "Layouts in CuTe notation, such as '(64,64):(64,1)'; - reads one from standard input.",
             metavar="LAYOUT...",
-            help="Layouts in CuTe notation, such as '(64,64):(64,1)'; - reads one from standard input.",
-            show_default=False,
             callback=or_input,
         ),
     ] = None,
     *,
     asked: AccessOptions,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write to this file; it is replaced only when complete.")
+        Path, option("Write to this file; it is replaced only when complete.", "--output", "-o")
     ] = REPORT,
     as_json: JsonOption = False,
 ) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from layoutalg.answers import Answer, Count
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import JsonOption, option
 from layoutalg.cli.output import count, say, say_answer, size_bytes
 
 
@@ -24,7 +22,7 @@ class Cache(Answer, command="cache"):
 
 
 def cache_command(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
+    clear: Annotated[bool, option("Remove all of them.", "--clear")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from layoutalg.answers import Answer
-from layoutalg.cli.options import JsonOption, terms
+from layoutalg.cli.options import JsonOption, argument, terms
 from layoutalg.cli.output import say, say_answer
 from layoutalg.glossary import GLOSSARY, find_term
 
@@ -24,11 +22,7 @@ class Glossary(Answer, command="glossary"):
 def glossary_command(
     terms: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Terms, such as wavefront, phase or 'worst base'. Default: all.",
-            show_default=False,
-            autocompletion=terms,
-        ),
+        argument("Terms, such as wavefront, phase or 'worst base'. Default: all.", complete=terms),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

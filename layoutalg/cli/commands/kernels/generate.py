@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
@@ -16,7 +14,7 @@ from layoutalg.cli.commands.kernels.options import (
     ProblemOptions,
 )
 from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import JsonOption, OutputOption, archs, spread
+from layoutalg.cli.options import JsonOption, OutputOption, archs, option, spread
 from layoutalg.cli.output import count, progress, say, say_answer, write_whole
 from layoutalg.cli.reports import (
     Compiled,
@@ -66,55 +64,34 @@ def generate_command(
     family: FamilyArgument,
     *,
     dtype: KernelDtypeOption = None,
-    m: Annotated[
-        int | None,
-        typer.Option(help="Largest m: rows of the source, or of a GEMM. Default: 16384.", show_default=False),
-    ] = None,
+    m: Annotated[int | None, option("Largest m: rows of the source, or of a GEMM. Default: 16384.")] = None,
     n: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest n: columns of the source, or of a GEMM. Default: 16384.", show_default=False
-        ),
+        int | None, option("Largest n: columns of the source, or of a GEMM. Default: 16384.")
     ] = None,
-    k: Annotated[
-        int | None, typer.Option(help="Largest k of a GEMM. Default: 4096.", show_default=False)
-    ] = None,
+    k: Annotated[int | None, option("Largest k of a GEMM. Default: 4096.")] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
     beta: Annotated[
-        float | None, typer.Option(help="Refused: beta is an argument of the launch; --c adds beta C.")
+        float | None, option("Refused: beta is an argument of the launch; --c adds beta C.")
     ] = None,
     part: Annotated[
-        int | None,
-        typer.Option(
-            help="Only this kernel, where several are launched in order. Default: all.", show_default=False
-        ),
+        int | None, option("Only this kernel, where several are launched in order. Default: all.")
     ] = None,
     arch: Annotated[
-        str,
-        typer.Option(
-            "--arch",
-            help="Target architecture: sm_80, sm_90a, RTX4090, ...",
-            autocompletion=archs,
-        ),
+        str, option("Target architecture: sm_80, sm_90a, RTX4090, ...", complete=archs)
     ] = "sm_90",
     compile_for: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--compile", help="Compile for this target; needs no GPU. May be repeated.", show_default=False
-        ),
+        list[str] | None, option("Compile for this target; needs no GPU. May be repeated.", "--compile")
     ] = None,
     launcher: Annotated[
         str | None,
-        typer.Option(
-            "--launcher",
-            help="Add a launcher that checks its arguments: cpp, main (cpp with a main() that times it), or "
-            "torch or cupy for a Python module.",
-            show_default=False,
+        option(
+            "Add a launcher that checks its arguments: cpp, main (cpp with a main() that times it), or "
+            "torch or cupy for a Python module."
         ),
     ] = None,
     ptx: Annotated[
-        bool, typer.Option("--ptx", help="Write PTX for --arch, compiled by NVRTC, in place of CUDA.")
+        bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.", "--ptx")
     ] = False,
     output: OutputOption = None,
     as_json: JsonOption = False,

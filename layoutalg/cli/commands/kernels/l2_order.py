@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from layoutalg.answers import Amount, Answer, Positive, Rate, taken
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.options import JsonOption, one_of
+from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.limits import Most
 from layoutalg.model import best_band, l2_locality
@@ -40,25 +38,16 @@ class L2Orders(Answer, command="l2"):
 
 
 def l2_command(
-    grid: Annotated[
-        str, typer.Argument(help="Rows and columns of the grid of tiles: 32x64.", show_default=False)
-    ],
+    grid: Annotated[str, argument("Rows and columns of the grid of tiles: 32x64.")],
     in_flight: Annotated[
-        int,
-        typer.Option(
-            help="Blocks that run at the same time: multiprocessors times blocks per multiprocessor."
-        ),
+        int, option("Blocks that run at the same time: multiprocessors times blocks per multiprocessor.")
     ] = 132,
-    tile: Annotated[
-        str, typer.Option(help="Rows and columns of a tile: the weights of panels of A and of B.")
-    ] = "1x1",
+    tile: Annotated[str, option("Rows and columns of a tile: the weights of panels of A and of B.")] = "1x1",
     order: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Block order: row, col, the height of bands, or a layout from block to tile. May be "
-            "repeated.",
-            show_default=False,
-            autocompletion=one_of("col", "row"),
+        option(
+            "Block order: row, col, the height of bands, or a layout from block to tile. May be repeated.",
+            complete=one_of("col", "row"),
         ),
     ] = None,
     as_json: JsonOption = False,

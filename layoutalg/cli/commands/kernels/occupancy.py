@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import (
     AxesOption,
@@ -16,7 +14,7 @@ from layoutalg.cli.commands.kernels.options import (
     TileOption,
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import ArchOption, JsonOption, families
+from layoutalg.cli.options import ArchOption, JsonOption, argument, families, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.model import occupancy_of
@@ -51,27 +49,24 @@ class OccupancyAnswer(Answer, command="occupancy"):
 def occupancy_command(
     family: Annotated[
         str | None,
-        typer.Argument(
-            help="A kernel family, compiled here to know its registers. Without one: --threads, "
+        argument(
+            "A kernel family, compiled here to know its registers. Without one: --threads, "
             "--registers and --shared.",
-            show_default=False,
-            autocompletion=families,
+            complete=families,
         ),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads per block.", show_default=False)] = None,
-    registers: Annotated[int | None, typer.Option(help="Registers per thread.", show_default=False)] = None,
-    shared: Annotated[int | None, typer.Option(help="Bytes of shared memory per block.")] = None,
+    threads: Annotated[int | None, option("Threads per block.")] = None,
+    registers: Annotated[int | None, option("Registers per thread.")] = None,
+    shared: Annotated[int | None, option("Bytes of shared memory per block.")] = None,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, typer.Option(help="Largest m. Default: 4096.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option(help="Largest n. Default: 4096.", show_default=False)] = None,
-    k: Annotated[int | None, typer.Option(help="Largest k. Default: 4096.", show_default=False)] = None,
+    m: Annotated[int | None, option("Largest m. Default: 4096.")] = None,
+    n: Annotated[int | None, option("Largest n. Default: 4096.")] = None,
+    k: Annotated[int | None, option("Largest k. Default: 4096.")] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    part: Annotated[
-        int, typer.Option(help="The number of the kernel, where several are launched in order.")
-    ] = 1,
+    part: Annotated[int, option("The number of the kernel, where several are launched in order.")] = 1,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
 from layoutalg.cli.kernel_names import find_config
-from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, families, one_of
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, argument, families, one_of, option
 from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
 from layoutalg.draw import as_file, as_text
 from layoutalg.errors import UnsupportedError, check_choice, printable
@@ -67,20 +65,15 @@ class PipelineAnswer(Answer, command="pipeline"):
 
 
 def pipeline_command(
-    family: Annotated[
-        str,
-        typer.Argument(
-            help="gemm-simt, gemm-sm75, gemm-sm80 or gemm-sm90.", show_default=False, autocompletion=families
-        ),
-    ],
+    family: Annotated[str, argument("gemm-simt, gemm-sm75, gemm-sm80 or gemm-sm90.", complete=families)],
     dtype: KernelDtypeOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    tiles: Annotated[int, typer.Option(help="Number of k tiles shown.")] = 4,
+    tiles: Annotated[int, option("Number of k tiles shown.")] = 4,
     format_: Annotated[
-        str | None, typer.Option("--format", help="text, svg, png or pdf.", autocompletion=one_of(*FORMATS))
+        str | None, option("text, svg, png or pdf.", "--format", complete=one_of(*FORMATS))
     ] = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
+    ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     output: OutputOption = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,

@@ -6,12 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
 from layoutalg.answers import Amount, Answer, Count, Positive, taken
 from layoutalg.atoms import MMAAtom, find_mma_atom
 from layoutalg.cli.inputs import read_layout, read_sides
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, operands
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, operands, option
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.compose import composition
 from layoutalg.errors import ArgumentTypeError, DivisibilityError
@@ -82,36 +80,24 @@ class TileConversions(Answer, command="registers"):
 def registers_command(
     source: Annotated[
         str,
-        typer.Argument(
-            help="An operand of an MMA instruction, SM80_16x8x16_F32F16F16F32_TN:C, or a layout from "
+        argument(
+            "An operand of an MMA instruction, SM80_16x8x16_F32F16F16F32_TN:C, or a layout from "
             "(thread, value) to the flat index in --shape, the first mode fastest.",
-            show_default=False,
-            autocompletion=operands,
+            complete=operands,
         ),
     ],
     shape: Annotated[
         str | None,
-        typer.Option(
-            help="Rows and columns of the tile, 16x32: a multiple of the instruction's. Required for a "
-            "layout.",
-            show_default=False,
+        option(
+            "Rows and columns of the tile, 16x32: a multiple of the instruction's. Required for a layout."
         ),
     ] = None,
     along: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Reduce along m (each column) or n (each row). May be repeated. Default: both.",
-            show_default=False,
-        ),
+        option("Reduce along m (each column) or n (each row). May be repeated. Default: both."),
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help="The register layout of the same tile to convert to.",
-            show_default=False,
-            autocompletion=operands,
-        ),
+        str | None, option("The register layout of the same tile to convert to.", complete=operands)
     ] = None,
     dtype: DtypeOption = "f32",
     arch: ArchOption = "sm_90",

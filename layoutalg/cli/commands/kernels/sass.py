@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
 from layoutalg.arch import find_board
 from layoutalg.cli.commands.kernels.options import (
@@ -18,7 +16,7 @@ from layoutalg.cli.commands.kernels.options import (
     StepOption,
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import GroupsOption, JsonOption, archs
+from layoutalg.cli.options import GroupsOption, JsonOption, archs, option
 from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
 from layoutalg.errors import UnsupportedError
 
@@ -72,35 +70,20 @@ class MachineCode(Answer, command="sass"):
 def sass_command(
     family: FamilyArgument,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, typer.Option(help="Largest m. Default: 4096.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option(help="Largest n. Default: 4096.", show_default=False)] = None,
-    k: Annotated[
-        int | None, typer.Option(help="Largest k of a GEMM. Default: 4096.", show_default=False)
-    ] = None,
+    m: Annotated[int | None, option("Largest m. Default: 4096.")] = None,
+    n: Annotated[int | None, option("Largest n. Default: 4096.")] = None,
+    k: Annotated[int | None, option("Largest k of a GEMM. Default: 4096.")] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     groups: GroupsOption = None,
-    part: Annotated[
-        int, typer.Option(help="The number of the kernel, where several are launched in order.")
-    ] = 1,
+    part: Annotated[int, option("The number of the kernel, where several are launched in order.")] = 1,
     step: StepOption = None,
-    arch: Annotated[
-        str,
-        typer.Option(
-            "--arch",
-            help="Compile target: sm_80, sm_90a, H100, ...",
-            autocompletion=archs,
-        ),
-    ] = "sm_90a",
+    arch: Annotated[str, option("Compile target: sm_80, sm_90a, H100, ...", complete=archs)] = "sm_90a",
     time: Annotated[
         bool,
-        typer.Option(
-            "--time", help="Model the time of one iteration of the main loop, and what its warps wait for."
-        ),
+        option("Model the time of one iteration of the main loop, and what its warps wait for.", "--time"),
     ] = False,
-    level: Annotated[
-        str, typer.Option(help="With --time: where loads of global memory hit: L1, L2 or DRAM.")
-    ] = "L2",
+    level: Annotated[str, option("With --time: where loads of global memory hit: L1, L2 or DRAM.")] = "L2",
     as_json: JsonOption = False,
 ) -> None:
     """Count the SASS instructions of a kernel by class, in total and in its main loop. Needs no GPU.

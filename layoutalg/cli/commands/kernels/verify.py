@@ -6,8 +6,6 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
@@ -18,7 +16,7 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
-from layoutalg.cli.options import JsonOption, one_of, spread
+from layoutalg.cli.options import JsonOption, one_of, option, spread
 from layoutalg.cli.output import progress, say, say_answer
 from layoutalg.cli.reports import Verified, verify_answer, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
@@ -56,59 +54,45 @@ def verify_command(
     family: FamilyArgument,
     *,
     dtype: KernelDtypeOption = None,
-    m: Annotated[
-        int | None, typer.Option(help="Rows of the source, or of a GEMM.", show_default=False)
-    ] = None,
-    n: Annotated[
-        int | None, typer.Option(help="Columns of the source, or of a GEMM.", show_default=False)
-    ] = None,
-    k: Annotated[int | None, typer.Option(help="k of a GEMM.", show_default=False)] = None,
+    m: Annotated[int | None, option("Rows of the source, or of a GEMM.")] = None,
+    n: Annotated[int | None, option("Columns of the source, or of a GEMM.")] = None,
+    k: Annotated[int | None, option("k of a GEMM.")] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
-    alpha: Annotated[float | None, typer.Option(help="alpha of a GEMM. Default: 2.")] = None,
-    beta: Annotated[float | None, typer.Option(help="beta of a GEMM. Default: -3.")] = None,
+    alpha: Annotated[float | None, option("alpha of a GEMM. Default: 2.")] = None,
+    beta: Annotated[float | None, option("beta of a GEMM. Default: -3.")] = None,
     target: Annotated[
         str,
-        typer.Option(
-            help="auto (the simulator, and the GPU if there is one), simulator or gpu.",
-            autocompletion=one_of("auto", "simulator", "gpu"),
+        option(
+            "auto (the simulator, and the GPU if there is one), simulator or gpu.",
+            complete=one_of("auto", "simulator", "gpu"),
         ),
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, 0 or more.")] = 0,
+    seed: Annotated[int, option("Seed of the data and of the order of warps, 0 or more.")] = 0,
     cases: Annotated[
         int | None,
-        typer.Option(
-            "--random",
-            help="Verify this many random problems and configurations, of the seeds from --seed on; those "
+        option(
+            "Verify this many random problems and configurations, of the seeds from --seed on; those "
             "that --store has are not run again. With algebra for the family: random cases of the "
             "algebra's laws.",
-            show_default=False,
+            "--random",
         ),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Number of processes of --random; with --target gpu one per GPU.")
-    ] = 1,
+    workers: Annotated[int, option("Number of processes of --random; with --target gpu one per GPU.")] = 1,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="A cluster to run --random on: tcp://... for Dask, ray://... for Ray.", show_default=False
-        ),
+        str | None, option("A cluster to run --random on: tcp://... for Dask, ray://... for Ray.")
     ] = None,
-    store: Annotated[Path, typer.Option(help="The file that keeps the results of --random.")] = Path(
+    store: Annotated[Path, option("The file that keeps the results of --random.")] = Path(
         "layoutalg-verified.jsonl"
     ),
     stop_after: Annotated[
         str | None,
-        typer.Option(
-            help="Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end.",
-            show_default=False,
-        ),
+        option("Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end."),
     ] = None,
     counters: Annotated[
         bool,
-        typer.Option(
-            "--counters",
-            help="Compare the counters of Nsight Compute with the prediction, for cases of --random.",
+        option(
+            "Compare the counters of Nsight Compute with the prediction, for cases of --random.", "--counters"
         ),
     ] = False,
     as_json: JsonOption = False,

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.inputs import file_or_input, read_layout, read_source
-from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, one_of
+from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.refusals import FAILED
 from layoutalg.dtype import dtype as element_type
@@ -42,44 +40,35 @@ def check_command(
     layout: LayoutArgument,
     source: Annotated[
         str,
-        typer.Argument(
-            help="A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.",
-            show_default=False,
-            callback=file_or_input,
+        argument(
+            "A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.", callback=file_or_input
         ),
     ],
     function: Annotated[
-        str,
-        typer.Option(
-            help="The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro.", show_default=False
-        ),
+        str, option("The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro.")
     ] = "f",
     through: Annotated[
         str | None,
-        typer.Option(
-            help="A map composed with the layout, as in layoutalg code: a TV layout, or an access.",
-            show_default=False,
-            autocompletion=accesses,
+        option(
+            "A map composed with the layout, as in layoutalg code: a TV layout, or an access.",
+            complete=accesses,
         ),
     ] = None,
     dtype: DtypeOption = "f32",
     unit: Annotated[
         str,
-        typer.Option(
-            help="The unit of the function: elements, or bytes of --dtype.",
-            autocompletion=one_of("elements", "bytes"),
+        option(
+            "The unit of the function: elements, or bytes of --dtype.", complete=one_of("elements", "bytes")
         ),
     ] = "elements",
     language: Annotated[
         str | None,
-        typer.Option(
-            help="c or python. Default: detected from the file's name and text.",
-            show_default=False,
-            autocompletion=one_of("c", "python"),
+        option(
+            "c or python. Default: detected from the file's name and text.", complete=one_of("c", "python")
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Time limit for evaluating the function everywhere, in seconds.")
+        float, option("Time limit for evaluating the function everywhere, in seconds.")
     ] = 10.0,
     as_json: JsonOption = False,
 ) -> int:

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
 from rich.table import Table
 
 from layoutalg.cli.inputs import read_source
-from layoutalg.cli.options import JsonOption, one_of
+from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import json_text, progress, say, table, write_whole
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
@@ -23,11 +22,8 @@ BY_SUFFIX = {".json": "json", ".xml": "junit", ".sarif": "sarif"}
 
 OutputsOption: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="Also write a report to this file: .xml (JUnit), .sarif or .json. May be repeated.",
-        show_default=False,
+    option(
+        "Also write a report to this file: .xml (JUnit), .sarif or .json. May be repeated.", "--output", "-o"
     ),
 ]
 
@@ -35,28 +31,22 @@ OutputsOption: TypeAlias = Annotated[
 def ci_command(
     file: Annotated[
         str | None,
-        typer.Argument(
-            help="A file of checks; - reads standard input. Default: layoutalg.toml, or pyproject.toml with "
-            "a table [tool.layoutalg].",
-            show_default=False,
+        argument(
+            "A file of checks; - reads standard input. Default: layoutalg.toml, or pyproject.toml with "
+            "a table [tool.layoutalg]."
         ),
     ] = None,
     form: Annotated[
         str,
-        typer.Option(
+        option(
+            "table, json, junit, sarif or github (annotations).",
             "--format",
-            help="table, json, junit, sarif or github (annotations).",
-            autocompletion=one_of("table", "json", "junit", "sarif", "github"),
+            complete=one_of("table", "json", "junit", "sarif", "github"),
         ),
     ] = "table",
     output: OutputsOption = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="Fail if a number is worse than in this file.", show_default=False),
-    ] = None,
-    write_baseline: Annotated[
-        Path | None, typer.Option(help="Write the numbers of all checks to this file.", show_default=False)
-    ] = None,
+    baseline: Annotated[Path | None, option("Fail if a number is worse than in this file.")] = None,
+    write_baseline: Annotated[Path | None, option("Write the numbers of all checks to this file.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run a file of checks: limits on layouts, accesses, index functions and kernels.

@@ -6,11 +6,9 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from layoutalg.answers import Answer
 from layoutalg.cli.inputs import read_source
-from layoutalg.cli.options import JsonOption, dtypes, forms, one_of
+from layoutalg.cli.options import JsonOption, argument, dtypes, forms, one_of, option
 from layoutalg.cli.output import say_answer
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
@@ -30,52 +28,43 @@ class Conversion(Answer, command="convert"):
 def convert_command(
     text: Annotated[
         str,
-        typer.Argument(
-            help="A layout as CuTe, C++, the CuTe DSL, Triton, Gluon, NumPy, PyTorch, pycute or "
-            "tensor-layouts write it; - reads standard input.",
-            show_default=False,
+        argument(
+            "A layout as CuTe, C++, the CuTe DSL, Triton, Gluon, NumPy, PyTorch, pycute or "
+            "tensor-layouts write it; - reads standard input."
         ),
     ],
     to: Annotated[
         str,
-        typer.Option(
-            help="cute, tensor, cpp, cpp-type, gmma, dsl, dsl-print, triton, ttg.NAME, gluon, gluon.NAME, "
+        option(
+            "cute, tensor, cpp, cpp-type, gmma, dsl, dsl-print, triton, ttg.NAME, gluon, gluon.NAME, "
             "linear-layout, numpy, torch, pycute or tensor-layouts.",
-            autocompletion=forms,
+            complete=forms,
         ),
     ] = "cute",
     form: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="The notation of TEXT. Default: detected.",
-            show_default=False,
-            autocompletion=forms,
-        ),
+        str | None, option("The notation of TEXT. Default: detected.", "--from", complete=forms)
     ] = None,
     shape: Annotated[
         str | None,
-        typer.Option(
-            help="The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
-            "layout to one.",
-            show_default=False,
+        option(
+            "The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
+            "layout to one."
         ),
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The element type, where byte strides, pointers or atoms need one.",
             "--dtype",
             "--element",
-            help="The element type, where byte strides, pointers or atoms need one.",
-            show_default=False,
-            autocompletion=dtypes,
+            complete=dtypes,
         ),
     ] = None,
     unit: Annotated[
         str,
-        typer.Option(
-            help="The unit of a swizzle in TEXT: elements, or bytes of --dtype.",
-            autocompletion=one_of("elements", "bytes"),
+        option(
+            "The unit of a swizzle in TEXT: elements, or bytes of --dtype.",
+            complete=one_of("elements", "bytes"),
         ),
     ] = "elements",
     as_json: JsonOption = False,

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from layoutalg.analysis import Access, Place
 from layoutalg.answers import Answer
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
@@ -30,6 +28,7 @@ from layoutalg.cli.options import (
     OutputOption,
     accesses,
     one_of,
+    option,
 )
 from layoutalg.cli.output import PAGE, say_answer, write_whole
 from layoutalg.draw import (
@@ -89,71 +88,61 @@ def draw_command(
     layout: LayoutArgument,
     access: Annotated[
         str | None,
-        typer.Option(
-            help="Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.",
-            autocompletion=accesses,
-        ),
+        option("Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.", complete=accesses),
     ] = None,
     tile: Annotated[
-        str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
+        str | None, option("The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Draw a tile in memory order, by bank, with 16 bytes per cell.")
+        bool, option("Draw a tile in memory order, by bank, with 16 bytes per cell.", "--memory")
     ] = False,
     chunks: Annotated[
         bool,
-        typer.Option(
-            "--chunks",
-            help="Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes.",
+        option(
+            "Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes.", "--chunks"
         ),
     ] = False,
     bits: Annotated[
-        bool, typer.Option("--bits", help="Draw the bits of the index by field, with the wires of a swizzle.")
+        bool, option("Draw the bits of the index by field, with the wires of a swizzle.", "--bits")
     ] = False,
     table: Annotated[
-        bool,
-        typer.Option(
-            "--table", help="Draw the indices in four forms: row and column, linear, binary, bit by bit."
-        ),
+        bool, option("Draw the indices in four forms: row and column, linear, binary, bit by bit.", "--table")
     ] = False,
     walk: Annotated[
-        str | None,
-        typer.Option(help="Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'."),
+        str | None, option("Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of the walk. Default: 8.")] = None,
+    steps: Annotated[int | None, option("Steps of the walk. Default: 8.")] = None,
     copy: Annotated[
-        str | None,
-        typer.Option(help="Draw who copies what: cp.async.16, st.shared.b128@row.", autocompletion=accesses),
+        str | None, option("Draw who copies what: cp.async.16, st.shared.b128@row.", complete=accesses)
     ] = None,
-    graph: Annotated[bool, typer.Option("--graph", help="Draw the composition as a graph.")] = False,
-    beside: Annotated[str | None, typer.Option(help="Another layout, drawn beside the first.")] = None,
-    index: Annotated[bool, typer.Option("--index", help="Label each cell with its flat index.")] = False,
-    banks: Annotated[bool, typer.Option("--banks", help="Label each cell with its bank.")] = False,
+    graph: Annotated[bool, option("Draw the composition as a graph.", "--graph")] = False,
+    beside: Annotated[str | None, option("Another layout, drawn beside the first.")] = None,
+    index: Annotated[bool, option("Label each cell with its flat index.", "--index")] = False,
+    banks: Annotated[bool, option("Label each cell with its bank.", "--banks")] = False,
     offsets: Annotated[
-        bool,
-        typer.Option("--offsets", help="Label the cells of an access with their offsets instead of lanes."),
+        bool, option("Label the cells of an access with their offsets instead of lanes.", "--offsets")
     ] = False,
-    warp: Annotated[int | None, typer.Option(help="The warp to draw. Default: the worst.")] = None,
+    warp: Annotated[int | None, option("The warp to draw. Default: the worst.")] = None,
     register: Annotated[
-        int | None, typer.Option(help="The vector of a lane's values to draw. Default: the worst.")
+        int | None, option("The vector of a lane's values to draw. Default: the worst.")
     ] = None,
-    iteration: Annotated[int | None, typer.Option(help="The iteration to draw. Default: the worst.")] = None,
-    rows: Annotated[str | None, typer.Option(help="Rows to draw: 16, or 16:32.")] = None,
-    cols: Annotated[str | None, typer.Option(help="Columns to draw: 16, or 16:32.")] = None,
+    iteration: Annotated[int | None, option("The iteration to draw. Default: the worst.")] = None,
+    rows: Annotated[str | None, option("Rows to draw: 16, or 16:32.")] = None,
+    cols: Annotated[str | None, option("Columns to draw: 16, or 16:32.")] = None,
     format_: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help="text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
+        option(
+            "text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
             "that of the file's name.",
-            autocompletion=one_of(*FORMATS),
+            "--format",
+            complete=one_of(*FORMATS),
         ),
     ] = None,
     output: OutputOption = None,
     dtype: DtypeOption = "f32",
     arch: ArchOption = "sm_90",
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
-    color: Annotated[bool | None, typer.Option(help="Colour text. Default: on a terminal.")] = None,
+    ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
+    color: Annotated[bool | None, option("Colour text. Default: on a terminal.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a layout, an access on it, its bits or its composition, as text, SVG, PNG or PDF.

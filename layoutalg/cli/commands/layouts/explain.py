@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.inputs import or_input
-from layoutalg.cli.options import JsonOption, archs, dtypes, operations
+from layoutalg.cli.options import JsonOption, archs, argument, dtypes, operations, option
 from layoutalg.cli.output import progress, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
@@ -57,39 +55,27 @@ class Explanation(Answer, command="explain"):
 def explain_command(
     op: Annotated[
         str,
-        typer.Argument(
-            help="An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
+        argument(
+            "An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
             "to explain a count; or synthesize, to explain a certificate; - reads it from standard input.",
-            show_default=False,
+            complete=operations,
             callback=or_input,
-            autocompletion=operations,
         ),
     ],
     operands: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Its operands in CuTe notation: layouts, swizzles, shapes, tilers, coordinates with _, "
+        argument(
+            "Its operands in CuTe notation: layouts, swizzles, shapes, tilers, coordinates with _, "
             "numbers, and NAME=VALUE for parameters. Write -- before negative numbers. After analyze: a "
             "layout and an access (OP, OP@row, OP@col or OP@TV layout); after synthesize: a shape, accesses.",
-            show_default=False,
             callback=or_input,
         ),
     ] = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="Element type of analyze and synthesize. Default: f32.",
-            show_default=False,
-            autocompletion=dtypes,
-        ),
+        str | None, option("Element type of analyze and synthesize. Default: f32.", complete=dtypes)
     ] = None,
     arch: Annotated[
-        str | None,
-        typer.Option(
-            help="Architecture of analyze and synthesize. Default: sm_90.",
-            show_default=False,
-            autocompletion=archs,
-        ),
+        str | None, option("Architecture of analyze and synthesize. Default: sm_90.", complete=archs)
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import typer
-
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
-from layoutalg.cli.options import JsonOption, one_of
+from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
@@ -34,49 +32,38 @@ class Identified(Answer, command="identify"):
 def identify_command(
     source: Annotated[
         str | None,
-        typer.Argument(
-            help="A file: a C, CUDA or Python source, or offsets as a nested list or in rows; - reads "
+        argument(
+            "A file: a C, CUDA or Python source, or offsets as a nested list or in rows; - reads "
             "standard input.",
-            show_default=False,
             callback=file_or_input,
         ),
     ] = None,
     shape: Annotated[
         str | None,
-        typer.Option(
-            help="Extents of the function's parameters: '(8,64)', or row=8,col=64. For offsets: their "
-            "shape, the first mode fastest; default: their rows and columns.",
-            show_default=False,
+        option(
+            "Extents of the function's parameters: '(8,64)', or row=8,col=64. For offsets: their "
+            "shape, the first mode fastest; default: their rows and columns."
         ),
     ] = None,
     function: Annotated[
-        str | None,
-        typer.Option(help="The function to read: swz, tile::swz, swz<64>, or a macro.", show_default=False),
+        str | None, option("The function to read: swz, tile::swz, swz<64>, or a macro.")
     ] = None,
     index: Annotated[
         str | None,
-        typer.Option(
-            help="An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it from standard "
-            "input.",
-            show_default=False,
+        option(
+            "An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it from standard input.",
             callback=or_input,
         ),
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option(
-            help="Parameters or variables in the order of --shape: row,col. Default: as declared, or as "
-            "they occur.",
-            show_default=False,
+        option(
+            "Parameters or variables in the order of --shape: row,col. Default: as declared, or as "
+            "they occur."
         ),
     ] = None,
     language: Annotated[
-        str | None,
-        typer.Option(
-            help="c or python. Default: detected from the text.",
-            show_default=False,
-            autocompletion=one_of("c", "python"),
-        ),
+        str | None, option("c or python. Default: detected from the text.", complete=one_of("c", "python"))
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -6,11 +6,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from layoutalg.answers import Answer
 from layoutalg.cli.inputs import read_layout
-from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, atoms, one_of, targets
+from layoutalg.cli.options import (
+    DtypeOption,
+    JsonOption,
+    LayoutArgument,
+    accesses,
+    atoms,
+    one_of,
+    option,
+    targets,
+)
 from layoutalg.cli.output import progress, say_answer
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
 from layoutalg.layout import Layout
@@ -42,64 +49,36 @@ def code_command(
     layout: LayoutArgument,
     to: Annotated[
         str,
-        typer.Option(
-            help="c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.",
-            autocompletion=targets,
-        ),
+        option("c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.", complete=targets),
     ] = "c",
-    name: Annotated[str, typer.Option(help="The function's name.")] = "f",
+    name: Annotated[str, option("The function's name.")] = "f",
     through: Annotated[
         str | None,
-        typer.Option(
-            help="A map composed with the layout: a TV layout, for a function of (tid, u), or an access OP, "
+        option(
+            "A map composed with the layout: a TV layout, for a function of (tid, u), or an access OP, "
             "OP@row or OP@col, for one of (lane, fragment): ldmatrix.x4.",
-            show_default=False,
-            autocompletion=accesses,
+            complete=accesses,
         ),
     ] = None,
     copy: Annotated[
-        str | None,
-        typer.Option(
-            help="A TiledCopy as that map: its atom, with --threads and --values.",
-            show_default=False,
-            autocompletion=atoms,
-        ),
+        str | None, option("A TiledCopy as that map: its atom, with --threads and --values.", complete=atoms)
     ] = None,
-    threads: Annotated[
-        str | None,
-        typer.Option(help="Thread layout of --copy, or its shape: '(16,8):(8,1)'.", show_default=False),
-    ] = None,
+    threads: Annotated[str | None, option("Thread layout of --copy, or its shape: '(16,8):(8,1)'.")] = None,
     values: Annotated[
-        str | None,
-        typer.Option(
-            help="Value layout of --copy, or its shape: '(1,8)'. Default: one value.", show_default=False
-        ),
+        str | None, option("Value layout of --copy, or its shape: '(1,8)'. Default: one value.")
     ] = None,
-    side: Annotated[
-        str,
-        typer.Option(
-            help="Side of --copy: src or dst.",
-            autocompletion=one_of("src", "dst"),
-        ),
-    ] = "src",
+    side: Annotated[str, option("Side of --copy: src or dst.", complete=one_of("src", "dst"))] = "src",
     dtype: DtypeOption = "f32",
     unit: Annotated[
         str,
-        typer.Option(
-            help="The unit of offsets: elements, or bytes of --dtype.",
-            autocompletion=one_of("elements", "bytes"),
-        ),
+        option("The unit of offsets: elements, or bytes of --dtype.", complete=one_of("elements", "bytes")),
     ] = "elements",
-    names: Annotated[
-        str | None,
-        typer.Option(help="Names of the parameters: row,col. One per mode, in order.", show_default=False),
-    ] = None,
+    names: Annotated[str | None, option("Names of the parameters: row,col. One per mode, in order.")] = None,
     carry: Annotated[
         str | None,
-        typer.Option(
-            help="The parameter that a loop increments: the function then returns the offset at which the "
-            "loop starts, and its comment says what each iteration adds.",
-            show_default=False,
+        option(
+            "The parameter that a loop increments: the function then returns the offset at which the "
+            "loop starts, and its comment says what each iteration adds."
         ),
     ] = None,
     as_json: JsonOption = False,

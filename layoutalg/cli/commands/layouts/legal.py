@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
-
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.inputs import or_input, read_layout
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, instructions, one_of
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
@@ -88,83 +86,64 @@ class LegalAnswer(Answer, command="legal"):
 def legal_command(
     what: Annotated[
         str,
-        typer.Argument(
-            help="tma, wgmma, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, ...",
-            show_default=False,
-            autocompletion=_subjects,
+        argument(
+            "tma, wgmma, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, ...",
+            complete=_subjects,
         ),
     ],
     layout: Annotated[
         str,
-        typer.Argument(
-            help="tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
+        argument(
+            "tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
             "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is accessed. "
             "- reads it from standard input.",
-            show_default=False,
             callback=or_input,
         ),
     ],
     dtype: DtypeOption = "f16",
-    box: Annotated[str | None, typer.Option(help="tma: sides of the box, 64x128 or (64,128).")] = None,
+    box: Annotated[str | None, option("tma: sides of the box, 64x128 or (64,128).")] = None,
     mode: Annotated[
         str | None,
-        typer.Option(
-            help="tma: swizzle mode: none, 32B, 64B or 128B.",
-            autocompletion=one_of("none", "32B", "64B", "128B"),
-        ),
+        option("tma: swizzle mode: none, 32B, 64B or 128B.", complete=one_of("none", "32B", "64B", "128B")),
     ] = None,
-    interleave: Annotated[int | None, typer.Option(help="tma: bytes of the interleave: 0, 16 or 32.")] = None,
+    interleave: Annotated[int | None, option("tma: bytes of the interleave: 0, 16 or 32.")] = None,
     element_strides: Annotated[
-        str | None, typer.Option(help="tma: traversal strides, one per leaf of the tensor: 1x2.")
+        str | None, option("tma: traversal strides, one per leaf of the tensor: 1x2.")
     ] = None,
-    nan_fill: Annotated[
-        bool, typer.Option("--nan-fill", help="tma: fill out-of-bounds elements with NaN.")
-    ] = False,
-    shared: Annotated[
-        str | None, typer.Option(help="tma: the shared-memory layout that the kernel expects.")
-    ] = None,
+    nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.", "--nan-fill")] = False,
+    shared: Annotated[str | None, option("tma: the shared-memory layout that the kernel expects.")] = None,
     shared_alignment: Annotated[
-        int | None,
-        typer.Option(help="tma: alignment of the box in shared memory, in bytes. Default: 1024."),
+        int | None, option("tma: alignment of the box in shared memory, in bytes. Default: 1024.")
     ] = None,
     alignment: Annotated[
-        int | None,
-        typer.Option(help="Alignment of the layout's base address, in bytes. Default: 256."),
+        int | None, option("Alignment of the layout's base address, in bytes. Default: 256.")
     ] = None,
-    operand: Annotated[
-        str | None, typer.Option(help="wgmma: A or B. Default: A.", autocompletion=one_of("A", "B"))
-    ] = None,
+    operand: Annotated[str | None, option("wgmma: A or B. Default: A.", complete=one_of("A", "B"))] = None,
     major: Annotated[
-        str | None,
-        typer.Option(help="wgmma: K or MN; of an instruction K,MN for A and B. Default: detected."),
+        str | None, option("wgmma: K or MN; of an instruction K,MN for A and B. Default: detected.")
     ] = None,
-    n: Annotated[int | None, typer.Option(help="wgmma: N of the instruction.")] = None,
-    base: Annotated[
-        int | None, typer.Option(help="wgmma: the operand's address in bytes. Default: 0.")
-    ] = None,
+    n: Annotated[int | None, option("wgmma: N of the instruction.")] = None,
+    base: Annotated[int | None, option("wgmma: the operand's address in bytes. Default: 0.")] = None,
     descriptor: Annotated[
-        str | None, typer.Option(help="wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040.")
+        str | None, option("wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040.")
     ] = None,
-    tile: Annotated[
-        str | None, typer.Option(help="wgmma: the tile to which an atom is repeated: 128x64.")
-    ] = None,
+    tile: Annotated[str | None, option("wgmma: the tile to which an atom is repeated: 128x64.")] = None,
     a_source: Annotated[
         str | None,
-        typer.Option(
-            help="wgmma: where the instruction reads A: shared or registers.",
-            autocompletion=one_of("shared", "registers"),
+        option(
+            "wgmma: where the instruction reads A: shared or registers.",
+            complete=one_of("shared", "registers"),
         ),
     ] = None,
     tv: Annotated[
-        str | None,
-        typer.Option(help="Instructions: TV layout to the flat index. Default: the whole tile."),
+        str | None, option("Instructions: TV layout to the flat index. Default: the whole tile.")
     ] = None,
-    source: Annotated[str | None, typer.Option(help="cp.async: the layout in global memory.")] = None,
+    source: Annotated[str | None, option("cp.async: the layout in global memory.")] = None,
     source_alignment: Annotated[
-        int | None, typer.Option(help="cp.async: alignment of the source, in bytes. Default: 256.")
+        int | None, option("cp.async: alignment of the source, in bytes. Default: 256.")
     ] = None,
     source_bytes: Annotated[
-        int | None, typer.Option(help="cp.async: bytes that each copy reads; the rest is zero-filled.")
+        int | None, option("cp.async: bytes that each copy reads; the rest is zero-filled.")
     ] = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
@@ -353,13 +332,13 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [what, ",".join(str(arguments[name]) for name in ("a", "b", "accumulator"))]
         words += ["--major", f"{arguments['a_major']},{arguments['b_major']}"]
     else:
-        positional = next(name for name, option in subject.options.items() if not option)
+        positional = next(name for name, flag in subject.options.items() if not flag)
         words = [str(arguments.get("op", what)), str(arguments[positional])]
-    for name, option in subject.options.items():
+    for name, flag in subject.options.items():
         value = arguments.get(name)
-        if not option or value is None or value is False or (name == "arch" and value == "sm_90"):
+        if not flag or value is None or value is False or (name == "arch" and value == "sm_90"):
             continue
-        words += [option] if value is True else [option, _said(name, value)]
+        words += [flag] if value is True else [flag, _said(name, value)]
     return shlex.join(["layoutalg", "legal", *words])
 
 

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
 from rich.table import Table
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.inputs import or_input
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
@@ -89,31 +88,24 @@ class Solutions(Answer, command="solve"):
 def solve_command(
     layout: Annotated[
         str,
-        typer.Argument(
-            help="A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
+        argument(
+            "A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
             "'(64,64):(2*n+8,1)'; - reads it from standard input.",
-            show_default=False,
             callback=or_input,
         ),
     ],
     access: Annotated[
-        list[str],
-        typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout. May be repeated.",
-            show_default=False,
-            autocompletion=accesses,
-        ),
+        list[str], option("OP, OP@row, OP@col or OP@TV layout. May be repeated.", complete=accesses)
     ],
     dtype: DtypeOption = "f32",
-    base: Annotated[str, typer.Option(help="Bytes added to every address; may contain the name.")] = "0",
+    base: Annotated[str, option("Bytes added to every address; may contain the name.")] = "0",
     least: Annotated[
-        int | None, typer.Option(help="Smallest value to consider. Default: 1 in a stride, else 0.")
+        int | None, option("Smallest value to consider. Default: 1 in a stride, else 0.")
     ] = None,
     efficiency: Annotated[
         float | None,
-        typer.Option(
-            help="Least share of useful bytes, of global accesses. Default: as few sectors as large "
-            "values allow."
+        option(
+            "Least share of useful bytes, of global accesses. Default: as few sectors as large values allow."
         ),
     ] = None,
     arch: ArchOption = "sm_90",

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-import typer
 from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.inputs import ORDERS, or_input, read_layout
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, one_of
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError
@@ -120,40 +119,38 @@ class SynthesisAnswer(Answer, command="synthesize"):
 def synthesize_command(
     layout: Annotated[
         str,
-        typer.Argument(
-            help="A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
+        argument(
+            "A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
             "'(64,72):(128,1)', or a buffer of stages: '(128,64,3):(64,1,8192)'; - reads it from standard "
             "input.",
-            show_default=False,
             callback=or_input,
         ),
     ],
     access: Annotated[
         list[str] | None,
-        typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout: all accesses to the tile. May be repeated. "
+        option(
+            "OP, OP@row, OP@col or OP@TV layout: all accesses to the tile. May be repeated. "
             "Default: loads of one element, by row and by column.",
-            show_default=False,
-            autocompletion=accesses,
+            complete=accesses,
         ),
     ] = None,
     dtype: DtypeOption = "f32",
     order: Annotated[
         str | None,
-        typer.Option(
-            help="Storage order: row or col. Default: the layout's; row for a shape.",
-            autocompletion=one_of("row", "col"),
+        option(
+            "Storage order: row or col. Default: the layout's; row for a shape.",
+            complete=one_of("row", "col"),
         ),
     ] = None,
     extra_bytes: Annotated[
-        int, typer.Option("--max-extra-bytes", help="Bytes beyond the tile that padding may take.")
+        int, option("Bytes beyond the tile that padding may take.", "--max-extra-bytes")
     ] = 0,
     form: Annotated[
         str,
-        typer.Option(
-            help="Form of the layout: any, single (one swizzle), tma (a swizzle mode of TMA and wgmma) or "
+        option(
+            "Form of the layout: any, single (one swizzle), tma (a swizzle mode of TMA and wgmma) or "
             "rotation (rows rotated by their number, for sizes that are not a power of two).",
-            autocompletion=one_of("any", "single", "tma", "rotation"),
+            complete=one_of("any", "single", "tma", "rotation"),
         ),
     ] = "any",
     arch: ArchOption = "sm_90",

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import typer
-
 from layoutalg.answers import Amount, Answer, Bound, Count, Positive, Rate, taken
 from layoutalg.cli.commands.times.conditions import (
     MethodAnswer,
@@ -26,7 +24,17 @@ from layoutalg.cli.commands.times.predictions import (
 )
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
-from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption, archs, dtypes, families, one_of
+from layoutalg.cli.options import (
+    GroupsOption,
+    JsonOption,
+    ProblemsOption,
+    archs,
+    argument,
+    dtypes,
+    families,
+    one_of,
+    option,
+)
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -40,79 +48,60 @@ if TYPE_CHECKING:
 def bench_command(
     family: Annotated[
         str,
-        typer.Argument(
-            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
+        argument(
+            "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
             "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
             "argmax, argmin, var, logsumexp, cross_entropy.",
-            show_default=False,
-            autocompletion=families,
+            complete=families,
         ),
     ],
     dtype: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Element type. May be repeated. Default: f32, f16, u8; reductions f32, f16, bf16.",
-            show_default=False,
-            autocompletion=dtypes,
+        option(
+            "Element type. May be repeated. Default: f32, f16, u8; reductions f32, f16, bf16.",
+            complete=dtypes,
         ),
     ] = None,
     size: Annotated[
         list[int] | None,
-        typer.Option(
-            help="Side of the square matrices. May be repeated. Default: 4096, 16384; GEMM 1024 to 8192.",
-            show_default=False,
-        ),
+        option("Side of the square matrices. May be repeated. Default: 4096, 16384; GEMM 1024 to 8192."),
     ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="More sides, as FIRST:LAST:STEP: 1024:12800:128.",
-            show_default=False,
-        ),
-    ] = None,
+    sizes: Annotated[str | None, option("More sides, as FIRST:LAST:STEP: 1024:12800:128.")] = None,
     groups: GroupsOption = None,
     group_rows: Annotated[
         str,
-        typer.Option(
-            help="Rows of each group: equal, or drawn (random, differing by up to a factor of ten).",
-            autocompletion=one_of("equal", "drawn"),
+        option(
+            "Rows of each group: equal, or drawn (random, differing by up to a factor of ten).",
+            complete=one_of("equal", "drawn"),
         ),
     ] = "equal",
     problems: ProblemsOption = None,
     launches: Annotated[
         str,
-        typer.Option(
-            help="How to time: rounds alternates between the libraries and takes medians; later-half runs "
+        option(
+            "How to time: rounds alternates between the libraries and takes medians; later-half runs "
             "1000 exp((1024 - n) / 3100) launches of each library and takes the mean of the later half.",
-            autocompletion=one_of("rounds", "later-half"),
+            complete=one_of("rounds", "later-half"),
         ),
     ] = "rounds",
     cold: Annotated[
-        bool,
-        typer.Option(
-            "--cold", help="Rotate over buffers of four times the L2's size, so that the L2 is cold."
-        ),
+        bool, option("Rotate over buffers of four times the L2's size, so that the L2 is cold.", "--cold")
     ] = False,
     energy: Annotated[
-        bool,
-        typer.Option(
-            "--energy", help="Run each library alone for one more second, to measure work per joule."
-        ),
+        bool, option("Run each library alone for one more second, to measure work per joule.", "--energy")
     ] = False,
     predict: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU.",
             "--predict",
-            help="Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU.",
         ),
     ] = False,
     arch: Annotated[
         str | None,
-        typer.Option(
-            "--arch",
-            help="With --predict: sm_90 (an H200) or sm_75 (a T4). Default: sm_90; sm_75 for gemm-sm75.",
-            show_default=False,
-            autocompletion=archs,
+        option(
+            "With --predict: sm_90 (an H200) or sm_75 (a T4). Default: sm_90; sm_75 for gemm-sm75.",
+            complete=archs,
         ),
     ] = None,
     as_json: JsonOption = False,

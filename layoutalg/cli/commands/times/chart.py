@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
-from layoutalg.cli.options import JsonOption, OutputOption, one_of
+from layoutalg.cli.options import JsonOption, OutputOption, argument, one_of, option
 from layoutalg.cli.output import say_answer, write_whole
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnsupportedError, check_choice, printable
@@ -77,17 +75,15 @@ class ChartAnswer(Answer, command="chart"):
 def chart_command(
     files: Annotated[
         list[str],
-        typer.Argument(
-            help="Output of layoutalg bench FAMILY --json; - reads standard input. Several files are "
-            "drawn together.",
-            show_default=False,
+        argument(
+            "Output of layoutalg bench FAMILY --json; - reads standard input. Several files are "
+            "drawn together."
         ),
     ],
     of: Annotated[
         str,
-        typer.Option(
-            help="The quantity to draw: rate, ratio, efficiency, clock, power, temperature.",
-            autocompletion=one_of(*OF),
+        option(
+            "The quantity to draw: rate, ratio, efficiency, clock, power, temperature.", complete=one_of(*OF)
         ),
     ] = "rate",
     output: OutputOption = None,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from layoutalg.answers import Answer, Rate, taken
 from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, one_of
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, one_of, option
 from layoutalg.cli.output import say, say_answer, table, write_whole
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import UnsupportedError, check_choice
@@ -60,66 +58,48 @@ class RooflineAnswer(Answer, command="roofline"):
 def roofline_command(
     tile: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Rows and columns of a block's tile: 256x128. May be repeated. Default: 128x128.",
-            show_default=False,
-        ),
+        option("Rows and columns of a block's tile: 256x128. May be repeated. Default: 128x128."),
     ] = None,
-    warp: Annotated[str, typer.Option(help="A warp's tile.")] = "64x64",
-    instruction: Annotated[
-        str, typer.Option(help="An MMA instruction's tile; with --unit f32, a thread's.")
-    ] = "16x8",
+    warp: Annotated[str, option("A warp's tile.")] = "64x64",
+    instruction: Annotated[str, option("An MMA instruction's tile; with --unit f32, a thread's.")] = "16x8",
     dtype: Annotated[
         str,
-        typer.Option(
-            "--dtype",
-            help="Element type of A and B whose rate is known: f16 or bf16; f32 with --unit f32.",
-            autocompletion=one_of("f16", "bf16", "f32"),
+        option(
+            "Element type of A and B whose rate is known: f16 or bf16; f32 with --unit f32.",
+            complete=one_of("f16", "bf16", "f32"),
         ),
     ] = "f16",
     unit: Annotated[
-        str,
-        typer.Option(
-            help="The units that compute: tensor (cores) or f32.", autocompletion=one_of("tensor", "f32")
-        ),
+        str, option("The units that compute: tensor (cores) or f32.", complete=one_of("tensor", "f32"))
     ] = "tensor",
     rates: Annotated[
         str,
-        typer.Option(
-            help="sheet: rates of the data sheet; achieved: those of microbenchmarks (T4 only).",
-            autocompletion=one_of("sheet", "achieved"),
+        option(
+            "sheet: rates of the data sheet; achieved: those of microbenchmarks (T4 only).",
+            complete=one_of("sheet", "achieved"),
         ),
     ] = "sheet",
     clock: Annotated[
-        float | None,
-        typer.Option(help="Scale the data sheet's compute rates to this clock, in MHz.", show_default=False),
+        float | None, option("Scale the data sheet's compute rates to this clock, in MHz.")
     ] = None,
     size: Annotated[
-        int | None,
-        typer.Option(
-            help="Side of the matrices: counts the L2 reuse of panels by concurrent blocks.",
-            show_default=False,
-        ),
+        int | None, option("Side of the matrices: counts the L2 reuse of panels by concurrent blocks.")
     ] = None,
     order: Annotated[
         str,
-        typer.Option(
-            help="With --size, the order of blocks: row, col, or the height of bands.",
-            autocompletion=one_of("row", "col"),
+        option(
+            "With --size, the order of blocks: row, col, or the height of bands.",
+            complete=one_of("row", "col"),
         ),
     ] = "row",
     ladder: Annotated[
-        str | None,
-        typer.Option(
-            help="Also draw the tiles of this family's optimisation ladder: gemm-sm80.", show_default=False
-        ),
+        str | None, option("Also draw the tiles of this family's optimisation ladder: gemm-sm80.")
     ] = None,
     measured: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Output of layoutalg bench FAMILY --json: draw its rates, over the operations per byte "
-            "that a GEMM can reach. May be repeated.",
-            show_default=False,
+        option(
+            "Output of layoutalg bench FAMILY --json: draw its rates, over the operations per byte "
+            "that a GEMM can reach. May be repeated."
         ),
     ] = None,
     output: OutputOption = None,

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from layoutalg.cli.commands.times.stores import (
     ACTIONS,
     OPERANDS,
@@ -22,7 +20,17 @@ from layoutalg.cli.commands.times.stores import (
 )
 from layoutalg.cli.inputs import read_seconds, read_source
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
-from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption, archs, dtypes, families, one_of
+from layoutalg.cli.options import (
+    GroupsOption,
+    JsonOption,
+    ProblemsOption,
+    archs,
+    argument,
+    dtypes,
+    families,
+    one_of,
+    option,
+)
 from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
 from layoutalg.cli.reports import unfit_words
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
@@ -36,74 +44,49 @@ if TYPE_CHECKING:
 def tune_command(
     what: Annotated[
         str,
-        typer.Argument(
-            help="A kernel family to tune; or an action: show STORE, merge NEW STORE..., export STORE, "
+        argument(
+            "A kernel family to tune; or an action: show STORE, merge NEW STORE..., export STORE, "
             "lock STORE, fit STORE FAMILY, replay STORE.",
-            show_default=False,
-            autocompletion=families,
+            complete=families,
         ),
     ],
-    operands: Annotated[
-        list[str] | None, typer.Argument(help="The files of an action.", show_default=False)
-    ] = None,
+    operands: Annotated[list[str] | None, argument("The files of an action.")] = None,
     problems: ProblemsOption = None,
     sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="In place of --problems, the sides of square problems: 1024,2048.", show_default=False
-        ),
+        str | None, option("In place of --problems, the sides of square problems: 1024,2048.")
     ] = None,
     dtype: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Element type, with --sizes. May be repeated.", show_default=False, autocompletion=dtypes
-        ),
+        list[str] | None, option("Element type, with --sizes. May be repeated.", complete=dtypes)
     ] = None,
     groups: GroupsOption = None,
     top: Annotated[
         int,
-        typer.Option(
-            help="Candidate configurations timed per problem; permute, transpose and tiled_copy have 16 "
-            "and more."
+        option(
+            "Candidate configurations timed per problem; permute, transpose and tiled_copy have 16 and more."
         ),
     ] = 8,
-    budget: Annotated[
-        str | None, typer.Option(help="Stop after 90s, 30m, 2h. Default: at the end.", show_default=False)
-    ] = None,
-    limit: Annotated[str, typer.Option(help="Time limit for one configuration.")] = "60s",
-    store: Annotated[Path, typer.Option(help="The file that keeps the timings.")] = Path(
-        "layoutalg-times.jsonl"
-    ),
-    gpus: Annotated[int, typer.Option(help="Number of GPUs of this host to use, with one process each.")] = 1,
+    budget: Annotated[str | None, option("Stop after 90s, 30m, 2h. Default: at the end.")] = None,
+    limit: Annotated[str, option("Time limit for one configuration.")] = "60s",
+    store: Annotated[Path, option("The file that keeps the timings.")] = Path("layoutalg-times.jsonl"),
+    gpus: Annotated[int, option("Number of GPUs of this host to use, with one process each.")] = 1,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="A cluster to use instead: tcp://... for Dask, ray://... for Ray.", show_default=False
-        ),
+        str | None, option("A cluster to use instead: tcp://... for Dask, ray://... for Ray.")
     ] = None,
     timing: Annotated[
         str,
-        typer.Option(
-            help="gpu, or model: what the planner expects of a family, or of a move what its accesses cost.",
-            autocompletion=one_of("gpu", "model"),
+        option(
+            "gpu, or model: what the planner expects of a family, or of a move what its accesses cost.",
+            complete=one_of("gpu", "model"),
         ),
     ] = "gpu",
     arch: Annotated[
-        str,
-        typer.Option(
-            "--arch", help="Architecture for --timing model: sm_90, sm_75, ...", autocompletion=archs
-        ),
+        str, option("Architecture for --timing model: sm_90, sm_75, ...", complete=archs)
     ] = "sm_90",
-    gpu: Annotated[
-        str | None,
-        typer.Option(help="With lock, fit and replay: only records of this GPU.", show_default=False),
-    ] = None,
+    gpu: Annotated[str | None, option("With lock, fit and replay: only records of this GPU.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file that lock, export and fit write.")
+        Path | None, option("The file that lock, export and fit write.", "--output", "-o")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="With show: also write an HTML page with charts.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Autotune a kernel family: time the best candidates, keep the times, and lock the choices in a file.
