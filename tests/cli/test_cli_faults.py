@@ -138,7 +138,7 @@ INTERRUPTED = (
      "time.sleep(60)", 130),
     *((f"class Field:\n    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10\n"
        "class Row: field = Field()", 128 + number) for number in (signal.SIGTERM, signal.SIGHUP)),
-    ("from layoutalg.cli import signals\nsignals.GRACE_S = 0.1\nimport threading\n"
+    ("from layoutalg.cli import entry\nentry.GRACE_S = 0.1\nimport threading\n"
      "def hear_none(): time.sleep(60)\n"
      f"threading.Timer(0.2, os.kill, (os.getpid(), {int(signal.SIGTERM)})).start()\n"
      "try: hear_none()\nexcept KeyboardInterrupt: hear_none()", 128 + signal.SIGTERM),
