@@ -76,12 +76,13 @@ def fields_of(value: object) -> Any:
 def taken(kind: type[R], source: object, /, **more: Any) -> R:
     """The record of a kind: each field is in `more`, or an attribute of the source, fitted to its type.
 
-    An attribute becomes text where the field is text, a record where the field is one, and a tuple where
-    it is a sequence. Raises AttributeError for a field that neither has.
+    A value becomes text where the field is text, a record where the field is one, and a tuple where it is a
+    sequence; where the field is of several kinds of records, the value has to be one of them. Raises
+    AttributeError for a field that neither has.
     """
     hints = _hints(cast("Hashable", kind))
     values = {
-        f.name: more[f.name] if f.name in more else _fitted(hints[f.name], getattr(source, f.name))
+        f.name: _fitted(hints[f.name], more[f.name] if f.name in more else getattr(source, f.name))
         for f in dataclasses.fields(kind)  # type: ignore[arg-type]
         if f.name in more or f.default is dataclasses.MISSING or hasattr(source, f.name)
     }
@@ -99,8 +100,8 @@ def _fitted(hint: Any, value: Any) -> Any:
     if value is None or hint is Any:
         return value
     if origin in (Union, UnionType):
-        (hint,) = (arg for arg in args if arg is not NoneType)
-        return _fitted(hint, value)
+        kinds = [arg for arg in args if arg is not NoneType]
+        return _fitted(kinds[0], value) if len(kinds) == 1 else value
     if origin is tuple:
         return tuple(_fitted(args[0], held) for held in value)
     if origin is Mapping:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable
 from reprlib import Repr
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_Name = TypeVar("_Name", bound=str)
 
 LISTED_NAMES, NEAREST_NAMES = 100, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
@@ -270,8 +271,8 @@ class UnknownNameError(LayoutAlgError, ValueError):
         super().__init__(f"unknown {kind} {text!r}: {hint}accepted are {listed}")
 
 
-def check_choice(kind: str, name: object, choices: Collection[str]) -> None:
-    """Refuse what is not among the names of a table, whatever its type, by an UnknownNameError.
+def check_choice(kind: str, name: object, choices: Collection[_Name]) -> _Name:
+    """The name, where it is one of a table; else, whatever its type, UnknownNameError.
 
     >>> check_choice("level", ["L2"], ("L1", "L2"))
     Traceback (most recent call last):
@@ -280,6 +281,7 @@ def check_choice(kind: str, name: object, choices: Collection[str]) -> None:
     """
     if not isinstance(name, str) or name not in choices:
         raise UnknownNameError(kind, name, choices)
+    return cast("_Name", name)
 
 
 class UndecidedError(LayoutAlgError, ValueError):

@@ -7,23 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.analysis import (
-    CostClass,
-    GlobalReport,
-    Place,
-    SharedReport,
-    Witness,
-    access_notes,
-    batch_lanes,
-    global_report,
-    served_batch,
-    shared_report,
-    traffic_batch,
-    vector_elems,
-    ways_batch,
-    worst_clash,
-    worst_rank,
-)
+from layoutalg import analysis
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import Offsets, read_offsets
@@ -98,7 +82,7 @@ def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[
     from layoutalg.indexing import identify
 
     rule = find_instruction(op, machine)
-    elems = vector_elems(rule, element)
+    elems = analysis.vector_elems(rule, element)
     inactive = np.argwhere(~given.mask)
     if len(inactive):
         row, lane = inactive[0].tolist()
@@ -169,7 +153,7 @@ def count_explicit(
     warps: int,
     machine: Arch,
     element: DType | None = None,
-) -> SharedReport | GlobalReport:
+) -> analysis.SharedReport | analysis.GlobalReport:
     """The report of instructions given by byte addresses and mask, both (count, lanes), warps fastest.
 
     Notes speak of `element` where it is given.
@@ -177,29 +161,32 @@ def count_explicit(
     Raises as the definitions in layoutalg.analysis do.
     """
     rule = find_instruction(op, machine)
-    checked = batch_lanes(rule, machine, addresses, mask)
-    notes = access_notes(rule, machine, element)
+    checked = analysis.batch_lanes(rule, machine, addresses, mask)
+    notes = analysis.access_notes(rule, machine, element)
 
-    def kinds(costs: Sequence[NDArray[Any]]) -> list[CostClass]:
+    def kinds(costs: Sequence[NDArray[Any]]) -> list[analysis.CostClass]:
         rows = zip(*(cost.tolist() for cost in costs), strict=True)
-        return [CostClass(1, tuple(row), Place(n % warps, n // warps, 0)) for n, row in enumerate(rows)]
+        return [
+            analysis.CostClass(1, tuple(row), analysis.Place(n % warps, n // warps, 0))
+            for n, row in enumerate(rows)
+        ]
 
     if rule.space == "global":
         worst = max(
-            int(traffic_batch(rule, machine, checked[0] + shift, checked[1])[:, 0].sum())
+            int(analysis.traffic_batch(rule, machine, checked[0] + shift, checked[1])[:, 0].sum())
             for shift in range(0, machine.sector_bytes, rule.width_bytes)
         )
-        counted = kinds(list(traffic_batch(rule, machine, *checked).T))
-        return global_report(
+        counted = kinds(list(analysis.traffic_batch(rule, machine, *checked).T))
+        return analysis.global_report(
             rule.name, counted, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
         )
-    counted = kinds(served_batch(rule, machine, *checked))
-    ways = ways_batch(rule, machine, *checked)
-    worst_place = max(range(len(counted)), key=lambda n: (worst_rank(counted[n]), ways[n]))
+    counted = kinds(analysis.served_batch(rule, machine, *checked))
+    ways = analysis.ways_batch(rule, machine, *checked)
+    worst_place = max(range(len(counted)), key=lambda n: (analysis.worst_rank(counted[n]), ways[n]))
     offsets = [
         int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
     ]
-    clash = worst_clash(rule.name, offsets, machine)
+    clash = analysis.worst_clash(rule.name, offsets, machine)
     place = counted[worst_place].place
-    witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
-    return shared_report(rule.name, counted, "enumerated", rule.provenance, witness, notes)
+    witness = analysis.Witness(place.warp, place.register, 0, *clash) if clash.ways else None
+    return analysis.shared_report(rule.name, counted, "enumerated", rule.provenance, witness, notes)

@@ -46,36 +46,26 @@ def profile_command(
 
     layoutalg profile report.ncu-rep --kernel transpose --source transpose.cu
     """
-    from layoutalg.profiling import (
-        HEADER,
-        SASS_HEADER,
-        explain_launch,
-        finding_notes,
-        finding_rows,
-        launch_answer,
-        read_report,
-        sass_rows,
-        title_of,
-    )
+    from layoutalg import profiling
 
     text = None if source is None else read_source(str(source))
     values = read_sets(sets or [])
     explained = []
     with progress("reading", quiet=as_json):
-        read = read_report(report, kernel)
+        read = profiling.read_report(report, kernel)
         for launch in read.launches:
             accesses = [] if source is None or text is None else _accesses(launch, source, text, values)
             name = source.name if source else None
-            explained.append((launch, explain_launch(launch, name, accesses, whole=True)))
+            explained.append((launch, profiling.explain_launch(launch, name, accesses, whole=True)))
     if as_json:
-        launches = tuple(launch_answer(launch, findings) for launch, findings in explained)
+        launches = tuple(profiling.launch_answer(launch, findings) for launch, findings in explained)
         say_answer(ProfileAnswer(read.file, tuple(read.names), launches))
         return
     for launch, findings in explained:
-        say(table(title_of(launch), HEADER, finding_rows(findings)))
+        say(table(profiling.title_of(launch), profiling.HEADER, profiling.finding_rows(findings)))
         if sass:
-            say(table("By instruction", SASS_HEADER, sass_rows(launch)))
-        for line in finding_notes(launch, findings):
+            say(table("By instruction", profiling.SASS_HEADER, profiling.sass_rows(launch)))
+        for line in profiling.finding_notes(launch, findings):
             say(line)
 
 

@@ -92,19 +92,10 @@ def sass_command(
 
     layoutalg sass gemm-sm90 --m 8192 --groups 8
     """
-    from layoutalg.codegen.gpu import (
-        CLASSES,
-        OTHER,
-        compile_target,
-        count_classes,
-        disassemble,
-        main_loop,
-        parse_sass,
-        prepare,
-    )
+    from layoutalg.codegen import gpu
     from layoutalg.codegen.timing import find_facts, time_main_loop
 
-    named_arch, arch = arch, compile_target(arch)
+    named_arch, arch = arch, gpu.compile_target(arch)
     if time and (board := find_board(named_arch)) != find_board(arch):
         find_facts(arch)
         raise UnsupportedError(
@@ -115,11 +106,11 @@ def sass_command(
     with progress(f"compiling {family}", quiet=as_json):
         located = find_kernel(family, options, arch, step, part)
         problem, kernel = located.problem, located.kernel
-        cubin = prepare(kernel, arch).cubin
-        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+        cubin = gpu.prepare(kernel, arch).cubin
+        (function,) = (f for f in gpu.parse_sass(gpu.disassemble(cubin.image)) if f.name == kernel.name)
         timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
-    loop = main_loop(function)
-    totals, inner = count_classes(function.instructions), count_classes(loop)
+    loop = gpu.main_loop(function)
+    totals, inner = gpu.count_classes(function.instructions), gpu.count_classes(loop)
     if as_json:
         turn = None
         if timed:
@@ -140,7 +131,7 @@ def sass_command(
         return
     rows = [
         (name, count(totals[name]), count(inner.get(name, 0)) if loop else "-")
-        for name in (*CLASSES, OTHER)
+        for name in (*gpu.CLASSES, gpu.OTHER)
         if name in totals
     ]
     total = ("total", count(sum(totals.values())), count(len(loop)) if loop else "-")

@@ -166,26 +166,16 @@ def _check(family: str, options: Sweep) -> None:
 
 def _jobs(family: str, options: Sweep, opened: Engine) -> tuple[Place, Iterator[Job]]:
     """The place where the cases run, and the cases."""
-    from layoutalg.kernels.tuning import (
-        ALGEBRA,
-        HOST,
-        SIMULATOR,
-        VERIFIED,
-        cases_of,
-        counted_cases,
-        first_of,
-        gpu_place,
-        laws_of,
-    )
+    from layoutalg.kernels import tuning
 
     path = options.store.resolve()
-    if family == ALGEBRA:
-        return HOST, laws_of(options.cases, seed=options.seed, store=path)
+    if family == tuning.ALGEBRA:
+        return tuning.HOST, tuning.laws_of(options.cases, seed=options.seed, store=path)
     if not options.on_gpu:
-        return SIMULATOR, cases_of(family, options.cases, seed=options.seed, store=path)
-    gpu, arch = first_of(opened, gpu_place)
-    place: Place = (VERIFIED, *gpu[1:])
-    jobs = counted_cases if options.counters else cases_of
+        return tuning.SIMULATOR, tuning.cases_of(family, options.cases, seed=options.seed, store=path)
+    gpu, arch = tuning.first_of(opened, tuning.gpu_place)
+    place: Place = (tuning.VERIFIED, *gpu[1:])
+    jobs = tuning.counted_cases if options.counters else tuning.cases_of
     return place, jobs(family, options.cases, seed=options.seed, place=place, arch=arch, store=path)
 
 

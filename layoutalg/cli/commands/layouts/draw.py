@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from layoutalg import draw
 from layoutalg.analysis import Access, Place
 from layoutalg.answers import Answer
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
@@ -31,27 +32,6 @@ from layoutalg.cli.options import (
     option,
 )
 from layoutalg.cli.output import PAGE, say_answer, write_whole
-from layoutalg.draw import (
-    Diagram,
-    Picture,
-    View,
-    as_dot,
-    as_file,
-    as_text,
-    bits_diagram,
-    chunk_picture,
-    copy_picture,
-    graph_diagram,
-    index_picture,
-    layout_access_picture,
-    layout_picture,
-    memory_picture,
-    mma_picture,
-    plan_picture,
-    swizzle_picture,
-    tv_picture,
-    walk_picture,
-)
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -165,18 +145,18 @@ def draw_command(
                 "dot draws the composition; other options are drawn as text, svg, png or pdf"
             )
         subject = read_layout(layout)
-        name, kind, content = str(subject), "graph", as_dot(subject).encode() + b"\n"
+        name, kind, content = str(subject), "graph", draw.as_dot(subject).encode() + b"\n"
     else:
         name, kind, drawn = drawing(layout, Wanted(options, dtype, arch))
         if form in ("png", "pdf") and output is None:
             raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
         if form != "text":
-            content = as_file(drawn, form)
+            content = draw.as_file(drawn, form)
         else:
             printed = output is None and not as_json
             boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
-            shown = drawn if isinstance(drawn, Picture) else drawn.picture
-            text = as_text(shown, width=PAGE, color=printed and wants_color(color), unicode=boxes)
+            shown = drawn if isinstance(drawn, draw.Picture) else drawn.picture
+            text = draw.as_text(shown, width=PAGE, color=printed and wants_color(color), unicode=boxes)
             content = text.encode() + b"\n"
     if output is not None:
         write_whole(output, content)
@@ -237,7 +217,7 @@ class Wanted:
         return self.options[name]
 
 
-def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
+def drawing(text: str, wanted: Wanted) -> tuple[str, str, draw.Picture | draw.Diagram]:
     """The subject as it is named in answers, the kind of the drawing, and the drawing."""
     chosen = [name for name, value in wanted.options.items() if value is not None and value is not False]
     what = [name for name in chosen if name in WHAT]
@@ -247,7 +227,7 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
     if isinstance(subject, (MMAAtom, CopyAtom)):
         if chosen:
             raise ArgumentTypeError(f"{subject} is an instruction: it is drawn without other options")
-        picture = mma_picture(subject) if isinstance(subject, MMAAtom) else copy_picture(subject)
+        picture = draw.mma_picture(subject) if isinstance(subject, MMAAtom) else draw.copy_picture(subject)
         return str(subject), "atom", picture
     kind = what[0] if what else ""
     allowed = _TAKES.get(kind, ())
@@ -262,12 +242,12 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
     if wanted["beside"] is not None:
         other = _read_smem_atom(wanted["beside"], wanted.dtype) or read_layout(wanted["beside"])
         second, _ = _draw(kind, other, wanted)
-        if isinstance(shown, Picture) and isinstance(second, Picture):
+        if isinstance(shown, draw.Picture) and isinstance(second, draw.Picture):
             shown = _beside((str(subject), shown), (str(other), second))
     return str(subject), drawn_kind, shown
 
 
-def _beside(*named: tuple[str, Picture]) -> Picture:
+def _beside(*named: tuple[str, draw.Picture]) -> draw.Picture:
     """Two pictures as one, the panels of the first before those of the second."""
     (_, first), (_, other) = named
     panels = tuple(
@@ -276,10 +256,10 @@ def _beside(*named: tuple[str, Picture]) -> Picture:
     notes = (*first.notes, *(note for note in other.notes if note not in first.notes))
     across = len(first.panels) if len(first.panels) == len(other.panels) and len(first.panels) > 1 else 0
     title = " and ".join(name for name, _ in named)
-    return Picture(title, panels, notes, across, legend=first.legend or other.legend)
+    return draw.Picture(title, panels, notes, across, legend=first.legend or other.legend)
 
 
-def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagram, str]:
+def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[draw.Picture | draw.Diagram, str]:
     """The drawing of a layout, and what it is called in answers."""
     element = element_type(wanted.dtype)
     named = _KINDS.get(kind, kind)
@@ -290,42 +270,44 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
                 place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
             access = Access.of(wanted["access"], layout, element, wanted.arch)
             says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
-            return layout_access_picture(layout, access, wanted.arch, place=place, says=says), named
+            return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says), named
         case "tile":
-            return tv_picture(layout, parse_int_tuple(wanted["tile"])), named
+            return draw.tv_picture(layout, parse_int_tuple(wanted["tile"])), named
         case "memory":
-            return memory_picture(layout, element), named
+            return draw.memory_picture(layout, element), named
         case "chunks":
-            return chunk_picture(layout, element, view=_view(wanted)), named
+            return draw.chunk_picture(layout, element, view=_view(wanted)), named
         case "bits":
-            return bits_diagram(layout, element), named
+            return draw.bits_diagram(layout, element), named
         case "table":
-            return index_picture(layout), named
+            return draw.index_picture(layout), named
         case "graph":
-            return graph_diagram(layout), named
+            return draw.graph_diagram(layout), named
         case "copy":
-            return plan_picture(
+            return draw.plan_picture(
                 layout, Access.of(wanted["copy"], layout, element, wanted.arch), wanted.arch
             ), named
         case "walk":
             start, step = _walk(wanted["walk"])
-            return walk_picture(layout, start, step, 8 if wanted["steps"] is None else wanted["steps"]), named
+            return draw.walk_picture(
+                layout, start, step, 8 if wanted["steps"] is None else wanted["steps"]
+            ), named
     view = _cropped(layout, _view(wanted))
     if isinstance(layout, ComposedLayout) and layout.swizzles:
-        return swizzle_picture(layout, element=element, view=view), "swizzle"
-    return layout_picture(layout, element=element, view=view), named
+        return draw.swizzle_picture(layout, element=element, view=view), "swizzle"
+    return draw.layout_picture(layout, element=element, view=view), named
 
 
-def _view(wanted: Wanted) -> View:
+def _view(wanted: Wanted) -> draw.View:
     says: Literal["offset", "index", "bank"] = "index" if wanted["index"] else "offset"
     if wanted["banks"]:
         says = "bank"
     if wanted["index"] and wanted["banks"]:
         raise ArgumentTypeError("--index and --banks say different things in a cell: give one of them")
-    return View(_range("rows", wanted["rows"]), _range("cols", wanted["cols"]), says)
+    return draw.View(_range("rows", wanted["rows"]), _range("cols", wanted["cols"]), says)
 
 
-def _cropped(layout: AnyLayout, view: View) -> View:
+def _cropped(layout: AnyLayout, view: draw.View) -> draw.View:
     """The first rows and columns of a layout that is too large, where the options name no part."""
     if any(type(extent) is not int for extent in flatten_tree(layout.shape)):
         return view

@@ -6,18 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from layoutalg.cli.commands.times.stores import (
-    ACTIONS,
-    OPERANDS,
-    TAKES,
-    Asked,
-    Found,
-    TuneAnswer,
-    by_place,
-    record_row,
-    shown_time,
-    timing_row,
-)
+from layoutalg.cli.commands.times import stores
 from layoutalg.cli.inputs import read_seconds, read_source
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
 from layoutalg.cli.options import (
@@ -99,16 +88,16 @@ def tune_command(
     from layoutalg.kernels.tuning import Store
 
     words = operands or []
-    if what in ACTIONS:
-        least, most = OPERANDS[what]
+    if what in stores.ACTIONS:
+        least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
-            raise UnsupportedError(f"tune {what} takes {TAKES[what]}")
+            raise UnsupportedError(f"tune {what} takes {stores.TAKES[what]}")
         if html is not None and what != "show":
             raise UnsupportedError("--html goes with tune show STORE")
-        outcome = ACTIONS[what](Asked([*words], gpu, output, html))
+        outcome = stores.ACTIONS[what](stores.Asked([*words], gpu, output, html))
     else:
         if words:
-            raise UnsupportedError(f"tune {what} takes no more words: {', '.join(ACTIONS)} do")
+            raise UnsupportedError(f"tune {what} takes no more words: {', '.join(stores.ACTIONS)} do")
         search = _Search(problems, sizes, dtype, groups, top, budget, limit, gpus, scheduler, timing, arch)
         outcome = _search(what, search, Store(store), quiet=as_json)
     parts, answer = outcome
@@ -145,32 +134,21 @@ class _Search:
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
 
 
-def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> Found:
+def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores.Found:
     from layoutalg.arch import find_arch, find_board
+    from layoutalg.kernels import tuning
     from layoutalg.kernels.identity import data_digest
     from layoutalg.kernels.registry import FAMILIES
-    from layoutalg.kernels.tuning import (
-        TIMINGS,
-        check_modelled,
-        cluster_engine,
-        current_rates,
-        first_of,
-        gpu_place,
-        jobs_of,
-        local_engine,
-        model_place,
-        tune,
-    )
 
     if name not in FAMILIES:
-        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *ACTIONS))
-    check_choice("timing", options.timing, TIMINGS)
+        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *stores.ACTIONS))
+    check_choice("timing", options.timing, tuning.TIMINGS)
     family, chip = FAMILIES[name], find_arch(options.arch).name
     listed = _problems(family, options)
     on_gpus = options.timing == "gpu"
     if options.timing == "model":
         for problem in listed:
-            check_modelled(family, problem, chip)
+            tuning.check_modelled(family, problem, chip)
         if (board := find_board(options.arch)) != find_board(chip):
             raise UnsupportedError(
                 f"the model has no times on {board.name}: name {chip} for those on {find_board(chip).name}"
@@ -180,42 +158,44 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> Found:
 
         require_gpu()
     engine = (
-        local_engine(options.gpus)
+        tuning.local_engine(options.gpus)
         if options.scheduler is None
-        else cluster_engine(options.scheduler, on_gpus=on_gpus)
+        else tuning.cluster_engine(options.scheduler, on_gpus=on_gpus)
     )
     with engine as opened:
-        place: Place = model_place(chip)
+        place: Place = tuning.model_place(chip)
         if on_gpus:
             with progress("asking for the GPU", quiet=quiet):
-                place, chip = first_of(opened, gpu_place)
-        jobs = jobs_of(
+                place, chip = tuning.first_of(opened, tuning.gpu_place)
+        jobs = tuning.jobs_of(
             name, listed, chip, place, top=options.top, store=store.path.resolve(), limit_s=options.limit_s
         )
         columns = ("problem", "timed", "failed", "fastest", "rank", "last")
         with live_table(f"{name} on {place[1]}", columns, quiet=quiet) as changed:
             heard = _Heard(changed)
-            summary = tune(jobs, opened, store, budget_s=options.budget_s, heard=heard)
+            summary = tuning.tune(jobs, opened, store, budget_s=options.budget_s, heard=heard)
     best: dict[str, Record] = {}
     asked_for = {data_digest(p) for p in listed}
     for r in store.records().values():
         if r.key.family == name and r.key.place == place and r.key.problem in asked_for and not r.failure:
             best[r.key.problem] = min(best.get(r.key.problem, r), r, key=lambda x: (x.ns, x.rank))
-    rows = sorted(best.values(), key=by_place)
+    rows = sorted(best.values(), key=stores.by_place)
     numbers = {word: getattr(summary, word) for word in ("timed", "failed", "known", "left", "retried")}
     where = f"on {place[1]}"
     if place[0] == "model":
         where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
-    if (rates := current_rates(name)) is not None:
+    if (rates := tuning.current_rates(name)) is not None:
         where = f"{where}; candidates ranked by {rates.source}"
     shown = table(
-        f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(record_row, rows), left=2
+        f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(stores.record_row, rows), left=2
     )
     sentence = (
         f"{summary.timed} timed, {summary.failed} failed, {summary.known} known, {summary.left} left; "
         f"{store.path} holds {count(len(store.records()))} records."
     )
-    answer = TuneAnswer("search", len(store.records()), rows=tuple(map(timing_row, rows)), numbers=numbers)
+    answer = stores.TuneAnswer(
+        "search", len(store.records()), rows=tuple(map(stores.timing_row, rows)), numbers=numbers
+    )
     return [shown, *unfit_words(summary), sentence], answer
 
 
@@ -234,9 +214,9 @@ class _Heard:
             timed += 1
             best = record if best is None or record.ns < best.ns else best
         self.of[record.problem] = timed, failed, best
-        shown = ("-", "-") if best is None else (shown_time(best), str(best.rank))
-        line = f"{record.problem}, rank {record.rank}: {shown_time(record)}"
-        cells = str(timed), str(failed), *shown, shown_time(record)
+        shown = ("-", "-") if best is None else (stores.shown_time(best), str(best.rank))
+        line = f"{record.problem}, rank {record.rank}: {stores.shown_time(record)}"
+        cells = str(timed), str(failed), *shown, stores.shown_time(record)
         self.changed(record.problem, cells, line)
 
 
