@@ -14,7 +14,7 @@ import typer
 
 from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
-from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.limits import Most, text_of
 from layoutalg.notation import parse, parse_int_tuple
@@ -73,12 +73,7 @@ def read_method(name: str) -> Wanted:
     >>> read_method("gcd")
     'gcd'
     """
-    if name == "auto":
-        return "auto"
-    for method in METHODS:
-        if name == method:
-            return method
-    raise UnknownNameError("method", name, ("auto", *METHODS))
+    return check_choice("method", name, ("auto", *METHODS))
 
 
 def read_level(name: str) -> str:
@@ -87,9 +82,7 @@ def read_level(name: str) -> str:
     >>> read_level("dram")
     'dram'
     """
-    if name not in LEVELS:
-        raise UnknownNameError("level", name, LEVELS)
-    return name
+    return check_choice("level", name, LEVELS)
 
 
 def read_layout(text: str) -> AnyLayout:

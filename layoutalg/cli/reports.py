@@ -216,11 +216,6 @@ def verify_tables(reports: list[VerifyReport]) -> list[Any]:
     ]
 
 
-def verify_answer(report: VerifyReport) -> Verified:
-    """The record of one verified problem."""
-    return taken(Verified, report)
-
-
 def unfit_words(summary: Summary) -> list[str]:
     """A sentence for each worker that could do none of the jobs."""
     return [f"The worker {name} could do none: {why}." for name, why in summary.unfit.items()]

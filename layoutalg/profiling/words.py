@@ -184,7 +184,7 @@ def launch_answer(launch: Launch, findings: Sequence[Finding]) -> ProfiledLaunch
     return taken(
         ProfiledLaunch, launch, kernel=launch.name, nanoseconds=launch.sums.get("nanoseconds"),
         cycles=launch.sums.get("cycles"), lines=tuple(_line_answer(launch, each) for each in findings),
-        beyond=tuple(taken(BeyondAnswer, pipe) for pipe in pipe_counters(launch)),
+        beyond=pipe_counters(launch),
     )  # fmt: skip
 
 

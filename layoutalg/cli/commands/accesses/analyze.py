@@ -110,13 +110,8 @@ def analyze_command(
             reuse = None
     failed = failures(conditions, [report for _, report in named])
     if as_json:
-        shown = None if reuse is None else taken(ReuseAnswer, reuse)
-        say_answer(
-            taken(
-                Analysis, subject, arch=machine.name, accesses=access_answers(named), reuse=shown,
-                failed=tuple(failed),
-            )
-        )  # fmt: skip
+        accesses = access_answers(named)
+        say_answer(taken(Analysis, subject, arch=machine.name, accesses=accesses, reuse=reuse, failed=failed))
     else:
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
         if reuse is not None and reuse.again:

@@ -147,8 +147,8 @@ def kernel_command(
 
             fixes, notes = fixes_of(reading)
     if as_json:
-        named, edits = (*reading.notes, *notes), tuple(map(_fix, fixes)) if fix else None
-        say_answer(taken(KernelAnswer, reading, source=source, notes=named, fixes=edits))
+        named = (*reading.notes, *notes)
+        say_answer(taken(KernelAnswer, reading, source=source, notes=named, fixes=fixes if fix else None))
     else:
         _show(reading, notes)
         for repair in fixes:
@@ -179,11 +179,6 @@ def _without_conflicts(reading: KernelReading) -> str:
     if read == memory and not reading.unfollowed:
         return "No shared array has bank conflicts."
     return f"No bank conflict is in the {read} of {memory} accesses that were read."
-
-
-def _fix(fix: Fix) -> FixAnswer:
-    edit = None if fix.edit is None else taken(EditAnswer, fix.edit)
-    return taken(FixAnswer, fix, edit=edit)
 
 
 def _show_fix(fix: Fix) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.analysis import sentence
-from layoutalg.answers import Amount, Answer, Positive
+from layoutalg.answers import Amount, Answer, Positive, taken
 from layoutalg.cli.commands.layouts.draw import wants_color
 from layoutalg.cli.commands.layouts.synthesize import certificate_sentence
 from layoutalg.cli.options import JsonOption
@@ -27,7 +27,6 @@ from layoutalg.cli.reports import (
     cubin_sentence,
     kernel_sentence,
     report_tables,
-    verify_answer,
     verify_tables,
 )
 from layoutalg.errors import UnsupportedError
@@ -204,7 +203,7 @@ def _simulate(tell: Tell, *, quiet: bool) -> Verified:
     with progress("simulating", quiet=quiet):
         report = verify(family, problem, _config())
     tell(*verify_tables([report]), "")
-    return verify_answer(report)
+    return taken(Verified, report)
 
 
 def _compile(tell: Tell) -> Assembled:
@@ -239,7 +238,7 @@ def _gpu(tell: Tell, *, quiet: bool) -> Executed:
     with progress("running", quiet=quiet):
         report = verify(family, problem, _config(), target="gpu")
     tell(f"On {status.name}:", *verify_tables([report]), "")
-    return Executed(report.passed, True, "", verify_answer(report))
+    return Executed(report.passed, True, "", taken(Verified, report))
 
 
 def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:

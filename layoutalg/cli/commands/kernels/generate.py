@@ -153,9 +153,9 @@ def generate_command(
             taken(
                 Generated, kernel, family=family, kernel=kernel.name, problem=problem, arch=arch,
                 launch=launches[located.part - 1], kernels=launches,
-                output=None if output is None else str(output), source=source if output is None else None,
+                output=output, source=source if output is None else None,
                 language="ptx" if ptx else "cuda", part=part if parts > 1 else 1, parts=parts,
-                compiled=tuple(map(cubin_answer, compiled)),
+                compiled=map(cubin_answer, compiled),
             )
         )  # fmt: skip
         return

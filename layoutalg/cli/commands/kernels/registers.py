@@ -125,7 +125,7 @@ def registers_command(
         reductions = tuple(
             taken(
                 ReductionAnswer, reduction, results=len(reduction.groups),
-                lane_distances=tuple(exchange.distance for exchange in reduction.exchanges),
+                lane_distances=(exchange.distance for exchange in reduction.exchanges),
             )
             for reduction in reports
         )  # fmt: skip

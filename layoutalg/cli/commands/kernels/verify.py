@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.options import JsonOption, one_of, option, spread
 from layoutalg.cli.output import progress, say, say_answer
-from layoutalg.cli.reports import Verified, verify_answer, verify_tables
+from layoutalg.cli.reports import Verified, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
 
 if TYPE_CHECKING:
@@ -121,16 +122,14 @@ def verify_command(
 
     check_choice("target", target, TARGETS)
     status = gpu_status()
-    targets: list[Target] = []
-    if target in ("auto", "simulator"):
-        targets.append("simulator")
-    if target == "gpu" or (target == "auto" and status.available):
+    targets: list[Target] = ["gpu"] if target == "gpu" else ["simulator"]
+    if target == "auto" and status.available:
         targets.append("gpu")
     if cases is None and (family == ALGEBRA or counters or stop_after is not None):
         what = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
         raise UnsupportedError(f"{what} goes with random cases: --random 1000")
     options = asked.with_extents(dtype, m, n, k)
-    gpu = taken(GpuAnswer, status)
+    answer = partial(taken, VerifyAnswer, None, family=family, gpu=status)
     if cases is not None:
         fixed = (*options.values(), *astuple(how), alpha, beta)
         if any(value is not None for value in fixed):
@@ -139,7 +138,7 @@ def verify_command(
         cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
         passed, messages, drawn, failures = sweep(family, cast, quiet=as_json)
         if as_json:
-            say_answer(VerifyAnswer(family, "any", passed, gpu, failures, drawn))
+            say_answer(answer(dtype="any", passed=passed, reports=failures, random=drawn))
         else:
             say(*messages)
         return 0 if passed else 1
@@ -163,8 +162,7 @@ def verify_command(
     passed = all_pass("reports", (report.passed for report in reports))
     element = _element(problems[0])
     if as_json:
-        shown = tuple(map(verify_answer, reports))
-        say_answer(VerifyAnswer(family, element, passed, gpu, shown, None))
+        say_answer(answer(dtype=element, passed=passed, reports=reports, random=None))
     else:
         parts = verify_tables(reports)
         if "gpu" not in targets and target == "auto":

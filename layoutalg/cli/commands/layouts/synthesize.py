@@ -15,7 +15,7 @@ from layoutalg.cli.inputs import ORDERS, or_input, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
-from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError
+from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 from layoutalg.notation import parse_int_tuple
 
@@ -174,7 +174,7 @@ def synthesize_command(
     element = element_type(dtype)
     query = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
     with progress("searching", quiet=as_json):
-        view = _of_tile(query, extra_bytes, _form(form), arch)
+        view = _of_tile(query, extra_bytes, check_choice("form", form, _FORMS), arch)
     if as_json:
         say_answer(_answer(view))
     else:
@@ -371,21 +371,19 @@ def _answer(view: _View) -> SynthesisAnswer:
         SynthesisAnswer,
         synthesis,
         shape=to_text(view.asked.base.shape),
-        dtype=synthesis.element.name,
+        dtype=synthesis.element,
         arch=synthesis.arch.name,
-        layout=None if best is None else str(best.layout),
+        layout=None if best is None else best.layout,
         kind="none" if best is None else best.kind,
         extra_bytes=0 if best is None else best.extra_bytes,
         given=access_answers(view.before),
         accesses=access_answers(view.after),
         certificate=taken(CertificateAnswer, synthesis.certificate, checked=view.checked, proof=view.proof),
-        alternatives=tuple(
-            taken(Alternative, c) for c in view.ranking if best is None or c.layout != best.layout
-        ),
-        ranking=tuple(taken(Alternative, c) for c in view.ranking),
+        alternatives=(c for c in view.ranking if best is None or c.layout != best.layout),
+        ranking=view.ranking,
         refusal=view.headline or None,
         notes=() if tile is None else (*_covered(tile), *tile.notes),
-        offers=tuple(
+        offers=(
             taken(OfferAnswer, o.choice, change=o.change, accesses=o.accesses, command=_command(view, o))
             for o in offers
         ),
@@ -397,7 +395,7 @@ def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _A
     from layoutalg.algebra import storage_layout, storage_order
     from layoutalg.synthesis import read_tile
 
-    wanted = None if order is None else _order(order)
+    wanted = None if order is None else check_choice("order", order, ORDERS)
     if ":" not in text:
         base = storage_layout(parse_int_tuple(text), wanted or "row")
         return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
@@ -421,17 +419,3 @@ def _is_flat(base: Layout) -> bool:
 
 
 _FORMS: tuple[Form, ...] = ("any", "single", "tma", "rotation")
-
-
-def _order(name: str) -> Order:
-    for known in ORDERS:
-        if known == name:
-            return known
-    raise UnknownNameError("order", name, ORDERS)
-
-
-def _form(name: str) -> Form:
-    for known in _FORMS:
-        if known == name:
-            return known
-    raise UnknownNameError("form", name, _FORMS)

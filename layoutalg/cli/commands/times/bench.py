@@ -276,7 +276,7 @@ def _moved_answer(where: Timings, steps: Rows, rows: Rows) -> MovedTimings:
         )
         for row in rows
     )  # fmt: skip
-    return taken(MovedTimings, where, rows=tuple(shown))
+    return taken(MovedTimings, where, rows=shown)
 
 
 # --- reductions and norms ------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _reduced_answer(where: Timings, steps: Rows, rows: Rows) -> ReducedTimings:
         )
         for row in rows
     )  # fmt: skip
-    return taken(ReducedTimings, where, reduced=tuple(shown))
+    return taken(ReducedTimings, where, reduced=shown)
 
 
 # --- products ------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def _product_answer(where: Timings, steps: Rows, rows: Rows) -> ProductTimings:
         rates = row.ours, row.rates["cublas"], row.ratio("cublas")
         return ProductRow(row.problem, row.way, row.registers, *rates, run_answer(row), groups)
 
-    return taken(ProductTimings, where, steps=tuple(map(shown, steps)), rows=tuple(map(shown, rows)))
+    return taken(ProductTimings, where, steps=map(shown, steps), rows=map(shown, rows))
 
 
 RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., Answer]]] = {

@@ -112,9 +112,8 @@ def chart_command(
     if output is not None:
         write_whole(output, as_file(chart, chart_format(output)))
     if as_json:
-        lines = tuple(taken(Line, line) for line in series)
-        written = None if output is None else str(output)
-        say_answer(ChartAnswer(of, label, lines, written, None if output else drawn))
+        content = None if output else drawn
+        say_answer(taken(ChartAnswer, None, of=of, unit=label, series=series, output=output, content=content))
     elif output is not None:
         print(printable(f"wrote {output} ({of}, {sum(len(line.points) for line in series)} points)"))
     else:
