@@ -1,6 +1,6 @@
 """Pictures of layouts, swizzles, accesses, atoms and machines: SVG, PNG, PDF, coloured text, HTML, graphs.
 
-    picture   Picture, Panel, Cell, View; layout_picture, swizzle_picture, linear_picture, tv_picture
+    picture   Picture, Panel, Cell, View; layout_picture, swizzle_picture, tv_picture
     access    access_picture: the lanes, banks and phases of one warp instruction
     tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle;
               memory_picture, chunk_picture: a tile in the order of memory, by bank and by 16 bytes;
@@ -24,9 +24,9 @@ In a notebook, layouts, swizzles, linear layouts, reports, syntheses, atoms and 
 
 from __future__ import annotations
 
-from layoutalg.draw.access import Service, access_picture, schedule
+from layoutalg.draw.access import access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
-from layoutalg.draw.bits import WalkStep, bits_diagram, index_picture, pointer_walk, walk_picture
+from layoutalg.draw.bits import bits_diagram, index_picture, walk_picture
 from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.files import Drawing, as_file
 from layoutalg.draw.graph import as_dot, graph_diagram, render
@@ -37,19 +37,16 @@ from layoutalg.draw.picture import (
     Picture,
     View,
     layout_picture,
-    linear_picture,
     swizzle_picture,
     tv_picture,
 )
-from layoutalg.draw.scene import CHUNK_COLORS, LINE_COLORS, PALETTE
+from layoutalg.draw.scene import PALETTE
 from layoutalg.draw.shown import as_html, picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
-from layoutalg.draw.tile import chunk_picture, layout_access_picture, memory_picture, plan_picture, tile_panel
+from layoutalg.draw.tile import chunk_picture, layout_access_picture, memory_picture, plan_picture
 
 __all__ = [
-    "CHUNK_COLORS",
-    "LINE_COLORS",
     "PALETTE",
     "Cell",
     "Chart",
@@ -58,9 +55,7 @@ __all__ = [
     "Panel",
     "Picture",
     "Series",
-    "Service",
     "View",
-    "WalkStep",
     "access_picture",
     "as_dot",
     "as_file",
@@ -75,18 +70,15 @@ __all__ = [
     "index_picture",
     "layout_access_picture",
     "layout_picture",
-    "linear_picture",
     "memory_picture",
     "mma_picture",
     "picture_of",
     "plan_picture",
-    "pointer_walk",
     "render",
     "rising",
     "roofline_chart",
     "schedule",
     "swizzle_picture",
-    "tile_panel",
     "tv_picture",
     "walk_picture",
 ]

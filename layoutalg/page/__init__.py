@@ -15,7 +15,7 @@ True
 from __future__ import annotations
 
 from layoutalg.page.data import answer, page_reports
-from layoutalg.page.document import explore_html, html_document, report_html
+from layoutalg.page.document import html_document, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
 from layoutalg.page.sections import escaped, paragraph, table
@@ -24,7 +24,6 @@ __all__ = [
     "Engine",
     "answer",
     "escaped",
-    "explore_html",
     "html_document",
     "model_of",
     "page_reports",

@@ -18,12 +18,12 @@
 
 from __future__ import annotations
 
-from layoutalg.profiling.counting import Excess, Pipe, excess, pipe_counters
+from layoutalg.profiling.counting import Pipe, excess
 from layoutalg.profiling.explaining import Finding, explain_launch
 from layoutalg.profiling.fitting import Fit, fit_pitch
 from layoutalg.profiling.joining import Joined, with_ends
 from layoutalg.profiling.reading import RECORD, Frame, Report, frame, read_report
-from layoutalg.profiling.records import Launch, Measured, Row, by_line, instruction_op
+from layoutalg.profiling.records import Launch, Measured, Row, instruction_op
 from layoutalg.profiling.words import (
     HEADER,
     SASS_HEADER,
@@ -39,7 +39,6 @@ __all__ = [
     "HEADER",
     "RECORD",
     "SASS_HEADER",
-    "Excess",
     "Finding",
     "Fit",
     "Frame",
@@ -50,7 +49,6 @@ __all__ = [
     "ProfiledLaunch",
     "Report",
     "Row",
-    "by_line",
     "excess",
     "explain_launch",
     "finding_notes",
@@ -59,7 +57,6 @@ __all__ = [
     "frame",
     "instruction_op",
     "launch_answer",
-    "pipe_counters",
     "read_report",
     "sass_rows",
     "title_of",

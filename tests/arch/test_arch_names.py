@@ -7,7 +7,8 @@ import re
 import pytest
 
 from layoutalg.analysis import Access
-from layoutalg.arch import ARCHS, INSTRUCTION_ALIASES, INSTRUCTIONS, find_instruction, instruction_name
+from layoutalg.arch import ARCHS, INSTRUCTIONS, find_instruction, instruction_name
+from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES
 from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom, make_tiled_copy
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError

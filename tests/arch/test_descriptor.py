@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from layoutalg import errors
 from layoutalg.arch import (
-    DESCRIPTOR_FIELDS,
     HOPPER_MODES,
     MAX_OFFSET_BYTES,
     SWIZZLE_MODES,
@@ -20,7 +19,7 @@ from layoutalg.arch import (
     descriptor_text,
     encode_descriptor,
 )
-from layoutalg.arch.descriptor import DescriptorForm
+from layoutalg.arch.descriptor import DESCRIPTOR_FIELDS, DescriptorForm
 from tests.sweeps import each
 
 FORMS: tuple[DescriptorForm, ...] = ("sm_90", "sm_100")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from layoutalg import draw
 from layoutalg.analysis import Access
-from layoutalg.draw.bits import _read
+from layoutalg.draw.bits import _read, pointer_walk
 from layoutalg.draw.files import MAX_SIDE, scene_image
 from layoutalg.draw.graph import _escaped
 from layoutalg.draw.picture import Diagram, extents
@@ -84,7 +84,7 @@ def test_a_step_is_one_xor_where_no_bit_is_shared(layout: ComposedLayout, data: 
     start = (data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns // 2)))
     along = data.draw(st.integers(0, 3))
     count = 1 + (columns - 1 - start[1]) // max(1, along) if along else 3
-    for n, step in enumerate(draw.pointer_walk(layout, start, (0, along), min(count, 64))):
+    for n, step in enumerate(pointer_walk(layout, start, (0, along), min(count, 64))):
         assert step.coordinate == (start[0], start[1] + n * along)
         assert step.offset == layout(*step.coordinate) == layout.outer(step.a + step.b)
         if not step.carries:
@@ -94,9 +94,9 @@ def test_a_step_is_one_xor_where_no_bit_is_shared(layout: ComposedLayout, data: 
 def test_a_walk_that_carries_is_framed() -> None:
     picture = draw.walk_picture(TILE, (0, 24), (0, 8), 4)
     framed = [row[4].marked for row in picture.panels[0].cells]
-    assert framed == [step.by_xor != step.offset for step in draw.pointer_walk(TILE, (0, 24), (0, 8), 4)]
+    assert framed == [step.by_xor != step.offset for step in pointer_walk(TILE, (0, 24), (0, 8), 4)]
     assert "share a bit with a" in picture.notes[1]
-    back = draw.pointer_walk(TILE, (3, 32), (0, -16), 3)
+    back = pointer_walk(TILE, (3, 32), (0, -16), 3)
     assert [step.b for step in back] == [0, -16, -32] and "(!)" in draw.walk_picture(
         TILE, (3, 32), (0, -16), 3
     ).notes[1]

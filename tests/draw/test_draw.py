@@ -18,7 +18,8 @@ from layoutalg.analysis import Access, GlobalReport, analyze, traffic, wavefront
 from layoutalg.arch import ARCHS
 from layoutalg.draw import graph
 from layoutalg.draw.graph import FORMATS
-from layoutalg.draw.picture import EMPTY, bank_of
+from layoutalg.draw.picture import EMPTY, bank_of, linear_picture
+from layoutalg.draw.tile import tile_panel
 from layoutalg.dtype import DTYPES, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.f2 import LinearLayout
@@ -107,7 +108,7 @@ def test_before_and_after_a_swizzle_are_the_layouts_offsets(layout: ComposedLayo
 
 def test_a_linear_layout_is_the_matrix_of_its_bits() -> None:
     linear = LinearLayout({"lane": [(1, 0), (1, 2)], "warp": [(0, 1)]}, {"row": 2, "column": 4})
-    picture = draw.linear_picture(linear)
+    picture = linear_picture(linear)
     (panel,) = picture.panels
     assert picture.title == "lane (4), warp (2) -> row (2), column (4)"
     assert (panel.rows, panel.columns) == (("row 1", "column 1", "column 2"), ("lane 1", "lane 2", "warp 1"))
@@ -234,11 +235,11 @@ def test_notes_say_what_the_cells_cannot() -> None:
 
 
 def test_the_touched_part_of_a_tile() -> None:
-    panel = draw.tile_panel("tile", {(3, 5): (0, 1), (4, 7): (9, 33)})
+    panel = tile_panel("tile", {(3, 5): (0, 1), (4, 7): (9, 33)})
     assert (panel.rows, panel.columns) == (("3", "4"), ("5", "6", "7"))
     assert panel.cells == ((draw.Cell("0", 1), EMPTY, EMPTY), (EMPTY, EMPTY, draw.Cell("9", 1)))
     with pytest.raises(ResourceError, match="cells of the picture"):
-        draw.tile_panel("tile", {(0, 0): (0, 0), (1000, 1000): (1, 0)})
+        tile_panel("tile", {(0, 0): (0, 0), (1000, 1000): (1, 0)})
 
 
 def test_an_access_on_a_swizzled_tile_is_drawn_before_and_after() -> None:

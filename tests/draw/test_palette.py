@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.draw import CHUNK_COLORS, LINE_COLORS, PALETTE
+from layoutalg.draw import PALETTE
 from layoutalg.draw.picture import HUES
+from layoutalg.draw.scene import CHUNK_COLORS, LINE_COLORS
 from tests.judges.color_vision import DEFICIENCIES, ciede2000, contrast, lab, linear, seen
 
 WAYS = [(name, stored) for name in DEFICIENCIES for stored in (False, True)]

@@ -18,18 +18,9 @@ from layoutalg.analysis import analyze_access
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, size
 from layoutalg.limits import Most
-from layoutalg.page import (
-    Engine,
-    answer,
-    explore_html,
-    model_of,
-    page_reports,
-    parse_layout,
-    report_html,
-    write_explorer,
-)
+from layoutalg.page import Engine, answer, model_of, page_reports, parse_layout, report_html, write_explorer
 from layoutalg.page.data import page_data
-from layoutalg.page.document import inline_json
+from layoutalg.page.document import explore_html, inline_json
 from layoutalg.page.engine import MOST_ELEMENTS, padded, pitch_of
 from layoutalg.page.explorer import CORE, library_archive
 from layoutalg.page.sections import escaped

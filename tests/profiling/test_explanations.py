@@ -12,7 +12,6 @@ from layoutalg.errors import ParseError
 from layoutalg.profiling import (
     Launch,
     Measured,
-    by_line,
     excess,
     explain_launch,
     finding_notes,
@@ -22,6 +21,7 @@ from layoutalg.profiling import (
 )
 from layoutalg.profiling.counting import pipe_counters
 from layoutalg.profiling.fitting import MOST_PITCH, column
+from layoutalg.profiling.records import by_line
 from tests.profiling.reports import launch, with_library
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from layoutalg.analysis import ideal_wavefronts, sectors, wavefronts
-from layoutalg.profiling import by_line, read_report
-from layoutalg.profiling.records import Row
+from layoutalg.profiling import read_report
+from layoutalg.profiling.records import Row, by_line
 from layoutalg.profiling.words import clock_words
 from tests.profiling.reports import FOLDER, NAMES, launch, path, report, with_library
 

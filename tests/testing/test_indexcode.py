@@ -6,7 +6,7 @@ import pytest
 
 from layoutalg.errors import CompileError, MismatchError, ParseError, ShapeError
 from layoutalg.layout import Layout
-from layoutalg.testing import IndexCode
+from layoutalg.testing.indexcode import IndexCode
 from tests.sweeps import each
 
 SHAPE = ((2, 4), 8)
