@@ -31,55 +31,28 @@ _GH200 = "NVIDIA GH200 data sheet, which states no L2 and no clock; SMs: NVIDIA 
 
 def _a100(name: str, dram_bytes_per_s: float) -> Board:
     """An A100 whose memory alone differs."""
-    return Board(
-        name=name,
-        sms=108,
-        l2_bytes=40 * _MIB,
-        dram_bytes_per_s=dram_bytes_per_s,
-        f32_flops_per_s=19.5e12,
-        f16_tensor_flops_per_s=312e12,
-        boost_hz=1410e6,
-        source=_A100,
-    )
+    return Board(name, 108, 40 * _MIB, dram_bytes_per_s, 19.5e12, 312e12, _A100, 1410e6)
 
 
 def _gh200(name: str, dram_bytes_per_s: float) -> Board:
     """The GPU of a GH200, whose memory alone differs."""
-    return Board(
-        name=name,
-        sms=132,
-        l2_bytes=None,
-        dram_bytes_per_s=dram_bytes_per_s,
-        f32_flops_per_s=67e12,
-        f16_tensor_flops_per_s=990e12,
-        source=_GH200,
-    )
+    return Board(name, 132, None, dram_bytes_per_s, 67e12, 990e12, _GH200)
 
 
 BOARDS: Mapping[str, tuple[Board, ...]] = MappingProxyType(
     {
+        # name, multiprocessors, bytes of L2; per second: bytes of DRAM, operations of f32, of f16 by tensor
+        # cores; source, clock of a multiprocessor in Hz
         "sm_70": (
             Board(
-                name="Tesla V100-SXM2",
-                sms=80,
-                l2_bytes=6 * _MIB,
-                dram_bytes_per_s=900e9,
-                f32_flops_per_s=15.7e12,
-                f16_tensor_flops_per_s=125e12,
-                boost_hz=1530e6,
-                source="NVIDIA Tesla V100 GPU Architecture white paper, table 1",
+                "Tesla V100-SXM2", 80, 6 * _MIB, 900e9, 15.7e12, 125e12,
+                "NVIDIA Tesla V100 GPU Architecture white paper, table 1", 1530e6,
             ),
         ),
         "sm_75": (
             Board(
-                name="T4",
-                sms=40,
-                l2_bytes=4 * _MIB,
-                dram_bytes_per_s=320e9,
-                f32_flops_per_s=8.1e12,
-                f16_tensor_flops_per_s=65e12,
-                boost_hz=1590e6,
-                source="NVIDIA T4 data sheet; NVIDIA Turing GPU Architecture white paper",
+                "T4", 40, 4 * _MIB, 320e9, 8.1e12, 65e12,
+                "NVIDIA T4 data sheet; NVIDIA Turing GPU Architecture white paper", 1590e6,
             ),
         ),
         "sm_80": (
@@ -88,153 +61,72 @@ BOARDS: Mapping[str, tuple[Board, ...]] = MappingProxyType(
             _a100("A100-PCIe-80GB", 1935e9),
             _a100("A100-PCIe-40GB", 1555e9),
             Board(
-                name="A30",
-                sms=56,
-                l2_bytes=None,
-                dram_bytes_per_s=933e9,
-                f32_flops_per_s=10.3e12,
-                f16_tensor_flops_per_s=165e12,
-                boost_hz=1440e6,
-                source="NVIDIA A30 data sheet; clock: NVIDIA A30 product brief",
+                "A30", 56, None, 933e9, 10.3e12, 165e12,
+                "NVIDIA A30 data sheet; clock: NVIDIA A30 product brief", 1440e6,
             ),
         ),
         "sm_86": (
             Board(
-                name="GeForce RTX 3090",
-                sms=82,
-                l2_bytes=6 * _MIB,
-                dram_bytes_per_s=936e9,
-                f32_flops_per_s=35.6e12,
-                f16_tensor_flops_per_s=71e12,
-                boost_hz=1695e6,
-                source="NVIDIA Ampere GA102 GPU Architecture white paper, appendix A; tensor: f16 into f32",
+                "GeForce RTX 3090", 82, 6 * _MIB, 936e9, 35.6e12, 71e12,
+                "NVIDIA Ampere GA102 GPU Architecture white paper, appendix A; tensor: f16 into f32", 1695e6,
             ),
             Board(
-                name="GeForce RTX 3060 12GB",
-                sms=28,
-                l2_bytes=None,
-                dram_bytes_per_s=360e9,
-                f32_flops_per_s=12.7e12,
-                f16_tensor_flops_per_s=None,
-                boost_hz=1777e6,
-                source="NVIDIA GeForce RTX 3060 specifications: 3584 cores, 1.78 GHz, 192 bits of 15 Gbit/s",
+                "GeForce RTX 3060 12GB", 28, None, 360e9, 12.7e12, None,
+                "NVIDIA GeForce RTX 3060 specifications: 3584 cores, 1.78 GHz, 192 bits of 15 Gbit/s", 1777e6,
             ),
         ),
         "sm_87": (
             Board(
-                name="Jetson AGX Orin 64GB",
-                sms=16,
-                l2_bytes=4 * _MIB,
-                dram_bytes_per_s=204.8e9,
-                f32_flops_per_s=5.3e12,
-                f16_tensor_flops_per_s=None,
-                boost_hz=1300e6,
-                source="NVIDIA Jetson AGX Orin Series technical brief TB_10749-001, without a rate of f16",
+                "Jetson AGX Orin 64GB", 16, 4 * _MIB, 204.8e9, 5.3e12, None,
+                "NVIDIA Jetson AGX Orin Series technical brief TB_10749-001, without a rate of f16", 1300e6,
             ),
         ),
         "sm_89": (
             Board(
-                name="L40S",
-                sms=142,
-                l2_bytes=96 * _MIB,
-                dram_bytes_per_s=864e9,
-                f32_flops_per_s=91.6e12,
-                f16_tensor_flops_per_s=362e12,
-                boost_hz=2520e6,
-                source="NVIDIA L40S data sheet; NVIDIA Ada GPU Architecture white paper",
+                "L40S", 142, 96 * _MIB, 864e9, 91.6e12, 362e12,
+                "NVIDIA L40S data sheet; NVIDIA Ada GPU Architecture white paper", 2520e6,
             ),
             Board(
-                name="L4",
-                sms=58,
-                l2_bytes=None,
-                dram_bytes_per_s=300e9,
-                f32_flops_per_s=30.3e12,
-                f16_tensor_flops_per_s=121e12,
-                boost_hz=2040e6,
-                source="NVIDIA L4 data sheet; clock: NVIDIA L4 product brief",
+                "L4", 58, None, 300e9, 30.3e12, 121e12,
+                "NVIDIA L4 data sheet; clock: NVIDIA L4 product brief", 2040e6,
             ),
             Board(
-                name="GeForce RTX 4090",
-                sms=128,
-                l2_bytes=72 * _MIB,
-                dram_bytes_per_s=1008e9,
-                f32_flops_per_s=82.6e12,
-                f16_tensor_flops_per_s=165.2e12,
-                boost_hz=2520e6,
-                source="NVIDIA Ada GPU Architecture white paper, appendix A; tensor: f16 into f32",
+                "GeForce RTX 4090", 128, 72 * _MIB, 1008e9, 82.6e12, 165.2e12,
+                "NVIDIA Ada GPU Architecture white paper, appendix A; tensor: f16 into f32", 2520e6,
             ),
         ),
         "sm_90": (
             Board(
-                name="H200-SXM",
-                sms=132,
-                l2_bytes=60 * _MIB,
-                dram_bytes_per_s=4.8e12,
-                f32_flops_per_s=66.9e12,
-                f16_tensor_flops_per_s=989e12,
-                boost_hz=1980e6,
-                source="NVIDIA H200 data sheet; L2, SM count and clock as the device reports them",
+                "H200-SXM", 132, 60 * _MIB, 4.8e12, 66.9e12, 989e12,
+                "NVIDIA H200 data sheet; L2, SM count and clock as the device reports them", 1980e6,
             ),
             Board(
-                name="H100-SXM5",
-                sms=132,
-                l2_bytes=50 * _MIB,
-                dram_bytes_per_s=3.35e12,
-                f32_flops_per_s=66.9e12,
-                f16_tensor_flops_per_s=989e12,
-                boost_hz=1980e6,
-                source=f"{_H100}; clock: that of its rate of f32",
+                "H100-SXM5", 132, 50 * _MIB, 3.35e12, 66.9e12, 989e12,
+                f"{_H100}; clock: that of its rate of f32", 1980e6,
             ),
             Board(
-                name="H100-PCIe",
-                sms=114,
-                l2_bytes=50 * _MIB,
-                dram_bytes_per_s=2.039e12,
-                f32_flops_per_s=51.2e12,
-                f16_tensor_flops_per_s=756e12,
-                boost_hz=1755e6,
-                source=f"{_H100}; memory and clock: NVIDIA H100 PCIe GPU product brief",
+                "H100-PCIe", 114, 50 * _MIB, 2.039e12, 51.2e12, 756e12,
+                f"{_H100}; memory and clock: NVIDIA H100 PCIe GPU product brief", 1755e6,
             ),
             _gh200("GH200-96GB", 4e12),
             _gh200("GH200-144GB", 4.9e12),
         ),
         "sm_100": (
-            Board(
-                name="B200",
-                sms=148,
-                l2_bytes=126 * _MIB,
-                dram_bytes_per_s=8e12,
-                f32_flops_per_s=75e12,
-                f16_tensor_flops_per_s=2250e12,
-                boost_hz=None,
-                source="NVIDIA DGX B200 and HGX B200 data sheets",
-            ),
+            Board("B200", 148, 126 * _MIB, 8e12, 75e12, 2250e12, "NVIDIA DGX B200 and HGX B200 data sheets"),
         ),
         "sm_103": (),
         "sm_120": (
             Board(
-                name="GeForce RTX 5090",
-                sms=170,
-                l2_bytes=96 * _MIB,
-                dram_bytes_per_s=1792e9,
-                f32_flops_per_s=104.8e12,
-                f16_tensor_flops_per_s=209.5e12,
-                boost_hz=2407e6,
-                source="NVIDIA RTX Blackwell GPU Architecture white paper, appendix A; tensor: f16 into f32",
+                "GeForce RTX 5090", 170, 96 * _MIB, 1792e9, 104.8e12, 209.5e12,
+                "NVIDIA RTX Blackwell GPU Architecture white paper, appendix A; tensor: f16 into f32", 2407e6,
             ),
             Board(
-                name="GeForce RTX 5060",
-                sms=30,
-                l2_bytes=None,
-                dram_bytes_per_s=448e9,
-                f32_flops_per_s=19.2e12,
-                f16_tensor_flops_per_s=None,
-                boost_hz=2497e6,
-                source="NVIDIA GeForce RTX 5060 specifications: 3840 cores, 2.50 GHz, 128 bits of 28 Gbit/s",
+                "GeForce RTX 5060", 30, None, 448e9, 19.2e12, None,
+                "NVIDIA GeForce RTX 5060 specifications: 3840 cores, 2.50 GHz, 128 bits of 28 Gbit/s", 2497e6,
             ),
         ),
     }
-)
+)  # fmt: skip
 """By architecture, read only; none of sm_103."""
 
 
