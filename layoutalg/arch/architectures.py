@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from layoutalg.arch.boards import BOARDS
 from layoutalg.arch.instructions import instruction_table
-from layoutalg.arch.model import Arch, Board
+from layoutalg.arch.model import Arch, Board, Instruction
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
 _KIB = 1 << 10
@@ -38,130 +39,48 @@ _AMPERE = instruction_table(matrix_loads=True, async_copies=True)
 _BLACKWELL = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True)
 _HOPPER = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True, measured=True)
 
+
+def _arch(
+    name: str,
+    shared_kib: tuple[int, int],
+    warps: int,
+    blocks: int,
+    instructions: Mapping[str, Instruction],
+    source: str,
+    *,
+    forms: str = "",
+    **more: Any,
+) -> Arch:
+    """An architecture by its KiB of shared memory per block and per SM, its warps and blocks per SM, and the
+    letters of its targets beside its own."""
+    return Arch(
+        name=name,
+        compute_capability=divmod(int(name.removeprefix("sm_")), 10),
+        targets=(name, *(f"{name}{letter}" for letter in forms)),
+        max_shared_bytes_per_block=shared_kib[0] * _KIB,
+        shared_bytes_per_sm=shared_kib[1] * _KIB,
+        max_warps_per_sm=warps,
+        max_blocks_per_sm=blocks,
+        board=next(iter(BOARDS[name]), None),
+        instructions=instructions,
+        source=source,
+        **more,
+    )
+
+
+_OLDER: Mapping[str, Any] = {"reserved_shared_bytes_per_block": 0, "shared_allocation_unit_bytes": 256}
+
 _TABLE = (
-    Arch(
-        name="sm_70",
-        compute_capability=(7, 0),
-        targets=("sm_70",),
-        max_shared_bytes_per_block=96 * _KIB,
-        shared_bytes_per_sm=96 * _KIB,
-        reserved_shared_bytes_per_block=0,
-        shared_allocation_unit_bytes=256,
-        max_warps_per_sm=64,
-        max_blocks_per_sm=32,
-        board=BOARDS["sm_70"][0],
-        instructions=instruction_table(),
-        source=_GUIDE.format("7.x"),
-    ),
-    Arch(
-        name="sm_75",
-        compute_capability=(7, 5),
-        targets=("sm_75",),
-        max_shared_bytes_per_block=64 * _KIB,
-        shared_bytes_per_sm=64 * _KIB,
-        reserved_shared_bytes_per_block=0,
-        shared_allocation_unit_bytes=256,
-        max_warps_per_sm=32,
-        max_blocks_per_sm=16,
-        board=BOARDS["sm_75"][0],
-        instructions=_TURING,
-        source=_GUIDE.format("7.x"),
-    ),
-    Arch(
-        name="sm_80",
-        compute_capability=(8, 0),
-        targets=("sm_80",),
-        max_shared_bytes_per_block=163 * _KIB,
-        shared_bytes_per_sm=164 * _KIB,
-        max_warps_per_sm=64,
-        max_blocks_per_sm=32,
-        board=BOARDS["sm_80"][0],
-        instructions=_AMPERE,
-        source=_GUIDE.format("8.x"),
-    ),
-    Arch(
-        name="sm_86",
-        compute_capability=(8, 6),
-        targets=("sm_86",),
-        max_shared_bytes_per_block=99 * _KIB,
-        shared_bytes_per_sm=100 * _KIB,
-        max_warps_per_sm=48,
-        max_blocks_per_sm=16,
-        board=BOARDS["sm_86"][0],
-        instructions=_AMPERE,
-        source=_GUIDE_13.format("8.6"),
-    ),
-    Arch(
-        name="sm_87",
-        compute_capability=(8, 7),
-        targets=("sm_87",),
-        max_shared_bytes_per_block=163 * _KIB,
-        shared_bytes_per_sm=164 * _KIB,
-        max_warps_per_sm=48,
-        max_blocks_per_sm=16,
-        board=BOARDS["sm_87"][0],
-        instructions=_AMPERE,
-        source=_GUIDE_13.format("8.7"),
-    ),
-    Arch(
-        name="sm_89",
-        compute_capability=(8, 9),
-        targets=("sm_89",),
-        max_shared_bytes_per_block=99 * _KIB,
-        shared_bytes_per_sm=100 * _KIB,
-        max_warps_per_sm=48,
-        max_blocks_per_sm=24,
-        board=BOARDS["sm_89"][0],
-        instructions=_AMPERE,
-        source=_GUIDE.format("8.x"),
-    ),
-    Arch(
-        name="sm_90",
-        compute_capability=(9, 0),
-        targets=("sm_90", "sm_90a"),
-        max_shared_bytes_per_block=227 * _KIB,
-        shared_bytes_per_sm=228 * _KIB,
-        max_warps_per_sm=64,
-        max_blocks_per_sm=32,
-        board=BOARDS["sm_90"][0],
-        instructions=_HOPPER,
-        source=_GUIDE.format("9.0"),
-    ),
-    Arch(
-        name="sm_100",
-        compute_capability=(10, 0),
-        targets=("sm_100", "sm_100a", "sm_100f"),
-        max_shared_bytes_per_block=227 * _KIB,
-        shared_bytes_per_sm=228 * _KIB,
-        max_warps_per_sm=64,
-        max_blocks_per_sm=32,
-        board=BOARDS["sm_100"][0],
-        instructions=_BLACKWELL,
-        source=_GUIDE.format("10.0"),
-    ),
-    Arch(
-        name="sm_103",
-        compute_capability=(10, 3),
-        targets=("sm_103", "sm_103a", "sm_103f"),
-        max_shared_bytes_per_block=227 * _KIB,
-        shared_bytes_per_sm=228 * _KIB,
-        max_warps_per_sm=64,
-        max_blocks_per_sm=32,
-        instructions=_BLACKWELL,
-        source=_GUIDE_13.format("10.3"),
-    ),
-    Arch(
-        name="sm_120",
-        compute_capability=(12, 0),
-        targets=("sm_120", "sm_120a", "sm_120f"),
-        max_shared_bytes_per_block=99 * _KIB,
-        shared_bytes_per_sm=100 * _KIB,
-        max_warps_per_sm=48,
-        max_blocks_per_sm=24,
-        board=BOARDS["sm_120"][0],
-        instructions=_BLACKWELL,
-        source=_GUIDE_13.format("12.x"),
-    ),
+    _arch("sm_70", (96, 96), 64, 32, instruction_table(), _GUIDE.format("7.x"), **_OLDER),
+    _arch("sm_75", (64, 64), 32, 16, _TURING, _GUIDE.format("7.x"), **_OLDER),
+    _arch("sm_80", (163, 164), 64, 32, _AMPERE, _GUIDE.format("8.x")),
+    _arch("sm_86", (99, 100), 48, 16, _AMPERE, _GUIDE_13.format("8.6")),
+    _arch("sm_87", (163, 164), 48, 16, _AMPERE, _GUIDE_13.format("8.7")),
+    _arch("sm_89", (99, 100), 48, 24, _AMPERE, _GUIDE.format("8.x")),
+    _arch("sm_90", (227, 228), 64, 32, _HOPPER, _GUIDE.format("9.0"), forms="a"),
+    _arch("sm_100", (227, 228), 64, 32, _BLACKWELL, _GUIDE.format("10.0"), forms="af"),
+    _arch("sm_103", (227, 228), 64, 32, _BLACKWELL, _GUIDE_13.format("10.3"), forms="af"),
+    _arch("sm_120", (99, 100), 48, 24, _BLACKWELL, _GUIDE_13.format("12.x"), forms="af"),
 )
 
 ARCHS: Mapping[str, Arch] = MappingProxyType({machine.name: machine for machine in _TABLE})
