@@ -118,7 +118,7 @@ def _wavefronts(
         for row in rows
     )
     total = wavefronts(instruction, offsets, machine)
-    notes = [f"{_some(total, 'wavefront')}; each row is one, each cell the lane that its bank serves"]
+    notes = [f"{counted(total, 'wavefront')}; each row is one, each cell the lane that its bank serves"]
     if several:
         notes.append("the letter of a row is its phase group, the lanes that are served together")
     if total > len(rows) > 0:
@@ -150,8 +150,8 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
     cells = tuple(tuple(cell(line * words + column) for column in range(words)) for line in lines)
     moved = traffic(instruction, offsets, machine)
     notes = [
-        f"{_some(moved.sectors, 'sector')} in {_some(moved.lines, 'line')} carry {moved.useful_bytes} useful "
-        f"bytes of {moved.sectors * machine.sector_bytes}; each row is a line, each colour a sector that "
+        f"{counted(moved.sectors, 'sector')} in {counted(moved.lines, 'line')} carry {moved.useful_bytes} "
+        f"useful bytes of {moved.sectors * machine.sector_bytes}; each row is a line, each colour a sector that "
         f"moves, each cell a word and the lane that wants it (a dot: none)",
         *_shared(wanted.values()),
     ]
@@ -185,7 +185,7 @@ def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | A
         loads[s.group, s.bank] = max(loads.get((s.group, s.bank), 0), s.wavefront + 1)
     if not loads:
         return ""
-    ideal = f"ideal: {_some(ideal_wavefronts(instruction, offsets, arch), 'wavefront')}"
+    ideal = f"ideal: {counted(ideal_wavefronts(instruction, offsets, arch), 'wavefront')}"
     ways = max(loads.values())
     if ways == 1:
         return f"{ideal}; no bank is asked for two words at once"
@@ -201,7 +201,7 @@ def _shared(words: Iterable[Sequence[int]]) -> list[str]:
     """A note when some lanes do not show because a lower lane wants the same word."""
     hidden = {lane for lanes in words for lane in lanes if lane > min(lanes)}
     verb = "shares its word with a lower lane" if len(hidden) == 1 else "share a word with a lower lane"
-    return [f"{_some(len(hidden), 'lane')} {verb}, which is shown"] if hidden else []
+    return [f"{counted(len(hidden), 'lane')} {verb}, which is shown"] if hidden else []
 
 
 def _letter(group: int) -> str:
@@ -209,5 +209,6 @@ def _letter(group: int) -> str:
     return chr(ord("a") + group % 26) * (1 + group // 26)
 
 
-def _some(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things, in the singular or the plural."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -37,7 +37,7 @@ from typing import Literal, TypeAlias
 from layoutalg.algebra import upcast
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
-from layoutalg.draw.access import access_picture, conflict_note
+from layoutalg.draw.access import access_picture, conflict_note, counted
 from layoutalg.draw.picture import (
     BANK_LEGEND,
     EMPTY,
@@ -121,7 +121,7 @@ def layout_access_picture(
     notes = [note for note in served[-1].notes if not costs or note not in costs[-1]]
     panels = [panel for picture in served for panel in picture.panels]
     if len(stages) > 1:
-        rows = [_some(len(panel.rows), "wavefront") for panel in panels]
+        rows = [counted(len(panel.rows), "wavefront") for panel in panels]
         panels = [
             replace(panel, title=f"{name}: {count} by bank")
             for panel, (name, _), count in zip(panels, stages, rows, strict=True)
@@ -202,11 +202,7 @@ def _banks(
     """A tile of shared memory in vectors, each in the colour of its bank, with the lanes that take some."""
     rows = _rows(layout)
     columns = product(layout.shape) // rows
-    down = across = 1
-    if columns % elems == 0 and all(lanes[r, c] == lanes.get((r, c - c % elems)) for r, c in lanes):
-        across = elems
-    elif rows % elems == 0 and all(lanes[r, c] == lanes.get((r - r % elems, c)) for r, c in lanes):
-        down = elems
+    down, across = _direction(lanes, elems, rows, columns)
     heights = _window(range(0, rows, down), {r for r, _ in lanes})
     widths = _window(range(0, columns, across), {c for _, c in lanes})
     if len(heights) * len(widths) > MAX_TILE_CELLS:
@@ -288,10 +284,6 @@ def _fits(lanes: dict[Crd, int]) -> bool:
     return bool(lanes) and (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) <= MAX_TILE_CELLS
 
 
-def _some(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None = None) -> Picture:
     """A tile with a digit per 16 bytes: which of the eight chunks of a line it lies in.
 
@@ -359,6 +351,8 @@ def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") 
                 number = turn * (values // elems) + value // elems
                 taken.setdefault((index % rows, index // rows), []).append((thread, number))
     down, across = _direction(taken, elems, rows, columns)
+    if down * across < elems:
+        check_cells(rows * columns)
     several = turns * values > elems
 
     def cell(row: int, column: int) -> Cell:
@@ -383,13 +377,10 @@ def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") 
     return Picture(f"{access.op} on {layout}, {access.element}", (panel,), tuple(notes))
 
 
-def _direction(
-    taken: dict[tuple[int, int], list[tuple[int, int]]], elems: int, rows: int, columns: int
-) -> tuple[int, int]:
+def _direction(taken: Mapping[Crd, object], elems: int, rows: int, columns: int) -> Crd:
     """Rows and columns of a vector: along a row or a column where each is taken whole, else an element."""
     if columns % elems == 0 and all(held == taken.get((r, c - c % elems)) for (r, c), held in taken.items()):
         return 1, elems
     if rows % elems == 0 and all(held == taken.get((r - r % elems, c)) for (r, c), held in taken.items()):
         return elems, 1
-    check_cells(rows * columns)
     return 1, 1

@@ -75,6 +75,17 @@ TABLE_SECONDS = 120.0
 """A table of a million indices takes some milliseconds; code that takes longer than this is given up."""
 
 
+def _choices(shape: IntTuple) -> dict[int, tuple[int, ...]]:
+    """The extents of the coordinates that a function may take, by their number: one, or those of the modes or
+    of the leaves."""
+    choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
+    if isinstance(shape, tuple):
+        for extents in (tuple(map(product, shape)), flatten_tree(shape)):
+            if extents:
+                choices.setdefault(len(extents), extents)
+    return choices
+
+
 class IndexCode:
     """A compiled index function over the domain of `shape`; it takes one index, or one per mode or per leaf.
 
@@ -103,11 +114,7 @@ class IndexCode:
             raise ParseError(
                 f"{function!r} is not the name of a {'Python' if python else 'C++'} function", text=function
             )
-        choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
-        if isinstance(shape, tuple):
-            for extents in (tuple(map(product, shape)), flatten_tree(shape)):
-                if extents:
-                    choices.setdefault(len(extents), extents)
+        choices = _choices(shape)
         self.function = function
         self._seconds = timeout_s
         self._label = label if label is not None and _LABEL.match(label) else function
@@ -336,10 +343,7 @@ class IndexExpression:
             raise ArgumentTypeError(
                 f"the expression uses {', '.join(missing)}, and its names are {', '.join(self.names)}"
             )
-        choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
-        if isinstance(shape, tuple):
-            for extents in (tuple(map(product, shape)), flatten_tree(shape)):
-                choices.setdefault(len(extents), extents)
+        choices = _choices(shape)
         if len(self.names) not in choices:
             accepted = ", ".join(map(str, sorted(choices)))
             raise ShapeError(

@@ -238,13 +238,14 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, draw.Picture | draw.Di
             ]
             drawn = f"--{kind}" if kind else "a layout"
             raise ArgumentTypeError(f"--{name} is for {' or '.join(whose)}, not for {drawn}")
-    shown, drawn_kind = _draw(kind, subject, wanted)
+    shown = _draw(kind, subject, wanted)
     if wanted["beside"] is not None:
         other = _read_smem_atom(wanted["beside"], wanted.dtype) or read_layout(wanted["beside"])
-        second, _ = _draw(kind, other, wanted)
+        second = _draw(kind, other, wanted)
         if isinstance(shown, draw.Picture) and isinstance(second, draw.Picture):
             shown = _beside((str(subject), shown), (str(other), second))
-    return str(subject), drawn_kind, shown
+    swizzled = not kind and isinstance(subject, ComposedLayout) and subject.swizzles
+    return str(subject), "swizzle" if swizzled else _KINDS.get(kind, kind), shown
 
 
 def _beside(*named: tuple[str, draw.Picture]) -> draw.Picture:
@@ -259,10 +260,9 @@ def _beside(*named: tuple[str, draw.Picture]) -> draw.Picture:
     return draw.Picture(title, panels, notes, across, legend=first.legend or other.legend)
 
 
-def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[draw.Picture | draw.Diagram, str]:
-    """The drawing of a layout, and what it is called in answers."""
+def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.Diagram:
+    """The drawing of a layout."""
     element = element_type(wanted.dtype)
-    named = _KINDS.get(kind, kind)
     match kind:
         case "access":
             place = None
@@ -270,32 +270,30 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[draw.Picture | 
                 place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
             access = Access.of(wanted["access"], layout, element, wanted.arch)
             says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
-            return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says), named
+            return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says)
         case "tile":
-            return draw.tv_picture(layout, parse_int_tuple(wanted["tile"])), named
+            return draw.tv_picture(layout, parse_int_tuple(wanted["tile"]))
         case "memory":
-            return draw.memory_picture(layout, element), named
+            return draw.memory_picture(layout, element)
         case "chunks":
-            return draw.chunk_picture(layout, element, view=_view(wanted)), named
+            return draw.chunk_picture(layout, element, view=_view(wanted))
         case "bits":
-            return draw.bits_diagram(layout, element), named
+            return draw.bits_diagram(layout, element)
         case "table":
-            return draw.index_picture(layout), named
+            return draw.index_picture(layout)
         case "graph":
-            return draw.graph_diagram(layout), named
+            return draw.graph_diagram(layout)
         case "copy":
             return draw.plan_picture(
                 layout, Access.of(wanted["copy"], layout, element, wanted.arch), wanted.arch
-            ), named
+            )
         case "walk":
             start, step = _walk(wanted["walk"])
-            return draw.walk_picture(
-                layout, start, step, 8 if wanted["steps"] is None else wanted["steps"]
-            ), named
+            return draw.walk_picture(layout, start, step, 8 if wanted["steps"] is None else wanted["steps"])
     view = _cropped(layout, _view(wanted))
     if isinstance(layout, ComposedLayout) and layout.swizzles:
-        return draw.swizzle_picture(layout, element=element, view=view), "swizzle"
-    return draw.layout_picture(layout, element=element, view=view), named
+        return draw.swizzle_picture(layout, element=element, view=view)
+    return draw.layout_picture(layout, element=element, view=view)
 
 
 def _view(wanted: Wanted) -> draw.View:
