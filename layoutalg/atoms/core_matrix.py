@@ -26,8 +26,10 @@ Source: PTX ISA, "Warp-level matrix instructions", matrix fragments of mma.m8n8k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from layoutalg.dtype import DType
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, concat
 
 
 def neighbours(element: DType) -> int:
@@ -72,8 +74,16 @@ def warpgroup_matrices(columns: int, e: int, *, keep: bool = False) -> Layout:
 def _fragment(
     lanes: tuple[int, ...], steps: tuple[int, ...], values: list[tuple[int, int]], keep: bool
 ) -> Layout:
-    held = [(s, d) for s, d in values if s > 1]
+    return concat(Layout(lanes, steps), mode_of(values, keep=keep))
+
+
+def mode_of(pairs: Sequence[tuple[int, int]], *, keep: bool = False) -> Layout:
+    """A mode of these (extent, stride) without extents of 1; `keep` writes a single one as a tuple of one.
+
+    >>> print(mode_of([(2, 8), (1, 4), (4, 1)]), mode_of([(4, 2)]), mode_of([(4, 2)], keep=True))
+    (2,4):(8,1) 4:2 (4):(2)
+    """
+    held = [pair for pair in pairs if pair[0] > 1]
     if len(held) > 1 or (keep and held):
-        return Layout((lanes, tuple(s for s, _ in held)), (steps, tuple(d for _, d in held)))
-    extent, stride = held[0] if held else (1, 0)
-    return Layout((lanes, extent), (steps, stride))
+        return Layout(tuple(s for s, _ in held), tuple(d for _, d in held))
+    return Layout(*held[0]) if held else Layout(1, 0)

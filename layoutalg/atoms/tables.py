@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from layoutalg.atoms.atom import Arithmetic, CopyAtom, MMAAtom
+from layoutalg.atoms.core_matrix import mode_of
 from layoutalg.atoms.rows import MMARow, copy_atom, type_codes, types_of
 from layoutalg.atoms.wgmma import WgmmaRow, wgmma_rows
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, concat
 
 # --- sm_61 and before ---------------------------------------------------------------------------------
 #
@@ -380,11 +381,7 @@ def registers_of(shape: str, repeat: int) -> Layout:
         "16x128b": ([(4, 32), (8, row)], [(32, 1), (2, 8 * row), (repeat, 128)]),
         "16x256b": ([(4, 64), (8, row)], [(64, 1), (2, 8 * row), (repeat, 256)]),
     }[shape]
-    shape_of, strides = [], []
-    for part in (threads, [v for v in values if v[0] > 1]):
-        shape_of.append(part[0][0] if len(part) == 1 else tuple(n for n, _ in part))
-        strides.append(part[0][1] if len(part) == 1 else tuple(d for _, d in part))
-    return Layout(tuple(shape_of), tuple(strides))
+    return concat(mode_of(threads), mode_of(values))
 
 
 def _tensor_memory(shape: str, repeat: int, *, load: bool) -> CopyAtom:

@@ -17,6 +17,7 @@ Source: PTX ISA 9.0, 9.7.16.2.3.1 and 9.7.16.10.5.
 
 from __future__ import annotations
 
+from layoutalg.atoms.core_matrix import mode_of
 from layoutalg.atoms.registry import find_copy_atom
 from layoutalg.compose import compose_layouts
 from layoutalg.errors import DivisibilityError, UnsupportedError, check_choice
@@ -53,12 +54,4 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
     held = [*leaves(value), (n // columns, columns * m)]
     if m == 128 and lanes == 16:
         held.append((2, 16))
-    return concat(_mode([*leaves(thread), (4, m // 4)]), _mode(held))
-
-
-def _mode(pairs: list[tuple[int, int]]) -> Layout:
-    """A mode of these (extent, stride), extents of 1 left out."""
-    longer = [pair for pair in pairs if pair[0] > 1] or [(1, 0)]
-    if len(longer) == 1:
-        return Layout(*longer[0])
-    return Layout(tuple(n for n, _ in longer), tuple(d for _, d in longer))
+    return concat(mode_of([*leaves(thread), (4, m // 4)]), mode_of(held))

@@ -151,8 +151,8 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
     moved = traffic(instruction, offsets, machine)
     notes = [
         f"{counted(moved.sectors, 'sector')} in {counted(moved.lines, 'line')} carry {moved.useful_bytes} "
-        f"useful bytes of {moved.sectors * machine.sector_bytes}; each row is a line, each colour a sector that "
-        f"moves, each cell a word and the lane that wants it (a dot: none)",
+        f"useful bytes of {moved.sectors * machine.sector_bytes}; each row is a line, each colour a sector "
+        f"that moves, each cell a word and the lane that wants it (a dot: none)",
         *_shared(wanted.values()),
     ]
     names = tuple(str(line * machine.line_bytes) for line in lines)

@@ -98,7 +98,9 @@ def tune_command(
     else:
         if words:
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(stores.ACTIONS)} do")
-        search = _Search(problems, sizes, dtype, groups, top, budget, limit, gpus, scheduler, timing, arch)
+        budget_s = float("inf") if budget is None else read_seconds("budget", budget)
+        times = budget_s, read_seconds("limit", limit)
+        search = _Search(problems, sizes, dtype, groups, top, *times, gpus, scheduler, timing, arch)
         outcome = _search(what, search, Store(store), quiet=as_json)
     parts, answer = outcome
     if as_json:
@@ -110,28 +112,21 @@ def tune_command(
 # --- the search ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Search:
     """The options of a search."""
 
-    def __init__(
-        self,
-        problems: str | None,
-        sizes: str | None,
-        dtypes: list[str] | None,
-        groups: int | None,
-        top: int,
-        budget: str | None,
-        limit: str,
-        gpus: int,
-        scheduler: str | None,
-        timing: str,
-        arch: str,
-    ) -> None:
-        self.problems, self.sizes, self.dtypes, self.top = problems, sizes, dtypes, top
-        self.more = {"groups": groups}
-        self.budget_s = float("inf") if budget is None else read_seconds("budget", budget)
-        self.limit_s = read_seconds("limit", limit)
-        self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
+    problems: str | None
+    sizes: str | None
+    dtypes: list[str] | None
+    groups: int | None
+    top: int
+    budget_s: float
+    limit_s: float
+    gpus: int
+    scheduler: str | None
+    timing: str
+    arch: str
 
 
 def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores.Found:
@@ -223,7 +218,7 @@ class _Heard:
 def _problems(family: Family, options: _Search) -> list[Any]:
     if (options.problems is None) == (options.sizes is None):
         raise UnsupportedError("a search takes --problems FILE or --sizes 1024,2048, one of them")
-    more = read_options(family, options.more)
+    more = read_options(family, {"groups": options.groups})
     if options.sizes is not None:
         cases = family.bench.cases(options.dtypes, read_ints("sizes", options.sizes), **more)
         made = [p for _, p in cases]
