@@ -47,8 +47,8 @@ class Token(NamedTuple):
 
 def refuse(token: Token, why: str, text: str = "") -> NoReturn:
     """Raise ParseError at a token."""
-    shown = token.text[:40] or "the end"
-    raise ParseError(f"{token.place}: {shown!r} {why}", text=text, position=token.position)
+    shown = repr(token.text[:40]) if token.text else "the end"
+    raise ParseError(f"{token.place}: {shown} {why}", text=text, position=token.position)
 
 
 class _Macro(NamedTuple):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -60,8 +60,8 @@ class IndexText:
     """
 
     text: str
-    spelled: Mapping[str, str]
-    terms: tuple[Term, Term, Term]
+    spelled: Mapping[str, str] = field(hash=False)
+    terms: tuple[Term, Term, Term] = field(compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def parse_index(text: str, variables: Mapping[str, str] = VARIABLES) -> IndexTex
     """
     check_type("index expression", text, str, "a text")
     Most.LINE.guard(len(text), "length of the index expression in characters")
-    line = re.sub(r"\s", " ", text)
+    line = re.sub(r"[\t\r\n\f\v]", " ", text)
     spelled = {part["name"]: "" for part in _PART.finditer(line) if part["name"] and not part["call"]}
     for name in spelled:
         if name not in variables:

@@ -166,9 +166,9 @@ def test_unknown_names() -> None:
 @each(
     "access, element, padding, functions, files",
     [
-        ("ldmatrix.x4@row", "f16", 0, 99, 24),
-        ("ld.global.b128", "f32", 0, 118, 25),
-        ("ld.shared.b32@col", "f32", 1, 127, 26),
+        ("ldmatrix.x4@row", "f16", 0, 100, 24),
+        ("ld.global.b128", "f32", 0, 119, 25),
+        ("ld.shared.b32@col", "f32", 1, 128, 26),
     ],
 )
 def test_an_analysis_goes_through_no_more_functions(

@@ -30,7 +30,7 @@ KINDS = (
     "kernels.rowwise.problems.norms.NormProblem kernels.rowwise.problems.reductions.ReduceProblem",
     "kernels.rowwise.problems.tensors.AxesProblem",
     "kernels.rowwise.reduce_plan.ReduceConfig kernels.rowwise.schedule.NormConfig",
-    "layout.layout.Layout layout.swizzle.ComposedLayout layout.swizzle.Swizzle layout.swizzle.Swizzles",
+    "layout.composed.ComposedLayout layout.layout.Layout layout.swizzle.Swizzle layout.swizzle.Swizzles",
 )
 """Paths behind `layoutalg.`; whoever moves one of these loses what users have stored."""
 

@@ -145,7 +145,9 @@ def test_an_expression_is_taken_as_analyze_reads_it() -> None:
     check_index_function("a + 2 * b", Layout(((2, 3), 5), ((1, 2), 0)), names=["a", "b", "c"])
     with pytest.raises(MismatchError, match=r"the expression is not .* at 4 = \(4,0\) it returns 256"):
         check_index_function("(col ^ (row % 4 * 8)) + row * 64", SWIZZLED)
-    with pytest.raises(MismatchError, match="'/' at character 4 of 'col / row' divides by zero at row=0"):
+    with pytest.raises(
+        MismatchError, match=r"'col / row' has no value in C .*: a division by zero at .* at row=0"
+    ):
         check_index_function("col / row", SWIZZLED)
 
 
@@ -159,8 +161,9 @@ def test_an_expression_is_taken_as_analyze_reads_it() -> None:
     ("swz", {}, CompileError, "swz"),
     ("fn f(i) {}", {"language": "rust"}, UnknownNameError, "language 'rust'"),
     ("def f(i): return i", {"function": "g"}, CompileError, "there is no g"),
-    *((text, {}, ParseError, "expected an operator") for text in (
-        "max(row, 1)", "row * 64 + (col == 3)", "row * 64 + (col >= 3 && row != 2)", "row <= 1")),
+    ("row * 64 + (col >= 3 && row != 2)", {}, ParseError, "is not read as Python"),
+    *((text, {}, MismatchError, "the expression is not") for text in (
+        "max(row, 1)", "row * 64 + (col == 3)", "row <= 1")),
 ])  # fmt: skip
 def test_an_expression_with_two_readings_is_refused(
     code: str, options: dict[str, Any], error: type[Exception], said: str
