@@ -22,8 +22,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -62,8 +62,21 @@ Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
 """Values of a call by name, beside those of its problem."""
 
 
+@dataclass(frozen=True, eq=False)
+class GpuPlan:
+    """A plan that is loaded on a GPU."""
+
+    sequence: LoadedSequence
+    choose: Callable[[], Any]
+
+    @functools.cached_property
+    def config(self) -> Any:
+        """The configuration, for launches that have to know it.  Raises as `Family.choose` does."""
+        return self.choose()
+
+
 @functools.lru_cache(LOADED_PLANS)
-def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = ()) -> LoadedSequence:
+def plan_on_gpu(family: str, p: Any, device: int | None) -> GpuPlan:
     """The best plan of a family's problem, loaded on the current GPU, whose number is `device`; where that
     does not fit its clusters of blocks, or all blocks of a launch, the best plan of those that it fits.
 
@@ -71,34 +84,14 @@ def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = 
 
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
-    ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
+    ...     plan = plan_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
-    return _loaded(family, p, device, scalars)[0]
-
-
-@functools.lru_cache(LOADED_PLANS)
-def configured_on_gpu(family: str, p: Any, device: int | None) -> tuple[LoadedSequence, Any]:
-    """`sequence_on_gpu` with the configuration that it has, for launches that have to know it.  Raises as
-    that does, and as `Family.choose` does.
-
-    >>> from layoutalg.codegen.gpu import gpu_status
-    >>> if gpu_status().available:
-    ...     loaded, config = configured_on_gpu("gemm-simt", FAMILIES["gemm-simt"].problem(64), 0)
-    """
-    loaded, most_blocks, apart = _loaded(family, p, device, ())
     gpu = require_gpu()
-    return loaded, _configuration(family, p, gpu.arch, gpu.name, most_blocks, apart=apart)
-
-
-def _loaded(family: str, p: Any, device: int | None, scalars: Scalars) -> tuple[LoadedSequence, int, bool]:
-    """A plan on the current GPU, the most blocks of a cluster it was chosen among, 0 for any, and whether
-    it was chosen among those whose blocks do not wait for all others."""
-    gpu = require_gpu()
-    asked = family, p, gpu.arch, cache_folder(), scalars, gpu.name
+    asked = family, p, gpu.arch, cache_folder(), (), gpu.name
     ready, most, apart = ready_sequence(*asked), 0, False
     while True:
         try:
-            return load_sequence(ready), most, apart
+            loaded = load_sequence(ready)
         except ResourceError as error:
             largest = max(prod(kernel.cluster) for kernel in ready.kernels)
             if any(kernel.cooperative for kernel in ready.kernels):
@@ -108,6 +101,9 @@ def _loaded(family: str, p: Any, device: int | None, scalars: Scalars) -> tuple[
             else:
                 raise
             ready = ready_sequence(*asked, most_blocks=most, apart=apart)
+        else:
+            choose = functools.partial(_configuration, family, p, gpu.arch, gpu.name, most, apart=apart)
+            return GpuPlan(loaded, choose)
 
 
 def gpu_arch() -> str:

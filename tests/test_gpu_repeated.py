@@ -27,7 +27,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.calls import api, entropy_api, reduce_api, repeated
+from layoutalg.kernels.calls import repeated
 from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -200,7 +200,6 @@ def test_losses_lie_behind_the_partials_of_the_configuration_that_runs(
     monkeypatch.setattr(plan_cache, "ready_sequence", lambda *given, **limits: ready)
     monkeypatch.setattr(plan_cache, "choose", lambda *given: (locked, "lock"))
     driver.arguments = (len(names) for names in ready.buffers)
-    entropy_api._loaded.cache_clear()
     ops.cross_entropy(wide, names, out=ONE)
     given = dict(zip(ready.buffers[1], addresses(driver)[1], strict=True))
     assert given["losses"] - given["scratch"] == room(p, locked, "sm_90a").losses > 0
@@ -309,7 +308,7 @@ def test_options_that_are_no_values_are_worked_out_each_time(driver: Driver) -> 
     with pytest.raises(ShapeError, match="not a permutation"):  # nothing is left of it
         ops.permute(X, order)
     assert ops.permute(X, [1, 0]).shape == (96, 64)
-    assert len(repeated._CALLS) == 0
+    assert len(repeated.CALLS) == 0
 
 
 def test_gradients_and_lazy_values_are_refused_at_every_call(
@@ -393,7 +392,7 @@ def test_scratch_memory_that_does_not_fit_is_refused_in_bytes(
         assert type(refused.value.__cause__).__name__ in ("OutOfMemory", "MemoryError")
         assert len(driver.launched) == before
         ops.softmax(x, out=x)
-        assert len(repeated._CALLS) == 1
+        assert len(repeated.CALLS) == 1
 
 
 def test_threads_share_what_is_known(driver: Driver) -> None:
@@ -419,7 +418,7 @@ def test_the_oldest_calls_leave(driver: Driver, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(repeated, "LOADED_PLANS", 2)
     for eps in (0.5, 0.25, 2.0, 0.5):
         ops.rms_norm(X, eps=eps)
-        assert len(repeated._CALLS) <= 2
+        assert len(repeated.CALLS) <= 2
     assert len(driver.loaded) == 3  # whose kernels stay with their plans
 
 
@@ -561,9 +560,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
         ops.softmax(Array(0x4000, (6, 40)))
         ops.transpose(Array(0x4000, (6, 40)))
         repeated.forget()
-        plan_cache.sequence_on_gpu.cache_clear()
-        reduce_api._loaded.cache_clear()
-        api.permute_on_gpu.cache_clear()
+        plan_cache.plan_on_gpu.cache_clear()
         monkeypatch.setattr(plan_cache, "compile_sequence", None)  # nothing is planned any more
     assert driver.loaded[:2] == driver.loaded[2:]
     p = norm_problem("softmax", (6, 40), 1, "f32")

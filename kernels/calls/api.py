@@ -19,45 +19,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 from typing import Any, SupportsIndex
 
-from layoutalg.codegen.gpu import LoadedSequence
 from layoutalg.codegen.instr import converted
-from layoutalg.codegen.program import Kernel, printed
-from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.calls.arrays import (
-    KEPT_FORMS,
-    UNIT_BYTES,
-    Form,
-    View,
-    destination,
-    form_of,
-    in_simulator,
-    launching,
-    new_array,
-    of_library,
-    overlapping,
-    unit_base,
-    view,
-)
-from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
-from layoutalg.kernels.elements import CARRIER, ELEMENT, kind_of
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, form_of, ints_of
+from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
+from layoutalg.kernels.elements import ELEMENT, kind_of
 from layoutalg.kernels.move import (
-    Moves,
     PermuteProblem,
-    best_permute,
-    build_permute,
     move_problem,
-    normalise,
     permute_problem,
     reference,
     relayout_problem,
 )
-from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
+from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
 _DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
@@ -86,9 +64,7 @@ def permute(
     >>> permute(numpy.array([[2.5, -1.5, 300.0]]), (1, 0), dtype="uint8").tolist()
     [[2], [0], [255]]
     """
-    if simulate is False and (found := repeated("permute", axes, (dtype,), (x, out))) is not None:
-        return found
-    return prepare_move("permute", x, axes, out, dtype, simulate=simulate)()
+    return PERMUTE.compute((axes, dtype), (x, out), simulate)
 
 
 def transpose(
@@ -102,44 +78,7 @@ def transpose(
     >>> transpose(numpy.zeros((2, 3, 5))).shape
     (5, 3, 2)
     """
-    if simulate is False and (found := repeated("transpose", axes, (dtype,), (x, out))) is not None:
-        return found
-    return prepare_move("transpose", x, axes, out, dtype, simulate=simulate)()
-
-
-def prepare_move(
-    op: str, x: Any, axes: Iterable[SupportsIndex] | None, out: Any = None, dtype: Any = None, *,
-    simulate: bool = False,
-) -> Prepared:  # fmt: skip
-    """A "permute" or a "transpose" that is worked out.  Raises as these do.
-
-    >>> import numpy
-    >>> x, y = numpy.arange(6).reshape(2, 3), numpy.zeros((3, 2), int)
-    >>> turn = prepare_move("transpose", x, None, y)
-    >>> x[0, 0] = 9
-    >>> turn().tolist()
-    [[9, 3], [1, 4], [2, 5]]
-    """
-    source = view(x)
-    form, simulated = source.form, in_simulator(simulate, source)
-    asked: Any = range(len(form.shape))[::-1] if axes is None and op == "transpose" else axes
-    order, shape = _axes(asked, form.shape)
-    target = _result(source, shape, out, dtype)
-    run: Callable[[], object] = nothing
-    if form.elems:
-        if out is not None:
-            _check_apart(source, target)
-        (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
-        if form.device is None:
-            _permute_of(form, order, target.form, src_at, dst_at)  # raises where `out` aliases
-            run = functools.partial(_permute_here, source, target, order, simulated=simulated)
-        else:
-            with launching(source):
-                sequence = permute_on_gpu(form, order, target.form, src_at, dst_at)
-                pointers = {"src": (1, src - source.address), "dst": (2, dst - target.address)}
-                call = Call(op, axes, (dtype,), (x, out))
-                run = launched(call, source, (), target, [(sequence, {})], pointers)
-    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
+    return TRANSPOSE.compute((axes, dtype), (x, out), simulate)
 
 
 def relayout(
@@ -156,61 +95,86 @@ def relayout(
     >>> relayout(numpy.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3))).tolist()
     [0, 3, 1, 4, 2, 5]
     """
-    if simulate is False and (found := repeated("relayout", None, (src, dst, dtype), (x, out))) is not None:
-        return found
-    return prepare_relayout(x, src, dst, out, dtype, simulate=simulate)()
+    return RELAYOUT.compute((src, dst, dtype), (x, out), simulate)
 
 
-def prepare_relayout(
-    x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, dtype: Any = None, *, simulate: bool = False
-) -> Prepared:
-    """A prepared `relayout`.  Raises as `relayout` does.
+# --- calls that are worked out -------------------------------------------------------------------------
 
-    >>> import numpy
-    >>> x = numpy.arange(4)
-    >>> turn = prepare_relayout(x, Layout((2, 2), (2, 1)), Layout((2, 2)), numpy.zeros(4, int))
-    >>> x[0] = 7
-    >>> turn().tolist()
-    [7, 2, 1, 3]
-    """
+
+def _permuted(
+    call: Call, axes: Iterable[SupportsIndex] | None, dtype: Any, *, turned: bool = False
+) -> Callable[[], object]:
+    source = call.first
+    form = source.form
+    asked: Any = range(len(form.shape))[::-1] if axes is None and turned else axes
+    order, shape = _axes(asked, form.shape)
+    target = call.result(shape, (_kind(form.kind, dtype),))
+    if not form.elems:
+        return nothing
+    kinds = [ELEMENT[v.form.kind] for v in (source, target) if form.kind != target.form.kind]
+
+    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+        if starts is not None:
+            return permute_of(form, order, target.form, starts["x"], starts["out"])
+        element, result = kinds or (_DTYPE[form.itemsize], None)
+        return permute_problem(form.shape, order, element, result=result)
+
+    def define() -> None:
+        data = words_in(source)
+        words_in(target)[...] = (converted(data, *kinds) if kinds else data).transpose(order)
+
+    return call.planned("permute", problem, define)
+
+
+PERMUTE = Operation("permute", ("x", "out"), ("axes", "dtype"), _permuted)
+TRANSPOSE = Operation("transpose", ("x", "out"), ("axes", "dtype"), functools.partial(_permuted, turned=True))
+
+
+def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callable[[], object]:
     for name, layout in (("src", src), ("dst", dst)):
         if not isinstance(layout, Layout | ComposedLayout):
             raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
-    source = _flat(view(x), "x")
-    simulated = in_simulator(simulate, source)
-    kind = _kind(source.form.kind, dtype)
-    element, result = _DTYPE[source.form.itemsize], None
-    if kind != source.form.kind:
-        element, result = ELEMENT[source.form.kind], ELEMENT[kind]
+    form = call.first.form
+    kind = _kind(form.kind, dtype)
+    element, result = _DTYPE[form.itemsize], None
+    if kind != form.kind:
+        element, result = ELEMENT[form.kind], ELEMENT[kind]
+    out = call.views.get("out")
     length = _relayout(src, dst, element, None, result).target_elems
-    if out is None:
-        target = _result(source, (length,), None, kind, zeros=True)
-    else:
-        target = _flat(_result(source, view(out).shape, out, kind), "out")
-    p = _relayout(src, dst, element, (source.shape[0], target.shape[0]), result)
-    _check_apart(source, target)
-    device = source.form.device
-    run: Callable[[], object]
-    if device is None:
-        run = functools.partial(_relayout_here, p, source, target, simulated=simulated)
-    else:
-        for name, v, swizzles in (("x", source, p.src_swizzle), ("out", target, p.dst_swizzle)):
-            required = UNIT_BYTES if swizzles else v.form.itemsize
-            if v.address % required:
-                raise AlignmentError(
-                    f"{name} starts at {v.address:#x}: relayout takes it at multiples of {required} bytes",
-                    offset=v.address,
-                    required_bytes=required,
-                )
-        (of, src_at), (to, dst_at) = unit_base(source), unit_base(target)
-        if src_at or dst_at:
-            p = _moved_up(p, src_at // p.element_bytes, dst_at // p.result_bytes)
-        with launching(source):
-            sequence = sequence_on_gpu("permute", p, device)
-            pointers = {"src": (1, of - source.address), "dst": (2, to - target.address)}
-            call = Call("relayout", None, (src, dst, dtype), (x, out))
-            run = launched(call, source, (), target, [(sequence, {})], pointers, zeros=True)
-    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
+    call.result((length,) if out is None else out.shape, (kind,), zeros=True)
+    source, target = (_flat(call.views[name], name) for name in ("x", "out"))
+    p = _relayout(src, dst, element, (source.form.elems, target.form.elems), result)
+    for v, swizzles in ((source, p.src_swizzle), (target, p.dst_swizzle)):
+        required = UNIT_BYTES if swizzles else v.form.itemsize
+        if v.address % required and v.form.device is not None:
+            name = "x" if v is source else "out"
+            raise AlignmentError(
+                f"{name} starts at {v.address:#x}: relayout takes it at multiples of {required} bytes",
+                offset=v.address,
+                required_bytes=required,
+            )
+
+    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+        """The moves in buffers that start so many bytes earlier; of sides that are moved, no swizzles."""
+        if starts is None or form.device is None:
+            return p
+        before, ahead = starts["x"] // p.element_bytes, starts["out"] // p.result_bytes
+        return dataclasses.replace(
+            p,
+            src_offset=p.src_offset + before,
+            dst_offset=p.dst_offset + ahead,
+            source_elems=p.source_elems + before,
+            target_elems=p.target_elems + ahead,
+        )
+
+    def define() -> None:
+        of, to = (words_in(v).reshape(-1) for v in (source, target))
+        to[...] = reference(p, of, to)
+
+    return call.planned("permute", problem, define, zeros=True)
+
+
+RELAYOUT = Operation("relayout", ("x", "out"), ("src", "dst", "dtype"), _laid_out)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -218,18 +182,7 @@ def prepare_relayout(
 
 def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Axes from 0 on, and the shape of the result."""
-    try:
-        given = tuple(axes)
-        asked = tuple(map(operator.index, given))
-    except TypeError as error:
-        raise ArgumentTypeError(f"axes {shown(axes)}: a sequence of ints is needed") from error
-    if bool in map(type, given):
-        raise ArgumentTypeError(f"axes {shown(axes)}: a sequence of ints is needed, and a bool is none")
-    return _order(asked, shape)
-
-
-@functools.lru_cache(KEPT_FORMS)
-def _order(asked: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    asked = ints_of(axes, "a sequence of ints is")
     rank = len(shape)
     order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
     if sorted(order) != list(range(rank)):
@@ -258,20 +211,7 @@ def _kind(kind: str, dtype: Any) -> str:
     return asked
 
 
-def _result(source: View, shape: tuple[int, ...], out: Any, dtype: Any, *, zeros: bool = False) -> View:
-    """The array that is written: `out`, which has to have the requested type, or a new one."""
-    kind = _kind(source.form.kind, dtype)
-    if out is not None:
-        return destination(source, shape, out, kinds=(kind,))
-    return new_array(source, shape, zeros=zeros, kind=kind if kind != source.form.kind else "")
-
-
-def _check_apart(source: View, target: View) -> None:
-    if overlapping(source, target):
-        raise ArgumentTypeError("x and out overlap: a permutation cannot be done in place")
-
-
-# --- problems and kernels, kept ------------------------------------------------------------------------
+# --- problems --------------------------------------------------------------------------------------
 
 
 def problem_of(
@@ -301,17 +241,6 @@ def problem_of(
 _relayout = functools.lru_cache(LOADED_PLANS)(relayout_problem)
 
 
-def _moved_up(p: PermuteProblem, src: int, dst: int) -> PermuteProblem:
-    """The same moves in buffers that start so many elements earlier; of sides that are moved, no swizzles."""
-    return dataclasses.replace(
-        p,
-        src_offset=p.src_offset + src,
-        dst_offset=p.dst_offset + dst,
-        source_elems=p.source_elems + src,
-        target_elems=p.target_elems + dst,
-    )
-
-
 def _cast_problem(
     shape: tuple[int, ...], of: Form, src: tuple[int, ...], to: Form, src_at: int, dst_at: int
 ) -> PermuteProblem:
@@ -333,67 +262,16 @@ def _cast_problem(
 
 
 @functools.lru_cache(KEPT_FORMS)
-def _permute_of(
+def permute_of(
     src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
 ) -> PermuteProblem:  # fmt: skip
-    """The permutation between two forms of array, which start at bytes of 16-byte units."""
+    """The permutation between two forms of array, which start at bytes of 16-byte units.
+
+    >>> f, g = (form_of("cupy", 0, "float32", 4, shape, (4 * shape[1], 4)) for shape in ((2, 3), (3, 2)))
+    >>> print(permute_of(f, (1, 0), g, 4, 0))
+    permute (3,2,1) u32, src (1,3,1) -> dst (2,1,1) at 1 -> 0
+    """
     strides = tuple(src.strides[a] for a in order)
     if src.kind != dst.kind:
         return _cast_problem(dst.shape, src, strides, dst, src_at, dst_at)
     return problem_of(dst.shape, src.itemsize, strides, dst.strides, src_at, dst_at)
-
-
-@functools.lru_cache(LOADED_PLANS)
-def permute_on_gpu(
-    src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
-) -> LoadedSequence:  # fmt: skip
-    """Its kernel, on the current GPU."""
-    return sequence_on_gpu("permute", _permute_of(src, order, dst, src_at, dst_at), src.device)
-
-
-# --- running -------------------------------------------------------------------------------------------
-
-
-def _bits(host: Any) -> Any:
-    """A NumPy array as elements that carry bits."""
-    return host.view(CARRIER[host.itemsize])
-
-
-def _relayout_here(p: PermuteProblem, source: View, target: View, *, simulated: bool) -> None:
-    """Move between layouts on the CPU: by the definition, or by the kernel in the simulator."""
-    of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
-    to[...] = _run(p, of, to) if simulated else reference(p, of, to)
-
-
-def _permute_here(source: View, target: View, order: tuple[int, ...], *, simulated: bool) -> None:
-    """Permute on the CPU: by NumPy, or by the kernel in the simulator."""
-    import numpy
-
-    data, place = _bits(source.host), _bits(target.host)
-    kinds = [ELEMENT[v.form.kind] for v in (source, target) if source.form.kind != target.form.kind]
-    if not simulated:
-        place[...] = (converted(data, *kinds) if kinds else data).transpose(order)
-        return
-    element, result = kinds or (_DTYPE[data.itemsize], None)
-    p = permute_problem(data.shape, order, element, result=result)
-    place[...] = _run(p, data.ravel(), numpy.zeros(data.size, place.dtype)).reshape(p.shape)
-
-
-@functools.lru_cache(LOADED_PLANS)
-def _program(x: Moves) -> Kernel:
-    """The program that the simulator runs: the same that is printed."""
-    return printed(build_permute(x, best_permute(x)))
-
-
-def _run(p: PermuteProblem, source: Any, old: Any) -> Any:
-    """The destination after the plan's best kernel has run in the simulator."""
-    import numpy
-
-    x = normalise(p)
-    buffers = []
-    for array, wide in ((source, x.element_bytes), (old, x.result_bytes)):
-        raw = numpy.zeros(-(-array.nbytes // wide) * wide, dtype="u1")
-        raw[: array.nbytes] = array.view("u1")
-        buffers.append(raw)
-    simulate(_program(x), {"src": buffers[0], "dst": buffers[1]}, trace=False)
-    return buffers[1][: old.nbytes].view(old.dtype)

@@ -2,7 +2,7 @@
 
     view(x)                 where x lies: its address, and its form
     new_array(v, shape)     a new array of v's library, device and kind
-    destination(v, shape, out)      the same, or `out` where that fits
+    check_result, check_apart       whether an array can hold the result, and overlaps none that is read
     launching(v)            v's device, for the launches inside, on the stream that it gives
 
 The idea.  Kernels know addresses.  A view says what a NumPy array, a CuPy array, a PyTorch tensor or anything
@@ -23,17 +23,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import gcd, prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from layoutalg.codegen.gpu import current_stream, device_array, device_empty, device_view, on_device
+from layoutalg.codegen.gpu import device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.move import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.limits import Most
@@ -209,7 +211,7 @@ def _dense(like: Form, shape: tuple[int, ...], kind: str) -> Form:
         itemsize = 2
     else:
         itemsize = numpy.dtype(kind).itemsize
-    strides = tuple(itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
+    strides = tuple(itemsize * d for d in compact_strides(shape))
     return form_of(like.library, like.device, kind, itemsize, shape, strides)
 
 
@@ -223,44 +225,56 @@ def launching(v: View) -> contextlib.AbstractContextManager[object]:
     return contextlib.nullcontext() if v.form.device is None else on_device(v.form.device)
 
 
-def stream_of(v: View) -> int:
-    """The stream that orders work on an array on the current GPU: a cudaStream_t.
+def check_result(x: View, out: View, shape: tuple[int, ...], kinds: Collection[str]) -> None:
+    """Raise unless results of such a shape, of one of the `kinds`, computed from x, can be written to `out`.
 
-    >>> from layoutalg.codegen.gpu import gpu_status, to_device
-    >>> if gpu_status().available:
-    ...     default = stream_of(view(to_device([1.0])))
-    """
-    if v.form.library == "torch":  # the stream alone: torch.cuda.current_stream would make an object of it
-        return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(v.form.device))
-    return current_stream()
-
-
-def destination(
-    x: View, shape: tuple[int, ...], out: Any, *, zeros: bool = False, kinds: Collection[str] = ()
-) -> View:
-    """`out`, checked, or a new array like x where `out` is None.
-
-    Elements of `out` are of one of the `kinds`, x's own where none is named.  Raises ShapeError for another
-    shape, ArgumentTypeError where `out` is of another library, device or kind, or read-only, and as `view`
-    and `new_array` do.
+    Raises ShapeError for another shape, ArgumentTypeError where `out` is of another library, device or kind,
+    or read-only.
 
     >>> import numpy
-    >>> destination(view(numpy.zeros(3, "f4")), (2, 5), None).shape
-    (2, 5)
+    >>> check_result(view(numpy.zeros(3, "f4")), view(numpy.zeros((2, 5), "f4")), (2, 5), ["float32"])
     """
-    if out is None:
-        return new_array(x, shape, zeros=zeros)
-    target = view(out)
-    if target.form.shape != shape:
-        raise ShapeError(f"out has shape {target.form.shape}; the result has {shape}")
-    check_fellows(x, target)
-    kind, accepted = target.form.kind, kinds or (x.form.kind,)
-    if kind not in accepted:
-        several = " or ".join(dict.fromkeys(accepted))
-        raise ArgumentTypeError(f"out holds {kind}, x {x.form.kind}: out may hold {several}")
-    if target.host is not None and not target.host.flags.writeable:
+    if out.form.shape != shape:
+        raise ShapeError(f"out has shape {out.form.shape}; the result has {shape}")
+    check_fellows(x, out)
+    if out.form.kind not in kinds:
+        several = " or ".join(dict.fromkeys(kinds))
+        raise ArgumentTypeError(f"out holds {out.form.kind}, x {x.form.kind}: out may hold {several}")
+    if out.host is not None and not out.host.flags.writeable:
         raise ArgumentTypeError("out is read-only")
-    return target
+
+
+def check_apart(given: Mapping[str, View], in_place: str = "") -> None:
+    """Raise where results in `out` would overwrite data that is still read; one array may be `out` itself.
+
+    >>> import numpy
+    >>> check_apart({name: view(numpy.zeros(3)) for name in ("x", "out")})
+    """
+    out = given["out"]
+    for name, v in given.items():
+        if name == "out" or not overlapping(v, out):
+            continue
+        if name != in_place or v.address != out.address or not lie_alike(v.form, out.form):
+            hint = f"; {name} may be out itself, element for element" if name == in_place else ""
+            raise ArgumentTypeError(
+                f"out overlaps {name}: results would be written over what is still read{hint}"
+            )
+
+
+def ints_of(axes: Any, needed: str) -> tuple[int, ...]:
+    """Axes as integers.  Raises ArgumentTypeError, which says what is `needed`.
+
+    >>> ints_of([1, 0], "a sequence of ints is")
+    (1, 0)
+    """
+    try:
+        given = tuple(axes)
+        found = tuple(map(operator.index, given))
+    except TypeError as error:
+        raise ArgumentTypeError(f"axes {shown(axes)}: {needed} needed") from error
+    if bool in map(type, given):
+        raise ArgumentTypeError(f"axes {shown(axes)}: {needed} needed, and a bool is none")
+    return found
 
 
 def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> None:

@@ -26,7 +26,7 @@ from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.gpu import LoadedSequence, gpu_status
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
@@ -36,23 +36,12 @@ from layoutalg.errors import (
     UnsupportedError,
     shown,
 )
-from layoutalg.kernels.calls.arrays import (
-    KEPT_FORMS,
-    Form,
-    View,
-    form_of,
-    in_simulator,
-    launching,
-    new_array,
-    of_library,
-    stream_of,
-    view,
-)
-from layoutalg.kernels.calls.product_api import asked_of, check_apart, prepare_matmul, starts_of
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, form_of, in_simulator, launching
+from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, find_product, plan_of
 from layoutalg.kernels.calls.product_report import DEFAULT_ARCH
-from layoutalg.kernels.calls.repeated import Prepared, nothing
-from layoutalg.kernels.elements import CARRIER, whole_units
+from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (
     MOST_TOGETHER,
     GemmProblem,
@@ -62,7 +51,7 @@ from layoutalg.kernels.gemm import (
     grouped,
     scalar_words,
 )
-from layoutalg.kernels.plan_cache import configured_on_gpu, gpu_arch
+from layoutalg.kernels.plan_cache import gpu_arch, plan_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.tuning import choose
 from layoutalg.limits import Most
@@ -135,46 +124,31 @@ def grouped_matmul(
     >>> grouped_matmul(x, w, [2, 0, 1]).tolist()
     [[2.0], [2.0], [5.0]]
     """
-    return prepare_grouped_matmul(
-        a, b, sizes, out, activation=activation, out_dtype=out_dtype, copy=copy, simulate=simulate
-    )()
+    return GROUPED_MATMUL.prepared((sizes, activation, out_dtype, copy), (a, b, out), simulate)()
 
 
-def prepare_grouped_matmul(
-    a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | None = None,
-    out_dtype: Any = None, copy: bool = True, simulate: bool = False,
-) -> Prepared:  # fmt: skip
-    """A prepared `grouped_matmul`.  Raises as `grouped_matmul` does.
+def _multiplied(
+    call: Call, sizes: Iterable[int], activation: Any, out_dtype: Any, copy: Any
+) -> Callable[[], object]:
+    given = call.views
+    product = _product(given, activation, out_dtype, copy)
+    rows = check_sizes(sizes, given["b"].shape[0], given["a"].shape[0])
+    call.result(product.shape, (product.kind,))
+    in_simulator(call.simulated, given["out"])
+    if product.empty:
+        return nothing
+    run = None
+    if call.simulated:
+        run = _simulated(product, given, rows)
+    elif given["a"].form.device is not None:
+        with launching(given["a"]):
+            run = _launched(call, product, rows)
+    return run or _one_by_one(given, rows, (1, 0, activation, out_dtype, False, copy), call.simulated)
 
-    >>> import numpy
-    >>> x, w = numpy.ones((3, 2), "f4"), numpy.ones((2, 2, 1), "f4")
-    >>> prepare_grouped_matmul(x, w, [1, 2])().tolist()
-    [[2.0], [2.0], [2.0]]
-    """
-    given, product = _asked(a, b, out, activation, out_dtype, copy)
-    first, matrices = given["a"], given["b"]
-    rows = check_sizes(sizes, matrices.shape[0], first.shape[0])
-    if out is None:
-        given["out"] = new_array(
-            first, product.shape, kind="" if product.kind == first.form.kind else product.kind
-        )
-    else:
-        check_apart(given, given["out"])
-    target, simulated = given["out"], in_simulator(simulate, *given.values())
-    run: Callable[[], object] = nothing
-    if not product.empty:
-        each = functools.partial(
-            _one_by_one, given, rows, activation=activation, out_dtype=out_dtype, copy=copy,
-            simulate=simulate,
-        )  # fmt: skip
-        if simulated:
-            run = _simulated(product, given, rows) or each()
-        elif first.form.device is None:
-            run = each()
-        else:
-            with launching(first):
-                run = _launched(product, given, rows) or each()
-    return Prepared(run, functools.partial(of_library, a, target) if out is None else lambda: out)
+
+GROUPED_MATMUL = Operation(
+    "grouped_matmul", ("a", "b", "out"), ("sizes", "activation", "out_dtype", "copy"), _multiplied, needed=2
+)
 
 
 def plan_grouped_matmul(
@@ -193,7 +167,8 @@ def plan_grouped_matmul(
     >>> print(str(plan)[:61])
     3 groups on sm_90: a matmul for each, for gemm-sm90 multiplie
     """
-    given, product = _asked(a, b, out, activation, out_dtype, copy)
+    given = Call(GROUPED_MATMUL, (), (a, b, out)).views
+    product = _product(given, activation, out_dtype, copy)
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
@@ -237,11 +212,9 @@ def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _asked(
-    a: Any, b: Any, out: Any, activation: Any, out_dtype: Any, copy: Any
-) -> tuple[dict[str, View], Product]:
-    """The arrays as views by name, and the product of a and the first matrix of b."""
-    left, right = view(a), view(b)
+def _product(given: Mapping[str, View], activation: Any, out_dtype: Any, copy: Any) -> Product:
+    """The product of a and the first matrix of b."""
+    left, right = given["a"], given["b"]
     if len(left.shape) != 2 or len(right.shape) != 3:
         raise ShapeError(
             f"a has shape {left.shape}, b {right.shape}: (m, k) and (groups, k, n) are multiplied"
@@ -252,9 +225,8 @@ def _asked(
             f"a has shape {left.shape}, b {right.shape}: {left.shape[1]} along a's last mode and "
             f"{right.shape[1]} along the second of b, which must be equal"
         )
-    given = {"a": left, "b": right} | ({} if out is None else {"out": view(out)})
-    one = given | {"b": View(None, right.address, _matrix(right.form))}
-    return given, asked_of(one, activation, out_dtype, False, copy)
+    one = View(None, right.address, _matrix(right.form))
+    return asked_of({**given, "b": one}, activation, out_dtype, False, copy)
 
 
 def _matrix(form: Form) -> Form:
@@ -330,32 +302,19 @@ def _check_fits(p: GemmProblem, arch: str) -> None:
 # --- ways to run ---------------------------------------------------------------------------------------
 
 
-def _launched(
-    product: Product, given: Mapping[str, View], rows: Sequence[int]
-) -> Callable[[], object] | None:
+def _launched(call: Call, product: Product, rows: Sequence[int]) -> Callable[[], object] | None:
     """Return the function that launches the groups on the current GPU; None if each is a `matmul`."""
-    arch, first = gpu_arch(), given["a"]
+    arch, given = gpu_arch(), call.views
     p = _plan(product, given["b"].form, starts_of(given), arch).problem if product.k else None
     if p is None:
         return None
-    places = {"a": first.address, "b": given["b"].address, "d": given["out"].address}
     steps = []
     for part in _parts(p):
         if any(rows[part.first : part.first + part.p.products]):
-            sequence, config = configured_on_gpu(FAMILY, part.p, first.form.device)
-            here = places | {"b": places["b"] + part.offset}
-            steps.append((sequence, here | part.words(rows, config)))
-    return functools.partial(_launch, given, steps)
-
-
-def _launch(
-    given: Mapping[str, View], steps: Sequence[tuple[LoadedSequence, Mapping[str, int]]]
-) -> None:  # fmt: skip
-    """Launch the groups; the arrays, whose addresses the steps have, are kept alive for it."""
-    with launching(first := given["a"]):
-        stream = stream_of(first)
-        for sequence, addresses in steps:
-            sequence(addresses, stream)
+            plan = plan_on_gpu(FAMILY, part.p, given["a"].form.device)
+            words = {name: (0, word) for name, word in part.words(rows, plan.config).items()}
+            steps.append((plan.sequence, {"a": (1, 0), "b": (2, part.offset), "d": (3, 0)} | words))
+    return call.launched(steps, 0, kept=False)  # sizes differ from call to call
 
 
 def _simulated(
@@ -367,7 +326,7 @@ def _simulated(
     def dense(name: str) -> Any:
         import numpy
 
-        bits = given[name].host.view(CARRIER[given[name].form.itemsize])
+        bits = words_in(given[name])
         return numpy.ascontiguousarray(bits.swapaxes(1, 2) if name == "b" and by_k else bits)
 
     arrays = {name: dense(name) for name in given}
@@ -394,18 +353,18 @@ def _simulated(
             sequence = FAMILIES[FAMILY].launches(part.p, config, DEFAULT_ARCH)
             simulate_sequence(printed_sequence(sequence), memory | part.words(rows, config), trace=False)
         target = given["out"]
-        target.host.view(CARRIER[target.form.itemsize])[...] = memory["d"][: target.form.elems].reshape(
-            target.shape
-        )
+        words_in(target)[...] = memory["d"][: target.form.elems].reshape(target.shape)
 
     return run
 
 
-def _one_by_one(given: Mapping[str, View], rows: Sequence[int], **options: Any) -> Callable[[], object]:
+def _one_by_one(
+    given: Mapping[str, View], rows: Sequence[int], options: tuple[Any, ...], simulate: bool
+) -> Callable[[], object]:  # fmt: skip
     """A `matmul` of each group that has rows."""
     a, b, out = (given[x].array for x in ("a", "b", "out"))
     calls = [
-        prepare_matmul(a[end - size : end], b[g], out[end - size : end], **options)
+        MATMUL.prepared(options, (a[end - size : end], b[g], None, None, out[end - size : end]), simulate)
         for g, (size, end) in enumerate(zip(rows, accumulate(rows), strict=True))
         if size
     ]

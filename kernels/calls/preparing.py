@@ -1,65 +1,43 @@
 """Calls that are worked out once and run many times: `prepare`, for every operation by its name.
 
-The idea.  Whatever an operation decides of its arrays, from refusals to launches, is done by its own
-`prepare_...`; the operation itself is that and one run.  So a prepared call computes what the operation does.
+The idea.  The function of an operation says the defaults of its arguments, its record which are arrays.
 """
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, check_choice
-from layoutalg.kernels.calls.api import prepare_move, prepare_relayout
-from layoutalg.kernels.calls.entropy_api import prepare_cross_entropy
-from layoutalg.kernels.calls.grouped_api import prepare_grouped_matmul
-from layoutalg.kernels.calls.product_api import prepare_matmul
-from layoutalg.kernels.calls.reduce_api import prepare_norm, prepare_reduce
-from layoutalg.kernels.calls.repeated import Prepared
-from layoutalg.kernels.rowwise import FOLD, PARAMETERS
+from layoutalg.kernels.calls import api, entropy_api, grouped_api, product_api, reduce_api
+from layoutalg.kernels.calls.operation import Operation, Prepared
+from layoutalg.kernels.rowwise import FOLD
 
-_ARRAYS = ("op", "x", "a", "out")
-
-
-def _reduction(op: str, x: Any, **options: Any) -> Prepared:
-    return prepare_reduce(x, op, **options)
-
-
-def _options(prepare: Callable[..., Any], *without: str) -> tuple[str, ...]:
-    return tuple(name for name in inspect.signature(prepare).parameters if name not in (*_ARRAYS, *without))
-
-
-def _norm(op: str) -> tuple[Callable[..., Prepared], tuple[str, ...]]:
-    has = (*PARAMETERS[op], *(["eps"] if PARAMETERS[op] else []))
-    missing = {"weight", "bias", "eps"} - set(has)
-    return partial(_with_eps if has else prepare_norm, op), _options(prepare_norm, *missing)
-
-
-def _with_eps(op: str, x: Any, eps: float = 1e-5, **options: Any) -> Prepared:
-    return prepare_norm(op, x, eps=eps, **options)
-
-
-PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = MappingProxyType(
+OPERATIONS: Mapping[str, tuple[Callable[..., Any], Operation]] = MappingProxyType(
     {
-        **{op: (partial(prepare_move, op), _options(prepare_move)) for op in ("permute", "transpose")},
-        "relayout": (prepare_relayout, _options(prepare_relayout)),
-        **{op: (partial(_reduction, op), _options(prepare_reduce)) for op in FOLD},
-        **{op: _norm(op) for op in PARAMETERS},
-        "cross_entropy": (prepare_cross_entropy, _options(prepare_cross_entropy)),
-        "matmul": (prepare_matmul, _options(prepare_matmul)),
-        "grouped_matmul": (prepare_grouped_matmul, _options(prepare_grouped_matmul)),
+        "permute": (api.permute, api.PERMUTE),
+        "transpose": (api.transpose, api.TRANSPOSE),
+        "relayout": (api.relayout, api.RELAYOUT),
+        **{op: (partial(reduce_api.reduce, op=op), reduce_api.REDUCE) for op in FOLD},
+        "softmax": (reduce_api.softmax, reduce_api.SOFTMAX),
+        "layer_norm": (reduce_api.layer_norm, reduce_api.LAYER_NORM),
+        "rms_norm": (reduce_api.rms_norm, reduce_api.RMS_NORM),
+        "cross_entropy": (entropy_api.cross_entropy, entropy_api.CROSS_ENTROPY),
+        "matmul": (product_api.matmul, product_api.MATMUL),
+        "grouped_matmul": (grouped_api.grouped_matmul, grouped_api.GROUPED_MATMUL),
     }
 )
-"""The function that prepares each operation, and its options."""
+"""Every operation by its name, with its function."""
 
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"transpose": {"axes": None}})
-_NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",), "cross_entropy": ("target",),
-     "grouped_matmul": ("b", "sizes")}
-)  # fmt: skip
+
+@functools.cache
+def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The defaults of a function's arguments by name, in their order."""
+    return {name: p.default for name, p in signature(function).parameters.items()}
 
 
 def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
@@ -79,10 +57,15 @@ def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     >>> total().tolist(), total() is out
     ([3.0, 15.0], True)
     """
-    check_choice("operation", op, PREPARED)
-    made, names = PREPARED[op]
+    check_choice("operation", op, OPERATIONS)
+    function, record = OPERATIONS[op]
+    usual = _defaults(function)
+    fixed = {record.arrays[0]: x, "out": out}
+    names = [name for name in usual if name not in (*fixed, "op")]
     for name in options:
         check_choice(f"option of {op}", name, names)
-    if missing := [name for name in _NEEDED.get(op, ()) if name not in options]:
+    if missing := [name for name in names if usual[name] is Parameter.empty and name not in options]:
         raise ArgumentTypeError(f"{op} takes {' and '.join(missing)} too, by name")
-    return made(x, out=out, **{**_DEFAULTS.get(op, {}), **options})
+    every = {**usual, **fixed, **options}
+    arguments, arrays = (tuple(every[name] for name in part) for part in (record.options, record.arrays))
+    return record.prepared(arguments, arrays, every["simulate"])

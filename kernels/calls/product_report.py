@@ -23,7 +23,8 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.calls.product_api import asked, starts_of
+from layoutalg.kernels.calls.operation import Call
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, starts_of
 from layoutalg.kernels.calls.product_choice import Way, ways
 from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig
 
@@ -132,7 +133,8 @@ def plan_matmul(
     >>> print(plan_matmul(x[:, 1:], w[:, 1:].T, arch="sm_90").family)
     gemm-sm90
     """
-    given, product = asked(a, b, out, c, bias, activation, out_dtype, tf32, copy)
+    given = Call(MATMUL, (), (a, b, c, bias, out)).views
+    product = asked_of(given, activation, out_dtype, tf32, copy)
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")

@@ -19,16 +19,11 @@ refused, all as in NumPy.
 from __future__ import annotations
 
 import functools
-import operator
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from math import isnan, prod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import isnan
 from typing import Any, SupportsIndex, TypeAlias
 
-from layoutalg.codegen.gpu import LoadedSequence
-from layoutalg.codegen.program import LaunchSequence, printed_sequence
-from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -42,25 +37,19 @@ from layoutalg.kernels.calls.arrays import (
     Form,
     View,
     check_fellows,
-    destination,
     fill,
-    in_simulator,
-    launching,
+    ints_of,
     lie_alike,
-    new_array,
-    of_library,
-    overlapping,
     unit_base,
-    view,
 )
-from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
-from layoutalg.kernels.elements import CARRIER, ELEMENT, INTEGERS, kind_of, values_of, whole_units, words_of
-from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
-from layoutalg.kernels.registry import FAMILIES
+from layoutalg.kernels.calls.operation import BUFFERS, Call, Operation, nothing, words_in
+from layoutalg.kernels.elements import ELEMENT, INTEGERS, kind_of, values_of, words_of
+from layoutalg.kernels.modes import compact_strides
+from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.kernels.rowwise import (
     FOLD,
     OF_INTEGERS,
-    OPS,
+    PARAMETERS,
     NormProblem,
     ReduceProblem,
     checked_eps,
@@ -76,9 +65,6 @@ Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """An axis, several, or None for all; negative ones count from the last."""
 
 Shape: TypeAlias = "tuple[int, ...]"
-
-Place: TypeAlias = "tuple[Shape, Shape, int, int] | tuple[()]"
-"""Strides of source and destination, and their offsets, in elements; (): dense arrays."""
 
 REDUCED = ("float32", "float16", "bfloat16")
 """The floating-point types that are computed with, by NumPy's names."""
@@ -110,65 +96,7 @@ def reduce(
     >>> reduce(numpy.array([[3, 7, 7], [-1, -1, -2]], "i4"), "argmax", 1).tolist()
     [1, 0]
     """
-    if simulate is False:
-        found = repeated("reduce", axes, (op, keepdims, dtype, ddof), (x, out))
-        if found is not None:
-            return found
-    return prepare_reduce(x, op, axes, keepdims, out, dtype, ddof=ddof, simulate=simulate)()
-
-
-def prepare_reduce(
-    x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
-    ddof: int = 0, simulate: bool = False,
-) -> Prepared:  # fmt: skip
-    """A prepared `reduce`.  Raises as `reduce` does.
-
-    >>> import numpy
-    >>> x = numpy.ones((2, 3), "f4")
-    >>> total = prepare_reduce(x, "sum", 1)
-    >>> x[1] = 5
-    >>> total().tolist()
-    [3.0, 15.0]
-    """
-    check_choice("reduction", op, FOLD)
-    source = view(x)
-    form = source.form
-    _element(form, op)
-    simulated = in_simulator(simulate, source)
-    asked = axes
-    if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
-        asked = ()  # NumPy reduces a number along its "last" axis, but for a mean
-    over, kept, shape = whole_axes(asked, form.shape)
-    if keepdims is not True and keepdims is not False:
-        raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
-    kinds = _results(op, form.kind, dtype)
-    shape = kept if keepdims else shape
-    if out is None:
-        target = new_array(source, shape, kind="" if kinds[0] == form.kind else kinds[0])
-    else:
-        target = destination(source, shape, out, kinds=kinds)
-    if isinstance(ddof, bool) or not isinstance(ddof, int):
-        raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
-    ask = _ask(op, form, over, target.form, ddof=ddof)
-    run: Callable[[], object] = nothing
-    if form.elems:
-        if out is not None:
-            _check_apart(source, target)
-        call = Call("reduce", axes, (op, keepdims, dtype, ddof), (x, out))
-        run = _computing(call, ask, source, target, {}, simulated=simulated)
-    else:
-        p = ask.dense
-        if isinstance(p, ReduceProblem) and p.of_nothing is not None:
-            check_whole(target, "out")
-            ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
-            run = functools.partial(_of_nothing, op, target, p.of_nothing)
-    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
-
-
-def _of_nothing(op: str, target: View, value: float) -> None:
-    if isnan(value):
-        warnings.warn(f"{op} of nothing: the result is NaN", RuntimeWarning, stacklevel=4)
-    fill(target, value)
+    return REDUCE.compute((axes, op, keepdims, dtype, ddof), (x, out), simulate)
 
 
 def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False) -> Any:
@@ -180,11 +108,7 @@ def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False)
     >>> softmax(numpy.zeros((2, 4), "f4")).tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
     """
-    if simulate is False:
-        found = repeated("softmax", axes, (), (x, None, None, out))
-        if found is not None:
-            return found
-    return prepare_norm("softmax", x, axes, out=out, simulate=simulate)()
+    return SOFTMAX.compute((axes,), (x, out), simulate)
 
 
 def layer_norm(
@@ -201,11 +125,7 @@ def layer_norm(
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
-    if simulate is False:
-        found = repeated("layer_norm", axes, (eps,), (x, weight, bias, out))
-        if found is not None:
-            return found
-    return prepare_norm("layer_norm", x, axes, weight, bias, eps, out, simulate=simulate)()
+    return LAYER_NORM.compute((axes, eps), (x, weight, bias, out), simulate)
 
 
 def rms_norm(
@@ -217,58 +137,132 @@ def rms_norm(
     >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
     [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
     """
-    if simulate is False:
-        found = repeated("rms_norm", axes, (eps,), (x, weight, None, out))
-        if found is not None:
-            return found
-    return prepare_norm("rms_norm", x, axes, weight, None, eps, out, simulate=simulate)()
+    return RMS_NORM.compute((axes, eps), (x, weight, out), simulate)
 
 
-def prepare_norm(
-    op: str, x: Any, axes: Axes = -1, weight: Any = None, bias: Any = None, eps: float | None = None,
-    out: Any = None, *, simulate: bool = False,
-) -> Prepared:  # fmt: skip
-    """A norm by its name that is worked out; a softmax has no eps.  Raises as the norm does.
+# --- calls that are worked out -------------------------------------------------------------------------
+
+# Calls on the CPU are worked out each time, and so is one with an option that is no plain value.
+_reduce_problem = functools.lru_cache(LOADED_PLANS, typed=True)(reduce_problem)
+_norm_problem = functools.lru_cache(LOADED_PLANS, typed=True)(norm_problem)
+
+
+def _reduced(
+    call: Call, axes: Axes, op: str, keepdims: bool, dtype: Any, ddof: int
+) -> Callable[[], object]:  # fmt: skip
+    check_choice("reduction", op, FOLD)
+    form = call.first.form
+    check_element(form, op, (*REDUCED, *(INTEGERS.values() if op in OF_INTEGERS else ())))
+    if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
+        axes = ()  # NumPy reduces a number along its "last" axis, but for a mean
+    over, kept, shape = whole_axes(axes, form.shape)
+    if keepdims is not True and keepdims is not False:
+        raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
+    target = call.result(kept if keepdims else shape, _results(op, form.kind, dtype))
+    if isinstance(ddof, bool) or not isinstance(ddof, int):
+        raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
+
+    def problem(starts: Mapping[str, int] | None) -> ReduceProblem:
+        src, dst, *at = (None, None, 0, 0) if starts is None else _places(call, over, starts)
+        kinds = ELEMENT[form.kind], ELEMENT[target.form.kind]
+        return _reduce_problem(form.shape, over, op, kinds[0], src, dst, *at, kinds[1], ddof)
+
+    if form.elems:
+        return rows(call, op, problem, lambda p, numbers: reduced(p, numbers["src"]))
+    value = problem(None).of_nothing
+    if value is None:
+        return nothing
+    check_whole(target, "out")
+    problem({"x": 0, "out": unit_base(target)[1]})  # raises where `out` aliases
+    return functools.partial(of_nothing, op, target, value)
+
+
+REDUCE = Operation("reduce", ("x", "out"), ("axes", "op", "keepdims", "dtype", "ddof"), _reduced)
+
+
+def of_nothing(op: str, target: View, value: float) -> None:
+    """Write the result of nothing, with a warning where it is NaN.
 
     >>> import numpy
-    >>> x = numpy.zeros((1, 4), "f4")
-    >>> prepare_norm("softmax", x, out=x)().tolist()
-    [[0.25, 0.25, 0.25, 0.25]]
+    >>> from layoutalg.kernels.calls.arrays import view
+    >>> x = numpy.ones(1)
+    >>> of_nothing("sum", view(x), 0.0)
+    >>> x.tolist()
+    [0.0]
     """
-    options = () if eps is None else (eps,)
-    call = Call(op, axes, options, (x, weight, bias, out))
-    eps = 0.0 if eps is None else checked_eps(op, eps)
-    given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
-    source = view(x)
-    form, simulated = source.form, in_simulator(simulate, source)
-    _element(form, op)
+    if isnan(value):
+        warnings.warn(f"{op} of nothing: the result is NaN", RuntimeWarning, stacklevel=5)
+    fill(target, value)
+
+
+def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], object]:
+    eps = checked_eps(op, eps) if op != "softmax" else eps
+    source, form = call.first, call.first.form
+    check_element(form, op, REDUCED)
     over = whole_axes(axes, form.shape)[0]
-    for name, v in given.items():
-        _check_parameter(source, tuple(form.shape[k] for k in over), name, v)
-    target = destination(source, form.shape, out, kinds=(form.kind,))
+    given = [name for name in ("weight", "bias") if name in call.views]
+    for name in given:
+        _check_parameter(source, tuple(form.shape[k] for k in over), name, call.views[name])
+    target = call.result(form.shape, (form.kind,), in_place="x")
     in_place = source.address == target.address and lie_alike(form, target.form)
-    if out is not None:
-        for v in (*given.values(), *(() if in_place else (source,))):
-            _check_apart(v, target)
-    ask = _ask(op, form, over, target.form, eps, "weight" in given, "bias" in given, in_place)
-    run: Callable[[], object] = nothing
-    if form.elems:
-        for name, v in given.items():
-            check_whole(v, name)
-        run = _computing(call, ask, source, target, given, simulated=simulated)
-    else:
-        _ = ask.dense  # raises what has to be refused of arrays without elements too
-    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
+
+    def problem(starts: Mapping[str, int] | None) -> NormProblem:
+        place = () if starts is None else _places(call, over, starts)
+        at = {f"{name}_offset": starts[name] // form.itemsize for name in given} if starts else {}
+        return _norm_problem(
+            op, form.shape, over, ELEMENT[form.kind], *place, eps=eps, weight="weight" in given,
+            bias="bias" in given, in_place=in_place and starts is not None, **at,
+        )  # fmt: skip
+
+    if not form.elems:
+        problem(None)  # raises what has to be refused of arrays without elements too
+        return nothing
+
+    def exact(p: Any, numbers: Mapping[str, Any]) -> Any:
+        return normed(p, numbers["src"].reshape(form.shape), numbers.get("weight"), numbers.get("bias"))
+
+    return rows(call, op, problem, exact)
+
+
+SOFTMAX, LAYER_NORM, RMS_NORM = (
+    Operation(
+        op, ("x", *parameters, "out"), ("axes", "eps") if parameters else ("axes",),
+        functools.partial(_normed, op),
+    )
+    for op, parameters in PARAMETERS.items()
+)  # fmt: skip
+
+
+def rows(
+    call: Call, family: str, problem: Callable[[Mapping[str, int] | None], Any],
+    exact: Callable[[Any, Mapping[str, Any]], Any],
+    beside: Callable[[Any], Mapping[str, int]] = lambda p: {},
+) -> Callable[[], object]:  # fmt: skip
+    """Return the function that computes a problem of rows, see `Call.planned`; by definition results are the
+    `exact` ones of a problem and the numbers of its buffers by name, rounded once."""
+    for name, v in call.views.items():
+        check_whole(v, name)
+    target = call.views["out"]
+
+    def define() -> None:
+        numbers = {
+            BUFFERS.get(name, name): values_of(words_in(v).ravel(), ELEMENT[v.form.kind])
+            for name, v in call.views.items()
+            if name != "out"
+        }
+        results = words_of(exact(problem(None), numbers), ELEMENT[target.form.kind])
+        words_in(target)[...] = results.reshape(target.shape)
+
+    return call.planned(family, problem, define, beside)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _element(form: Form, op: str) -> str:
-    accepted = (*REDUCED, *(INTEGERS.values() if op in OF_INTEGERS else ()))
+def check_element(form: Form, op: str, accepted: Collection[str]) -> None:
+    """Raise UnsupportedError for elements of a type that an operation does not take."""
     if form.kind not in accepted:
         raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(accepted)} are accepted")
-    return ELEMENT[form.kind]
 
 
 def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
@@ -288,27 +282,11 @@ _KINDS = {short: long for long, short in ELEMENT.items()}
 
 def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
-    several: Any = (axes,) if hasattr(axes, "__index__") else axes
-    try:
-        given = None if axes is None else tuple(several)
-        asked = None if given is None else tuple(map(operator.index, given))
-    except TypeError as error:
-        raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed") from error
-    if given is not None and bool in map(type, given):
-        raise ArgumentTypeError(f"axes {axes!r}: an int, several, or None for all are needed, not a bool")
-    return _reduced(asked, shape)
-
-
-@functools.lru_cache(KEPT_FORMS)
-def _reduced(asked: Shape | None, shape: Shape) -> tuple[Shape, Shape, Shape]:
-    axes = find_axes(asked, len(shape))
-    kept = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    return axes, kept, tuple(n for k, n in enumerate(shape) if k not in axes)
-
-
-def _check_apart(source: View, target: View) -> None:
-    if overlapping(source, target):
-        raise ArgumentTypeError("an input and out overlap: results would be written over what is still read")
+    several = (axes,) if hasattr(axes, "__index__") else axes
+    asked = None if axes is None else ints_of(several, "an int, several, or None for all are")
+    over = find_axes(asked, len(shape))
+    kept = tuple(1 if k in over else n for k, n in enumerate(shape))
+    return over, kept, tuple(n for k, n in enumerate(shape) if k not in over)
 
 
 def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> None:
@@ -325,107 +303,8 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
 @functools.lru_cache(KEPT_FORMS)
 def is_dense(form: Form) -> bool:
     """Whether elements follow each other in row-major order."""
-    steps = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
-    modes = zip(form.shape, form.strides, steps, strict=True)
-    return not form.elems or all(n == 1 or d == s for n, d, s in modes)
-
-
-# --- computing -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Ask:
-    """The request for arrays of some forms, whatever their addresses; equal ones are the same object."""
-
-    op: str
-    source: Form
-    axes: Shape
-    target: Form
-    eps: float
-    weight: bool
-    bias: bool
-    in_place: bool
-    ddof: int
-
-    @property
-    def element(self) -> str:
-        """The type of the elements."""
-        return ELEMENT[self.source.kind]
-
-    @property
-    def result(self) -> str:
-        """The type of the results."""
-        return ELEMENT[self.target.kind]
-
-    @functools.cached_property
-    def dense(self) -> ReduceProblem | NormProblem:
-        """The same of dense arrays, not in place."""
-        return self._problem((), in_place=False)
-
-    def placed(
-        self, src_at: int, dst_at: int, weight_at: int = 0, bias_at: int = 0
-    ) -> ReduceProblem | NormProblem:
-        """The problem of arrays that start at these bytes of their 16-byte units."""
-        src, dst = _in_elems(self.source), _in_elems(self.target)
-        if len(dst) < len(src):
-            steps = iter(dst)
-            dst = tuple(0 if k in self.axes else next(steps) for k in range(len(src)))
-        at, to = src_at // self.source.itemsize, dst_at // self.target.itemsize
-        size = self.source.itemsize
-        return self._problem(
-            (src, dst, at, to), weight_at // size, bias_at // size, in_place=self.in_place
-        )  # fmt: skip
-
-    def _problem(
-        self, place: Place, weight_at: int = 0, bias_at: int = 0, *, in_place: bool
-    ) -> ReduceProblem | NormProblem:
-        shape, element = self.source.shape, self.element
-        if self.op not in OPS:
-            src, dst, at, to = place or (None, None, 0, 0)
-            return reduce_problem(
-                shape, self.axes, self.op, element, src, dst, at, to, self.result, self.ddof
-            )
-        return norm_problem(
-            self.op, shape, self.axes, element, *place,
-            eps=self.eps, weight=self.weight, bias=self.bias, in_place=in_place,
-            weight_offset=weight_at, bias_offset=bias_at,
-        )  # fmt: skip
-
-
-@functools.lru_cache(KEPT_FORMS, typed=True)
-def _ask(
-    op: str, source: Form, axes: Shape, target: Form, eps: float = 0.0,
-    weight: bool = False, bias: bool = False, in_place: bool = False, ddof: int = 0,
-) -> _Ask:  # fmt: skip
-    return _Ask(op, source, axes, target, eps, weight, bias, in_place, ddof)
-
-
-def _computing(
-    call: Call, ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
-) -> Callable[[], object]:
-    """Return the function that computes the request on these arrays."""
-    check_whole(source, "x")
-    check_whole(target, "out")
-    views = {"src": source, "weight": given.get("weight"), "bias": given.get("bias"), "dst": target}
-    if len(call.arrays) == 2:
-        del views["weight"], views["bias"]
-    bases = {name: unit_base(v) for name, v in views.items() if v is not None}
-    at = {name: bases[name][1] if name in bases else 0 for name in ("src", "dst", "weight", "bias")}
-    if source.form.device is None:
-        ask.placed(at["src"], at["dst"])  # raises where `out` aliases
-        return functools.partial(_compute_here, ask, source, target, given, simulated=simulated)
-    pointers = {
-        name: (n, bases[name][0] - v.address) for n, (name, v) in enumerate(views.items(), 1) if v is not None
-    }
-    with launching(source):
-        run = _loaded(ask, at["src"], at["dst"], at["weight"], at["bias"])
-        return launched(call, source, tuple(views.values())[1:-1], target, [(run, {})], pointers)
-
-
-@functools.lru_cache(LOADED_PLANS)
-def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -> LoadedSequence:
-    """The launches of a problem, loaded on the current GPU."""
-    return sequence_on_gpu(ask.op, ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
+    modes = zip(form.shape, form.strides, compact_strides(form.shape), strict=True)
+    return not form.elems or all(n == 1 or d == form.itemsize * step for n, d, step in modes)
 
 
 def check_whole(v: View, name: str) -> None:
@@ -440,38 +319,18 @@ def check_whole(v: View, name: str) -> None:
         )
 
 
-def _in_elems(form: Form) -> Shape:
-    """Strides in elements, of modes that have more than one."""
-    return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
-
-
-def _compute_here(
-    ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
-) -> None:
-    """The same on the CPU, of dense copies: by the definition, or in the simulator."""
-    import numpy
-
-    p = ask.dense
-    word, result = CARRIER[source.form.itemsize], CARRIER[target.form.itemsize]
-    dense = {name: v.host.view(word).ravel() for name, v in {"src": source, **given}.items()}
-    bits = target.host.view(result)
-    if simulated:
-        dst = numpy.zeros(bits.size, result)
-        buffers = {name: whole_units(array) for name, array in {**dense, "dst": dst}.items()}
-        simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
-        bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
-        return
-    numbers = {name: values_of(array, ask.element) for name, array in dense.items()}
-    if isinstance(p, ReduceProblem):
-        exact = reduced(p, numbers["src"])
-    else:
-        x = numbers["src"].reshape(ask.source.shape)
-        exact = normed(p, x, numbers.get("weight"), numbers.get("bias"))
-    bits[...] = words_of(exact, ask.result).reshape(bits.shape)
-
-
-@functools.lru_cache(LOADED_PLANS)
-def _sequence(op: str, p: ReduceProblem | NormProblem) -> LaunchSequence:
-    """The launches that the simulator runs: the same that are printed."""
-    family = FAMILIES[op]
-    return printed_sequence(family.launches(p, family.choose(p), "sm_90"))
+def _places(call: Call, over: Shape, starts: Mapping[str, int]) -> tuple[Shape, Shape, int, int]:
+    """Strides of source and destination, and where they start, in elements; 0 along modes of one element, and
+    along reduced ones of the destination."""
+    (src, at), (dst, to) = (
+        (
+            tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True)),
+            starts[name] // form.itemsize,
+        )
+        for name in ("x", "out")
+        for form in (call.views[name].form,)
+    )
+    if len(dst) < len(src):
+        steps = iter(dst)
+        dst = tuple(0 if k in over else next(steps) for k in range(len(src)))
+    return src, dst, at, to

@@ -1,9 +1,8 @@
 """Calls that were made before: a dictionary from what arrays show to the launches that it takes.
 
-    call = Call("softmax", -1, (), (x, None, None, out))
-    repeated(*call)                    the result, where such a call is known; None where it is not
-    launched(call, views, ...)         the launches of a call that was worked out, kept for its repetitions
-    Prepared(run, give)                one call on its arrays, to be run any number of times
+    shown(op, options, arrays)     the key of a call, and the addresses of its arrays
+    CALLS[key]                     its launches
+    remember(...)                  keep them, where calls that show the same are the same
 
 The idea.  All that a call decides depends on its operation and options, and on what its arrays show: type,
 device, shape, strides, and the start within a 16-byte unit.  Those are the key.  What differs from call to
@@ -19,11 +18,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from math import prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
     LoadedSequence,
@@ -35,30 +33,23 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import SCRATCH
 from layoutalg.kernels.calls.arrays import UNIT_BYTES, View, no_memory
+from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import ComposedLayout, Layout
 from layoutalg.optional import loaded
 
-
-class Call(NamedTuple):
-    """A call: its operation, axes, other options, and its arrays at fixed places, `out` last.
-
-    None stands for an array that is not given.
-    """
-
-    op: str
-    axes: Any
-    options: tuple[Any, ...]
-    arrays: tuple[Any, ...]
+Step: TypeAlias = "tuple[LoadedSequence, Mapping[str, tuple[int, int]]]"
+"""Launches on the current GPU, and where each of their buffers lies by its name: the number of an address,
+from 1, and bytes from there.  At number 0 the bytes are a number that stands for itself."""
 
 
 class Launches:
     """The launches of a call, for all arrays that show the same.
 
-    `steps` are kernels, each with the numbers of the addresses that it takes.  A result that is not given is
-    made like the first array, of the shape of `target` and its type, of `zeros` or any content.  Arrays whose
-    addresses have the numbers of a pair in `apart` share no byte where the second address less the first one
-    is not between two bounds.
+    The number behind those of the arrays is that of scratch memory.  A result that is not given is made like
+    the first array, of the shape of `target` and its type, of `zeros` or any content.  Arrays whose addresses
+    have the numbers of a pair in `apart` share no byte where the second address less the first one is not
+    between two bounds.
     """
 
     __slots__ = (
@@ -76,8 +67,7 @@ class Launches:
 
     def __init__(
         self, first: View, target: View, apart: Iterable[tuple[int, int, int, int]],
-        sequences: Iterable[tuple[LoadedSequence, Mapping[str, int]]],
-        pointers: Mapping[str, tuple[int, int]], count: int, *, zeros: bool,
+        steps: Iterable[Step], count: int, scratch_bytes: int, *, zeros: bool,
     ) -> None:  # fmt: skip
         form, kind, shape = first.form, target.form.kind, target.form.shape
         torch = sys.modules["torch"] if form.library == "torch" else None
@@ -93,23 +83,21 @@ class Launches:
             self._stream = partial(torch._C._cuda_getCurrentRawStream, form.device)
             dtype = first.array.dtype if kind == form.kind else getattr(torch, kind)
             options = {"dtype": dtype, "device": first.array.device}
-            strides = dense_strides(shape)
+            strides = compact_strides(shape)
             if zeros:
                 self._make = partial(torch.zeros, shape, **options)
             elif (quick := _allocator(torch, dtype, first.array.device)) is not None:
                 self._make = partial(quick, shape, strides, dtype)
             else:  # takes less of the host than `empty`, which has more to make sense of
                 self._make = partial(torch.empty_strided, shape, strides, **options)
-        where = {**pointers, SCRATCH: (count, 0)}
-        every = tuple(sequences)
         self._steps = tuple(
-            (launch, tuple(_picks(launch.places, names, where, further)))
-            for sequence, further in every
+            (launch, tuple((place, *found[name]) for place, name in zip(launch.places, names, strict=True)))
+            for sequence, where in steps
+            for found in ({SCRATCH: (count + 1, 0), **where},)
             for launch, names in sequence.steps
         )
         self._picking = tuple(launch.picking(picks) for launch, picks in self._steps)
-        asked = max((sequence.scratch_bytes for sequence, _ in every), default=0)
-        self._scratch = -(-asked // form.itemsize)
+        self._scratch = -(-scratch_bytes // form.itemsize)
 
     def check(self, addresses: Sequence[int]) -> None:
         """Raise AlignmentError unless the addresses, and those that show the same, suit the kernels."""
@@ -198,65 +186,29 @@ def _allocator(torch: ModuleType, dtype: Any, device: Any) -> Callable[..., Any]
     return None if quick is None or quick((1,), (1,), dtype).device != device else quick
 
 
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a row-major array, in elements.
-
-    >>> dense_strides((2, 3, 4)), dense_strides(())
-    ((12, 4, 1), ())
-    """
-    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
-
-
-def _picks(
-    places: Sequence[int], names: Sequence[str], where: Mapping[str, tuple[int, int]],
-    further: Mapping[str, int],
-) -> Iterator[tuple[int, int, int]]:  # fmt: skip
-    """The pointers that a kernel packs, from the names of its buffers; `further` are bytes to add to some."""
-    for place, name in zip(places, names, strict=True):
-        number, shift = where[name]
-        yield place, number, shift + further.get(name, 0)
-
-
 # --- the dictionary ------------------------------------------------------------------------------------
 
-_CALLS: dict[tuple[Any, ...], Launches] = {}
+CALLS: dict[tuple[Any, ...], Launches] = {}
+"""The launches of calls by their keys."""
+
 _LIBRARIES: dict[type, ModuleType | None] = {}
 """The types of arrays that are looked up, with PyTorch for its own and None for CuPy's."""
 _LOCK = threading.Lock()
 
 
-def repeated(op: str, axes: Any, options: tuple[Any, ...], arrays: tuple[Any, ...]) -> Any:
-    """The result of a call that repeats another one, launched; None where it does not, or cannot.
-
-    >>> repeated("softmax", -1, (), (None, None))
-    """
-    found = _shown(op, axes, options, arrays)
-    if found is None:
-        return None
-    key, addresses = found
-    try:
-        launches = _CALLS.get(key)
-    except TypeError:  # an option that has no hash
-        return None
-    if launches is None:
-        return None
-    for first, second, above, below in launches.apart:
-        if above < addresses[second] - addresses[first] < below:
-            return None
-    if launches.alone:
-        return launches.launch(arrays[0], arrays[-1], addresses)
-    return launches(arrays[0], arrays[-1], addresses)
-
-
-def _shown(
-    op: str, axes: Any, options: tuple[Any, ...], arrays: tuple[Any, ...]
+def shown(
+    op: str, options: tuple[Any, ...], arrays: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...], list[int]] | None:
-    """The key of a call, and the addresses of its arrays behind a 0; None where it has to go the long way."""
-    key: list[Any] = [op, axes, type(axes), options]
-    if options:
-        key.extend(map(type, options))
-    if type(axes) is tuple:
-        key.extend(map(type, axes))
+    """The key of a call, and the addresses of its arrays behind a 0; None where it has to go the long way.
+
+    Of the options only the first one may be a tuple.
+
+    >>> shown("softmax", (-1,), (None, None))
+    (('softmax', (-1,), <class 'int'>, None, None, 0), [0, 0, 0])
+    """
+    key: list[Any] = [op, options, *map(type, options)]
+    if type(options[0]) is tuple:
+        key.extend(map(type, options[0]))
     addresses = [0]
     for x in arrays:
         if x is None:
@@ -287,23 +239,25 @@ def _shown(
     return tuple(key), addresses
 
 
-def _remember(call: Call, launches: Launches) -> None:
-    """Keep the launches of a call; of more than LOADED_PLANS calls the oldest leave."""
-    if not all(map(_is_plain, call.axes if type(call.axes) is tuple else (call.axes,))):
+def remember(op: str, options: tuple[Any, ...], arrays: tuple[Any, ...], launches: Launches) -> None:
+    """Keep the launches of a call; of more than LOADED_PLANS calls the oldest leave.
+
+    >>> remember("softmax", ([1],), (), None)
+    """
+    several, *others = options
+    if not all(map(_is_plain, (*(several if type(several) is tuple else (several,)), *others))):
         return
-    if not all(map(_is_plain, call.options)):
-        return
-    for x in call.arrays:
+    for x in arrays:
         if type(x) in (loaded("torch", "Tensor"), loaded("torch.nn", "Parameter")) and x is not None:
             _LIBRARIES[type(x)] = sys.modules["torch"]
         elif type(x) is loaded("cupy", "ndarray"):
             _LIBRARIES[type(x)] = None
-    found = _shown(*call)
+    found = shown(op, options, arrays)
     if found is not None:
         with _LOCK:
-            while len(_CALLS) >= LOADED_PLANS:
-                del _CALLS[next(iter(_CALLS))]
-            _CALLS[found[0]] = launches
+            while len(CALLS) >= LOADED_PLANS:
+                del CALLS[next(iter(CALLS))]
+            CALLS[found[0]] = launches
 
 
 def _is_plain(option: Any) -> bool:
@@ -324,60 +278,5 @@ def forget() -> None:
     >>> forget()
     """
     with _LOCK:
-        _CALLS.clear()
+        CALLS.clear()
         _LIBRARIES.clear()
-
-
-# --- calls that are worked out -------------------------------------------------------------------------
-
-
-class Prepared:
-    """A call on its arrays, which it keeps alive: calling it computes once more, and returns the result.
-
-    Made by `layoutalg.ops.prepare`.  Data are read when it is called, on the stream that is then current.
-
-    >>> Prepared(lambda: None, lambda: 3)()
-    3
-    """
-
-    __slots__ = ("_give", "_run")
-
-    def __init__(self, run: Callable[[], object], give: Callable[[], Any]) -> None:
-        self._run, self._give = run, give
-
-    def __call__(self) -> Any:
-        """Compute; on a GPU: launch."""
-        self._run()
-        return self._give()
-
-
-def nothing() -> None:
-    """Do nothing: the launch of a call on arrays without elements.
-
-    >>> nothing()
-    """
-
-
-def launched(
-    call: Call, first: View, others: Sequence[View | None], target: View,
-    sequences: Iterable[tuple[LoadedSequence, Mapping[str, int]]],
-    pointers: Mapping[str, tuple[int, int]], *, zeros: bool = False,
-) -> Callable[[], object]:  # fmt: skip
-    """The launches of a call whose arrays are seen as the `first`, some `others` and its result; it is kept.
-
-    `pointers` says where each buffer lies by its name: the number of an address, from 1, and bytes from
-    there; a number stands for itself at address 0.  Sequences are loaded on the current GPU, each with bytes
-    to add to some buffers.  A result that is not given is new, of `zeros` where kernels do not write all of
-    it.  Raises AlignmentError.
-    """
-    views = (first, *others, target)
-    addresses, last = [0, *(0 if v is None else v.address for v in views)], len(views)
-    pairs = [
-        (n, last, v.form.low - target.form.end, v.form.end - target.form.low)
-        for n, v in enumerate(views[:-1], 1)
-        if v is not None and call.arrays[-1] is not None and v.address != target.address
-    ]
-    launches = Launches(first, target, pairs, sequences, pointers, last + 1, zeros=zeros)
-    launches.check(addresses)
-    _remember(call, launches)
-    return launches.on([None if v is None else v.array for v in views], addresses)

@@ -32,10 +32,10 @@ from unittest.mock import patch
 
 import numpy as np
 
+from layoutalg import ops
 from layoutalg.codegen.gpu import compile_cubin, compile_sequence, cubin_cache, preparation, to_cuda
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES, Family, plan_cache
-from layoutalg.kernels.calls.product_api import prepare_matmul
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduce_problem
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -125,7 +125,7 @@ def prepared_product(case: products.Case, gpu: HostGpu) -> Callable[[], object]:
         arrays[name] = gpu.array(raw, place.start_bytes, place.kind, at.shape, at.strides)
     if case.c_is_out:
         arrays["c"] = arrays["out"]
-    return partial(prepare_matmul, **arrays, **case.options)
+    return partial(ops.prepare, "matmul", arrays.pop("a"), **arrays, **case.options)
 
 
 def most(rng: random.Random) -> int:

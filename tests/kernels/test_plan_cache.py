@@ -89,10 +89,10 @@ def loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
     def by(loaded: Any) -> None:
         monkeypatch.setattr(plan_cache, "load_sequence", loaded)
-        plan_cache.sequence_on_gpu.cache_clear()
+        plan_cache.plan_on_gpu.cache_clear()
 
     yield by
-    plan_cache.sequence_on_gpu.cache_clear()
+    plan_cache.plan_on_gpu.cache_clear()
 
 
 def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(loading: Callable[[Any], None]) -> None:
@@ -107,7 +107,7 @@ def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(loading: Cal
     for most, last in ((16, 16), (5, 4), (1, 1)):
         tried.clear()
         loading(partial(loaded, most))
-        plan_cache.sequence_on_gpu("softmax", p, 0)
+        plan_cache.plan_on_gpu("softmax", p, 0)
         assert tried[-1] == last and len(tried) <= 2
 
 
@@ -123,7 +123,7 @@ def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(loading: Callable[[Any],
     for _ in range(2):
         tried.clear()
         loading(loaded)
-        plan_cache.sequence_on_gpu("softmax", p, 0)
+        plan_cache.plan_on_gpu("softmax", p, 0)
         assert tried == [[False, True], [False, False]]
 
 

@@ -20,7 +20,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES, VerifyReport, verify
-from layoutalg.kernels.calls import api, product_api, reduce_api
+from layoutalg.kernels.calls.operation import printed_launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
@@ -99,18 +99,15 @@ def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.
 def test_simulated_arrays_go_through_the_program_that_is_printed(
     compute: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kept in (api._program, reduce_api._sequence, product_api._sequence):
-        kept.cache_clear()
+    printed_launches.cache_clear()
     x = np.random.default_rng(0).standard_normal((12, 20)).astype("f4")
     right = compute(x)
-    for kept in (api._program, reduce_api._sequence, product_api._sequence):
-        kept.cache_clear()
+    printed_launches.cache_clear()
     monkeypatch.setattr(printed_module, "lower", _wrongly_lowered)
     try:
         assert not np.array_equal(compute(x), right)
     finally:
-        for kept in (api._program, reduce_api._sequence, product_api._sequence):
-            kept.cache_clear()
+        printed_launches.cache_clear()
 
 
 @pytest.mark.parametrize("instr", [MMA_SYNC[find_mma("f16", "f32", 16)], LDMATRIX[4]], ids=str)

@@ -15,7 +15,7 @@ import pytest
 from layoutalg.codegen.gpu import runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.kernels import plan_cache
-from layoutalg.kernels.calls import api, entropy_api, product_api, reduce_api, repeated
+from layoutalg.kernels.calls import repeated
 
 FUNCTION, STREAM = 77, 5
 """The handle of every kernel, and CuPy's current stream."""
@@ -154,12 +154,7 @@ def standing_in(patch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 def _forget() -> None:
-    kept = (
-        api.permute_on_gpu, reduce_api._loaded, product_api._loaded, entropy_api._loaded,
-        plan_cache.sequence_on_gpu, plan_cache.configured_on_gpu,
-    )  # fmt: skip
-    for cache in kept:
-        cache.cache_clear()
+    plan_cache.plan_on_gpu.cache_clear()
     repeated.forget()
 
 

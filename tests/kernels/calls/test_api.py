@@ -21,7 +21,6 @@ from layoutalg.kernels.calls import (
     matmul,
     permute,
     reduce,
-    reduce_api,
     relayout,
     softmax,
     transpose,
@@ -121,8 +120,7 @@ def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: py
         ran.append(kernel.name)
         return simulate(kernel, *args, **options)
 
-    for place in ("kernels.calls.api", "codegen.sim.sequence"):
-        monkeypatch.setattr(f"layoutalg.{place}.simulate", counted)
+    monkeypatch.setattr("layoutalg.codegen.sim.sequence.simulate", counted)
     x, half = np.zeros((8, 16), "f4"), np.zeros((8, 16), "f2")
     calls: list[Callable[..., Any]] = [
         lambda **how: permute(x, (1, 0), **how), lambda **how: reduce(x, "max", 0, **how),
@@ -177,8 +175,8 @@ def test_bfloat16_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
         v = view(x)
         return v._replace(form=form_of("numpy", None, "bfloat16", v.form.itemsize, v.shape, v.strides))
 
-    for place in (reduce_api.__name__, "layoutalg.kernels.calls.arrays"):
-        monkeypatch.setattr(f"{place}.view", as_bfloat16)
+    for place in ("operation", "arrays"):
+        monkeypatch.setattr(f"layoutalg.kernels.calls.{place}.view", as_bfloat16)
     x = (np.arange(32, dtype="f4").reshape(2, 16).view("u4") >> 16).astype("u2")
     assert (reduce(x, "sum", 1).astype("u4") << 16).view("f4").tolist() == [120.0, 376.0]
 

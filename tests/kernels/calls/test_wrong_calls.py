@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.calls.preparing import PREPARED, prepare
+from layoutalg.kernels.calls.preparing import OPERATIONS, prepare
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
@@ -74,7 +74,7 @@ def wrong_of(op: str, name: str, x: Any, arrays: dict[str, Any]) -> Iterator[Any
             yield BESIDE
 
 
-@each("op", list(PREPARED))
+@each("op", list(OPERATIONS))
 def test_one_wrong_argument_of_any_operation_is_refused_and_nothing_is_written(op: str) -> None:
     rng, refused = random.Random(f"{SEED} {op}"), 0
     for _ in range(3):
