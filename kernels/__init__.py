@@ -21,28 +21,43 @@ softmax layer_norm rms_norm cross_entropy relu gelu silu add gemm-simt gemm-sm75
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from layoutalg.optional import later
+
 if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
-from layoutalg.kernels.calls import (
-    Prepared,
-    cross_entropy,
-    grouped_matmul,
-    layer_norm,
-    matmul,
-    permute,
-    plan_grouped_matmul,
-    plan_matmul,
-    prepare,
-    reduce,
-    relayout,
-    rms_norm,
-    softmax,
-    transpose,
-)
-from layoutalg.kernels.family import Candidate, Family
-from layoutalg.kernels.registry import FAMILIES, find_family
-from layoutalg.kernels.verification import VerifyReport, verify
+if TYPE_CHECKING:
+    from layoutalg.kernels.calls import (
+        Prepared,
+        cross_entropy,
+        grouped_matmul,
+        layer_norm,
+        matmul,
+        permute,
+        plan_grouped_matmul,
+        plan_matmul,
+        prepare,
+        reduce,
+        relayout,
+        rms_norm,
+        softmax,
+        transpose,
+    )
+    from layoutalg.kernels.family import Candidate, Family
+    from layoutalg.kernels.registry import FAMILIES, find_family
+    from layoutalg.kernels.verification import VerifyReport, verify
+
+_PLACES = {
+    "calls": (
+        "Prepared cross_entropy grouped_matmul layer_norm matmul permute plan_grouped_matmul plan_matmul "
+        "prepare reduce relayout rms_norm softmax transpose"
+    ),
+    "family": "Candidate Family",
+    "registry": "FAMILIES find_family",
+    "verification": "VerifyReport verify",
+}
 
 __all__ = [
     "FAMILIES",
@@ -66,3 +81,8 @@ __all__ = [
     "transpose",
     "verify",
 ]
+
+__getattr__ = later(
+    "layoutalg.kernels",
+    {name: f"layoutalg.kernels.{room}" for room, names in _PLACES.items() for name in names.split()},
+)

@@ -13,20 +13,20 @@ element; a load of a norm may take the rest of the aligned 16 bytes around that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
 from layoutalg.codegen.printing import BufferView
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError
-from layoutalg.kernels.elementwise import MapProblem
-from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem, batch_scalars
-from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.modes import compact_strides
-from layoutalg.kernels.move import PermuteProblem
-from layoutalg.kernels.rowwise import AxesProblem, CrossEntropyProblem, NormProblem, ReduceProblem
+from layoutalg.optional import is_of
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.gemm import GemmProblem
+    from layoutalg.kernels.rowwise import AxesProblem
 
 Extent: TypeAlias = "Callable[[str], Expr]"
 """An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
@@ -71,7 +71,11 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
 def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
     """The parameters of a sequence by name, and the problem's numbers where there is no parameter."""
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
-    numbers = batch_scalars(problem) if isinstance(problem, GemmProblem) else {}
+    numbers: Mapping[str, int] = {}
+    if is_of(problem, "layoutalg.kernels.gemm", "GemmProblem"):
+        from layoutalg.kernels.gemm import batch_scalars
+
+        numbers = batch_scalars(problem)
 
     def extent(name: str) -> Expr:
         if name in parameters:
@@ -89,21 +93,21 @@ def read_in_units(problem: Any) -> tuple[str, ...]:
     >>> read_in_units(FAMILIES["softmax"].problem((7, 13), 1, "bf16"))
     ('src',)
     """
-    if not isinstance(problem, NormProblem):
+    if not is_of(problem, "layoutalg.kernels.rowwise", "NormProblem"):
         return ()
     return ("dst" if problem.in_place else "src", *problem.parameters)
 
 
 def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
     """Elements of each buffer, gaps included, and the array that lies in it."""
-    match p:
-        case MatrixProblem():
+    match type(p).__name__:  # a name alone imports no room
+        case "MatrixProblem":
             to = ("n", "m", "ldd") if p.turned else ("m", "n", "ldd")
             matrices = {"src": ("m", "n", "lds"), "dst": to}
             return {name: _matrix(p.dtype, extent, *side) for name, side in matrices.items()}
-        case GemmProblem():
+        case "GemmProblem":
             return _product(p, extent)
-        case PermuteProblem():
+        case "PermuteProblem":
             target = _strided(
                 p.result or p.dtype, p.shape, p.dst, p.dst_offset, p.target_elems, p.dst_swizzle
             )
@@ -111,10 +115,10 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             shape, strides = ([side[k] for k in order] for side in (p.shape, p.src))
             source = _strided(p.dtype, shape, strides, p.src_offset, p.source_elems, p.src_swizzle)
             return {"src": source, "dst": target}
-        case MapProblem():
+        case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
             return {x: _strided(p.dtype, p.shape, strides, 0, elems) for x, strides, elems in sides}
-        case NormProblem():
+        case "NormProblem":
             x = p.axes
             over = tuple(x.shape[k] for k in x.axes)
             given = {
@@ -125,9 +129,9 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
                 "src": _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems),
                 "dst": _strided(p.dtype, x.shape, x.dst, x.dst_offset, x.target_elems),
             }
-        case ReduceProblem():
+        case "ReduceProblem":
             return _reduced(p.axes, p.result, p.axes.target_elems)
-        case CrossEntropyProblem():
+        case "CrossEntropyProblem":
             x, kept = p.axes, p.axes.kept_shape
             sums, at = {"none": 0, "sum": 1, "mean": 2}[p.reduction], p.target_offset
             flat = dtype("f32")
@@ -194,6 +198,8 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
         "b": matrix("b", p.operand, *b),
         "d": matrix("d", p.result, "m", "n"),
     }
+    from layoutalg.kernels.gemm import AddMatrix, AddVector
+
     for step in p.epilogue.steps:
         match step:
             case AddMatrix(name):
