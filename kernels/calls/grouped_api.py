@@ -38,8 +38,8 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, form_of, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import MATMUL, asked_of, starts_of
-from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, find_product, plan_of
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
 from layoutalg.kernels.calls.product_report import DEFAULT_ARCH
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (
@@ -323,36 +323,27 @@ def _simulated(
     """Return the function that simulates the launches, on dense copies; None if each group is a `matmul`."""
     by_k = given["b"].strides[1] == given["b"].form.itemsize
 
-    def dense(name: str) -> Any:
-        import numpy
+    def copied() -> dict[str, View]:
+        return {x: dense_copy(v, v.shape, by_k=by_k and x == "b") for x, v in given.items()}
 
-        bits = words_in(given[name])
-        return numpy.ascontiguousarray(bits.swapaxes(1, 2) if name == "b" and by_k else bits)
-
-    arrays = {name: dense(name) for name in given}
-    placed = arrays | ({"b": arrays["b"].swapaxes(1, 2)} if by_k else {})
-    forms = {
-        x: form_of("numpy", None, given[x].form.kind, v.itemsize, v.shape, v.strides)
-        for x, v in placed.items()
-    }
     if not product.k:
         return None
-    own = find_product(
-        forms["a"], _matrix(forms["b"]), out=forms["out"], activation=product.activation
-    )  # fmt: skip
-    p = _plan(own, forms["b"], (), DEFAULT_ARCH).problem
+    copies = copied()
+    own = _product(copies, product.activation, None, True)
+    p = _plan(own, copies["b"].form, (), DEFAULT_ARCH).problem
     if p is None:
         return None
     parts = [(part, choose(FAMILIES[FAMILY], part.p, DEFAULT_ARCH)[0]) for part in _parts(p)]
 
     def run() -> None:
-        memory = {"a": whole_units(dense("a").ravel()), "d": whole_units(dense("out").ravel())}
+        memory = {x: whole_units(copy.host.ravel("K")) for x, copy in copied().items()}
+        b, target = memory["b"], given["out"]
+        memory["d"] = memory.pop("out")
         for part, config in parts:
             start = part.offset // p.operand.nbytes
-            memory["b"] = whole_units(dense("b").ravel()[start : start + part.p.b_elems])
+            memory["b"] = whole_units(b[start : start + part.p.b_elems])
             sequence = FAMILIES[FAMILY].launches(part.p, config, DEFAULT_ARCH)
             simulate_sequence(printed_sequence(sequence), memory | part.words(rows, config), trace=False)
-        target = given["out"]
         words_in(target)[...] = memory["d"][: target.form.elems].reshape(target.shape)
 
     return run

@@ -325,26 +325,31 @@ def _integers(product: Product, total: Any, numbers: Mapping[str, Any], alpha: i
 
 
 def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
-    """The same by the kernels that are printed, in the simulator, on dense copies."""
-    import numpy
-
-    forms, memory = {}, {}
-    for name, v in given.items():
-        bits = words_in(v)
-        if name == "c":
-            bits = numpy.broadcast_to(bits, product.shape)
-        by_k = name == "b" and bits.ndim > 1  # rows of k, which all kernels read
-        dense = numpy.ascontiguousarray(bits.swapaxes(-1, -2) if by_k else bits)
-        memory[name] = dense.ravel()
-        placed = (dense.swapaxes(-1, -2) if by_k else dense).strides if bits.ndim else ()
-        forms[name] = form_of("numpy", None, v.form.kind, bits.itemsize, bits.shape, placed)
-    own = _product(
-        forms["a"], forms["b"], *[forms.get(x) for x in _BESIDE], product.activation, None,
-        product.element == "tf32",
-    )  # fmt: skip
-    plan = plan_of(own, {})
+    """The same by the kernels that are printed, in the simulator, on dense copies, b by rows of k, which all
+    kernels read."""
+    copies = {
+        name: dense_copy(v, product.shape if name == "c" else v.shape, by_k=name == "b" and len(v.shape) > 1)
+        for name, v in given.items()
+    }
+    plan = plan_of(asked_of(copies, product.activation, None, product.element == "tf32"), {})
+    memory = {name: copy.host.ravel("K") for name, copy in copies.items()}
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
     memory["d"] = memory.pop("out")
     ran = simulated(expected_family(plan.p)[1], plan.p, memory, words)
     words_in(given["out"])[...] = ran["d"][: prod(product.shape)].reshape(product.shape)
+
+
+def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
+    """A copy of an array on the CPU, broadcast to a shape: row-major, or its matrices column-major.
+
+    >>> import numpy
+    >>> from layoutalg.kernels.calls.arrays import view
+    >>> dense_copy(view(numpy.ones((2, 3), "f4")), (5, 2, 3), by_k=True).strides
+    (24, 4, 8)
+    """
+    import numpy
+
+    bits = numpy.broadcast_to(words_in(v), shape)
+    copy = bits.swapaxes(-1, -2).copy().swapaxes(-1, -2) if by_k else bits.copy()
+    return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
