@@ -211,6 +211,16 @@ def test_what_is_not_loaded_comes_when_it_is_asked_for() -> None:
     assert _python(code, [str(ROOT), SITE], cwd=ROOT).split() == [f"layoutalg.{n}" for n in sorted(LAZY)]
 
 
+def test_a_family_is_found_without_the_rooms_of_others() -> None:
+    code = (
+        "import sys; from layoutalg.kernels import find_family; find_family('softmax'); print(*sys.modules)"
+    )
+    loaded = set(_python(code, [str(ROOT), SITE], cwd=ROOT).split())
+    rooms = {name for name in loaded if re.fullmatch(r"layoutalg\.kernels\.(\w+)", name)}
+    assert "layoutalg.kernels.rowwise" in rooms
+    assert not rooms & {f"layoutalg.kernels.{room}" for room in ("calls", "gemm", "ladder", "move", "tuning")}
+
+
 @pytest.mark.parametrize("name", ["codegen", "kernels"])
 def test_the_short_names_are_refused_and_the_links_are_relative(name: str) -> None:
     code = f"try:\n    import {name}\nexcept ImportError as error:\n    print(error)"
