@@ -178,6 +178,18 @@ def test_a_repeated_call_is_a_few_python_calls_and_the_same_launch(name: str, dr
         assert first[:2] == last[:2] and first[2][0] == last[2][0] and first[2][1] + (1 << 20) == last[2][1]
 
 
+def test_a_product_of_an_operand_that_is_copied_is_kept_too(driver: Driver) -> None:
+    """Its copy lies in the scratch memory of the call, and the product reads it there."""
+    backwards = Array(40 << 16, (64, 64), "f2")
+    backwards.strides = (-128, 2)
+    driver.arguments = repeat(2)
+    ops.matmul(backwards, N, D)
+    _, counted = calls_of(lambda: ops.matmul(backwards, N, D))
+    assert len(counted) <= MOST_CALLS and len(driver.loaded) == 2 and len(driver.launched) == 4
+    (source, first), (_, again) = addresses(driver)[::2]
+    assert source == (40 << 16) - 63 * 128 and again == first + (1 << 20)
+
+
 def test_losses_and_sums_lie_in_the_scratch_memory(driver: Driver) -> None:
     """A mean of losses: three kernels, of which each reads what the one before wrote."""
     driver.arguments = cycle((3, 2, 2))
