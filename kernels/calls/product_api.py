@@ -121,7 +121,7 @@ def asked_of(
     (4, 4)
     """
     return _product(
-        given["a"].form, given["b"].form, *[given[x].form if x in given else None for x in _BESIDE],
+        *[given[x].form if x in given else None for x in MATMUL.arrays],
         _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
         _flag("copy", copy),
     )  # fmt: skip
@@ -136,9 +136,6 @@ def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
     (('c', 0), ('bias', 0), ('out', 0))
     """
     return tuple([(x, given[x].address % UNIT_BYTES if x in given else 0) for x in MATMUL.arrays])
-
-
-_BESIDE = ("c", "bias", "out")
 
 
 _product = functools.lru_cache(KEPT_FORMS)(find_product)

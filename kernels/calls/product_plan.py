@@ -145,7 +145,7 @@ def find_product(
         check_fellows(View(None, 0, a), View(None, 0, form), name, "a")
     kind = _result(a.kind, out, out_dtype)
     m, n, k, batch, shape = _shape(a.shape, b.shape)
-    end = _result_end(a.shape, b.shape)
+    end = len(a.shape) > 1, len(b.shape) > 1
     left, right = a.strides, b.strides
     if len(a.shape) == 1:
         left = (0, *left)
@@ -211,19 +211,14 @@ def _element(a: Form, b: Form, *, tf32: bool) -> str:
 def _result(kind: str, out: Form | None, asked: str | None) -> str:
     accepted = RESULTS[kind]
     if asked is not None and asked not in accepted:
-        raise UnsupportedError(
-            f"a product of {kind} as {asked}: {' and '.join(accepted)} {_are(accepted)} accepted"
-        )
+        are = "are" if len(accepted) > 1 else "is"
+        raise UnsupportedError(f"a product of {kind} as {asked}: {' and '.join(accepted)} {are} accepted")
     if out is None:
         return asked or accepted[0]
     expected = accepted if asked is None else (asked,)
     if out.kind not in expected:
         raise ArgumentTypeError(f"out holds {out.kind}; this product of {kind} is {' or '.join(expected)}")
     return out.kind
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _check_kind(name: str, form: Form, kind: str) -> None:
@@ -256,11 +251,6 @@ def _shape(a: Shape, b: Shape) -> tuple[int, int, int, Shape, Shape]:
     return m, n, k, tuple(batch), (*batch, *ends)
 
 
-def _result_end(a: Shape, b: Shape) -> tuple[bool, bool]:
-    """Whether the result has the modes m and n."""
-    return len(a) > 1, len(b) > 1
-
-
 def _spread(shape: Shape, strides: Shape, wide: Shape) -> Shape:
     """The strides of an array that is broadcast to a shape: 0 along modes that it has once, or not at all."""
     own = tuple(0 if x == 1 else d for x, d in zip(shape, strides, strict=True))
@@ -268,7 +258,7 @@ def _spread(shape: Shape, strides: Shape, wide: Shape) -> Shape:
 
 
 def _matrix_side(strides: Shape, end: tuple[bool, bool]) -> Side:
-    """An array of the result's shape as matrices: a mode that it lacks has one element."""
+    """An array of the result's shape as matrices: of the modes m and n, one that it lacks has one element."""
     rest = list(strides)
     along = rest.pop() if end[1] else 0
     row = rest.pop() if end[0] else 0
