@@ -215,10 +215,9 @@ def test_a_family_is_found_without_the_rooms_of_others() -> None:
     code = (
         "import sys; from layoutalg.kernels import find_family; find_family('softmax'); print(*sys.modules)"
     )
-    loaded = set(_python(code, [str(ROOT), SITE], cwd=ROOT).split())
-    rooms = {name for name in loaded if re.fullmatch(r"layoutalg\.kernels\.(\w+)", name)}
-    assert "layoutalg.kernels.rowwise" in rooms
-    assert not rooms & {f"layoutalg.kernels.{room}" for room in ("calls", "gemm", "ladder", "move", "tuning")}
+    rooms = {name.split(".")[2] for name in _python(code, [str(ROOT), SITE], cwd=ROOT).split()
+             if name.startswith("layoutalg.kernels.")}  # fmt: skip
+    assert "rowwise" in rooms and not rooms & {"calls", "gemm", "ladder", "move", "tuning"}
 
 
 @pytest.mark.parametrize("name", ["codegen", "kernels"])
