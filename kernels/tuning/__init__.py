@@ -1,5 +1,6 @@
 """Autotuning: timings of many configurations, stored once, and the choice of the fastest.
 
+files     opened, Format, read_as: files that others may have written, read by the types of records
 keys      Key and Record: the identity of a timing, and its data
 store     Store: an append-only file of records, safe with several and with killed writers
 jobs      Job: one timing; the kernel is built without a GPU, and timed in a child process with a limit
@@ -38,7 +39,6 @@ from layoutalg.kernels.tuning.keys import (
     Record,
     called_sequence,
     library_version,
-    record_fields,
     record_of,
     text_digest,
 )
@@ -119,7 +119,6 @@ __all__ = [
     "rates_text",
     "read_lock",
     "read_rates",
-    "record_fields",
     "record_of",
     "salvaged",
     "shares",

@@ -3,7 +3,6 @@
     Key       family, problem, configuration, kernel, timing, GPU, driver, CUDA of the driver and of the
               runtime, and library
     Record    a key with times and counters, or with the text of its failure
-    read_named      a file that names its format and version, of the lock and of rates
 
 A problem and a configuration are known by the digest of their data (`identity`), a kernel by that of the text
 of all kernels of a call's launches: two records with the same key describe the same machine code on the same
@@ -14,24 +13,22 @@ kind of GPU.  `driver` is the version of the display driver, such as 580.95.05, 
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from layoutalg import __version__
+from layoutalg.answers import Bound, Count, Rate
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import ParseError
 from layoutalg.kernels.family import Family
-from layoutalg.limits import Most
+from layoutalg.kernels.tuning.files import read_as
 
 VERIFIED = "verified"
 """The timing of a record that has passed or failed a verification: its time is that of the verification."""
@@ -39,8 +36,8 @@ VERIFIED = "verified"
 TIMINGS = ("gpu", "model")
 """The kinds of timing."""
 
-MOST_NUMBER, MOST_RANK = 1e30, 1 << 31
-"""The largest number in files, so that squares and sums stay finite, and the largest rank in an order."""
+MOST_RANK = 1 << 31
+"""The largest rank in an order."""
 
 MOST_TEXT = 2000
 """The most characters that are kept of a failure."""
@@ -85,15 +82,15 @@ class Record:
 
     >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0, 1400.0, 1600.0))
-    >>> one.ns, record_of(record_fields(one)) == one
+    >>> one.ns, record_of(json.loads(json.dumps(asdict(one), default=dict))) == one
     (1500.0, True)
     """
 
     key: Key
     problem: str
     config: str
-    rank: int
-    times_ns: tuple[float, ...] = ()
+    rank: Annotated[Count, Bound("maximum", MOST_RANK)]
+    times_ns: tuple[Rate, ...] = ()
     counters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     failure: str = ""
     board: str = ""
@@ -105,28 +102,6 @@ class Record:
         return own[len(own) // 2] if own else float("inf")
 
 
-def record_fields(record: Record) -> dict[str, Any]:
-    """A record as JSON.
-
-    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
-    >>> sorted(record_fields(Record(key, "64 x 64", "by rows", 0)))
-    ['board', 'config', 'counters', 'failure', 'key', 'problem', 'rank', 'times_ns']
-    """
-    return {
-        "key": asdict(record.key),
-        "problem": record.problem,
-        "config": record.config,
-        "rank": record.rank,
-        "times_ns": list(record.times_ns),
-        "counters": dict(record.counters),
-        "failure": record.failure,
-        "board": record.board,
-    }
-
-
-_KEY_NAMES = {f.name for f in fields(Key)}
-
-
 def record_of(named: object) -> Record:
     """The record that JSON holds.  Raises ParseError for fields of other names or kinds.
 
@@ -135,41 +110,11 @@ def record_of(named: object) -> Record:
     ...
     layoutalg.errors.ParseError: a record has key, problem, config, rank, times_ns, counters, failure, board
     """
-    match named:
-        case {
-            "key": dict(key),
-            "problem": str(problem),
-            "config": str(config),
-            "rank": int(rank),
-            "times_ns": [*times],
-            "counters": dict(counters),
-            "failure": str(failure),
-            "board": str(board),
-        } if (
-            key.keys() == _KEY_NAMES
-            and all(isinstance(x, str) for x in key.values())
-            and key["timing"] in (*TIMINGS, VERIFIED)
-            and is_number(rank)
-            and 0 <= rank <= MOST_RANK
-            and all(is_number(x) and x > 0 for x in times)
-            and all(is_number(x) for x in counters.values())
-            and bool(times) != bool(failure)
-        ):
-            return Record(
-                Key(**key), problem, config, rank, tuple(map(float, times)), counters, failure, board
-            )
-    raise ParseError(
-        "a record has key, problem, config, rank, times_ns, counters, failure, board", text="", position=0
-    )
-
-
-def is_number(x: object) -> bool:
-    """Whether a value of JSON is a number to reckon with: no truth value, NaN, infinity or past MOST_NUMBER.
-
-    >>> [is_number(x) for x in (3, 0.5, True, float("nan"), 10**400, "3")]
-    [True, True, False, False, False, False]
-    """
-    return isinstance(x, int | float) and not isinstance(x, bool) and abs(x) <= MOST_NUMBER
+    with contextlib.suppress(ValueError):
+        found: Record = read_as(Record, named)
+        if found.key.timing in (*TIMINGS, VERIFIED) and bool(found.times_ns) != bool(found.failure):
+            return found
+    raise ParseError("a record has key, problem, config, rank, times_ns, counters, failure, board")
 
 
 def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
@@ -213,43 +158,3 @@ def library_version() -> str:
     2
     """
     return __version__
-
-
-def read_named(path: Path, what: str, form: str, version: int, limit: Most) -> Any:
-    """Return the data of a JSON file that names its format and version, None where it names another format.
-
-    `what` is the name of the file in messages.  Raises OSError, also for what is not a regular file,
-    ParseError for another version or none, ResourceError for a file past `limit`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "one.json")
-    ...     size = path.write_text('{"format": "some", "version": 1, "of": 2}')
-    ...     read_named(path, "the numbers", "some", 1, Most.FILE)["of"]
-    2
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(limit.number + 1)
-    finally:
-        os.close(descriptor)
-    limit.guard(len(data), f"bytes of {what} {path}")
-    try:
-        named = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    match named:
-        case {"format": found} if found == form:
-            number = named.get("version")
-            if number == version and not isinstance(number, bool):
-                return named
-            plural = "are" if what.endswith("s") else "is"
-            raise ParseError(
-                f"{what} {path} {plural} of version {str(number)[:40]}: version {version} is read",
-                text="",
-                position=0,
-            )
-    return None

@@ -18,53 +18,39 @@ A lock names the source of its times; times of a GPU hold on GPUs of its name an
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg.answers import Rate, fields_of
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
-from layoutalg.kernels.tuning.keys import (
-    TIMINGS,
-    VERIFIED,
-    Record,
-    called_sequence,
-    is_number,
-    kernel_digest,
-    read_named,
-)
+from layoutalg.kernels.tuning.files import Digest, Format, of_environment, read_as
+from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, called_sequence, kernel_digest
 from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.limits import Most
 
-FORMAT, VERSION = "layoutalg lock", 1
+FORMAT = Format("layoutalg lock", 1, "the lock", "a lock file of layoutalg", Most.REPORT)
 
 VARIABLE = "LAYOUTALG_LOCK"
 """The environment variable that names the file."""
 
-_HEX = re.compile("[0-9a-f]{64}")
-
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A choice: digests of the configuration and the kernels, and both for people, with nanoseconds.
+    """A choice: digests of problem, configuration and kernels, the first two for people, and nanoseconds."""
 
-    >>> Locked("c" * 64, "k" * 64, "64 x 64 f32", "tiles of 32 x 32", 1200.0).ns
-    1200.0
-    """
-
-    config: str
-    kernel: str
-    shown_problem: str
-    shown_config: str
-    ns: float
+    family: str
+    problem: Digest
+    config: Digest
+    kernel: Digest
+    shown: tuple[str, str]
+    ns: Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +102,13 @@ class Lock:
                 kernel = kernel_digest(called_sequence(family, problem, config, chip), chip)
                 if kernel != found.kernel:
                     raise MismatchError(
-                        f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config} with "
+                        f"{self.name} has {family.name} {found.shown[0]} as {found.shown[1]} with "
                         f"the kernels {found.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
                         f"unset {VARIABLE}"
                     )
                 return config
         raise MismatchError(
-            f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config}, which the "
+            f"{self.name} has {family.name} {found.shown[0]} as {found.shown[1]}, which the "
             f"family does not offer: tune again, or unset {VARIABLE}"
         )
 
@@ -145,14 +131,12 @@ def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
     if len(places) > 1:
         listed = "; ".join(", ".join(word for word in place if word) for place in places[:8])
         raise MismatchError(f"records of {len(places)} places do not mix: {listed}")
-    best: dict[tuple[str, str], Record] = {}
+    choices: dict[tuple[str, str], Locked] = {}
     for r in sorted(
         given, key=lambda r: (r.key.family, r.problem, r.key.problem, r.ns, r.rank, r.key.config)
     ):
-        best.setdefault((r.key.family, r.key.problem), r)
-    choices = {
-        name: Locked(r.key.config, r.key.kernel, r.problem, r.config, r.ns) for name, r in best.items()
-    }
+        name, digests = (r.key.family, r.key.problem), (r.key.config, r.key.kernel)
+        choices.setdefault(name, Locked(*name, *digests, (r.problem, r.config), r.ns))
     timing, where = places[0][:2] if places else ("model", "")
     return Lock(timing, where, MappingProxyType(choices))
 
@@ -165,16 +149,8 @@ def lock_text(lock: Lock) -> str:
      "choices": [
     ]}
     """
-    lines = [
-        json.dumps(
-            {
-                "family": family, "problem": problem, "config": one.config, "kernel": one.kernel,
-                "shown": [one.shown_problem, one.shown_config], "ns": one.ns,
-            }
-        )
-        for (family, problem), one in lock.choices.items()
-    ]  # fmt: skip
-    head = json.dumps({"format": FORMAT, "version": VERSION, "timing": lock.timing, "gpu": lock.gpu})
+    lines = [json.dumps(fields_of(choice)) for choice in lock.choices.values()]
+    head = json.dumps({**FORMAT.head, "timing": lock.timing, "gpu": lock.gpu})
     return f'{head[:-1]},\n "choices": [\n' + ",\n".join(lines) + ("\n" if lines else "") + "]}\n"
 
 
@@ -189,35 +165,27 @@ def read_lock(path: Path) -> Lock:
     ...     read_lock(path).timing
     'model'
     """
-    match read_named(path, "the lock", FORMAT, VERSION, Most.REPORT):
+    match FORMAT.read(path):
         case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if timing in TIMINGS:
             found: dict[tuple[str, str], Locked] = {}
             for place, named in enumerate(choices, 1):
-                name, choice = _choice(path, named)
-                if name in found:
+                choice = _choice(path, named)
+                if (name := (choice.family, choice.problem)) in found:
                     raise ParseError(
-                        f"the lock {path} is damaged: choice {place} is another one of {name[0]} "
-                        f"{shown(choice.shown_problem)}: one of each problem is accepted",
-                        text="",
-                        position=0,
+                        f"the lock {path} is damaged: choice {place} is another one of {choice.family} "
+                        f"{shown(choice.shown[0])}: one of each problem is accepted"
                     )
                 found[name] = choice
             return Lock(timing, gpu, MappingProxyType(found), f"the lock {path}")
-    raise ParseError(f"{path} is not a lock file of layoutalg", text="", position=0)
+    raise ParseError(f"{path} is not {FORMAT.kind}")
 
 
-def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
-    match named:
-        case {
-            "family": str(family),
-            "problem": str(problem),
-            "config": str(config),
-            "kernel": str(kernel),
-            "shown": [str(shown_problem), str(shown_config)],
-            "ns": float(ns) | int(ns),
-        } if all(map(_HEX.fullmatch, (problem, config, kernel))) and is_number(ns) and ns > 0:
-            return (family, problem), Locked(config, kernel, shown_problem, shown_config, float(ns))
-    raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is not a choice", text="", position=0)
+def _choice(path: Path, named: object) -> Locked:
+    try:
+        choice: Locked = read_as(Locked, named)
+    except ValueError as error:
+        raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is not a choice") from error
+    return choice
 
 
 def current_lock() -> Lock | None:
@@ -225,16 +193,10 @@ def current_lock() -> Lock | None:
 
     Raises as `read_lock` does: if a requested lock cannot be read, there is no other choice in its place.
 
-    >>> current_lock() is None or "LAYOUTALG_LOCK" in os.environ
+    >>> current_lock() is None or VARIABLE in __import__("os").environ
     True
     """
-    named = os.environ.get(VARIABLE, "")
-    return _read_once(named) if named else None
-
-
-@functools.lru_cache(maxsize=8)
-def _read_once(path: str) -> Lock:
-    return read_lock(Path(path))
+    return of_environment(VARIABLE, read_lock)
 
 
 def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tuple[Any, str]:

@@ -17,10 +17,9 @@ They are used where the environment names them, never otherwise, after a lock fi
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -28,23 +27,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg.answers import Amount, Count, fields_of
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import MismatchError, ParseError
 from layoutalg.kernels.family import Family
+from layoutalg.kernels.tuning.files import Format, of_environment, read_as
 from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
-from layoutalg.kernels.tuning.keys import (
-    TIMINGS,
-    VERIFIED,
-    Record,
-    called_sequence,
-    is_number,
-    library_version,
-    read_named,
-)
+from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, called_sequence, library_version
 from layoutalg.kernels.tuning.study import fitted_rates
 from layoutalg.limits import Most
 
-FORMAT, VERSION = "layoutalg rates", 1
+FORMAT = Format("layoutalg rates", 1, "the rates", "a file of fitted rates", Most.FILE)
 
 VARIABLE = "LAYOUTALG_RATES"
 """The environment variable that names the file."""
@@ -67,11 +60,11 @@ class Rates:
     timing: str
     gpu: str
     library: str
-    rates_ns: Mapping[str, float]
-    median_error: float = 0.0
-    worst_error: float = 0.0
-    records: int = 0
-    problems: int = 0
+    rates_ns: Mapping[str, Amount]
+    median_error: Amount = 0.0
+    worst_error: Amount = 0.0
+    records: Count = 0
+    problems: Count = 0
     name: str = "the rates"
 
     @property
@@ -165,18 +158,8 @@ def rates_text(rates: Rates) -> str:
     >>> rates_text(Rates("sum", "model", "sm_90", "0.1.0", {})).count("layoutalg rates")
     1
     """
-    return (
-        json.dumps(
-            {
-                "format": FORMAT, "version": VERSION, "family": rates.family, "timing": rates.timing,
-                "gpu": rates.gpu, "library": rates.library, "rates_ns": dict(rates.rates_ns),
-                "median_error": rates.median_error, "worst_error": rates.worst_error,
-                "records": rates.records, "problems": rates.problems,
-            },
-            indent=1,
-        )
-        + "\n"
-    )  # fmt: skip
+    named = {name: x for name, x in fields_of(rates).items() if name != "name"}
+    return json.dumps({**FORMAT.head, **named}, indent=1) + "\n"
 
 
 def read_rates(path: Path) -> Rates:
@@ -191,28 +174,12 @@ def read_rates(path: Path) -> Rates:
     ...     read_rates(path).rates_ns == given.rates_ns
     True
     """
-    match read_named(path, "the rates", FORMAT, VERSION, Most.FILE):
-        case {
-            "family": str(family),
-            "timing": str(timing),
-            "gpu": str(gpu),
-            "library": str(library),
-            "rates_ns": dict(rates),
-            "median_error": float(middle) | int(middle),
-            "worst_error": float(worst) | int(worst),
-            "records": int(records),
-            "problems": int(problems),
-        } if (
-            timing in TIMINGS
-            and rates.keys() == RATES.keys()
-            and all(is_number(x) and x >= 0 for x in (*rates.values(), middle, worst, records, problems))
-            and any(rates.values())
-        ):
-            return Rates(
-                family, timing, gpu, library, MappingProxyType({name: float(x) for name, x in rates.items()}),
-                float(middle), float(worst), records, problems, f"the rates {path}",
-            )  # fmt: skip
-    raise ParseError(f"{path} is not a file of fitted rates", text="", position=0)
+    named = FORMAT.read(path) | {"name": f"the rates {path}"}
+    with contextlib.suppress(ValueError):
+        found: Rates = read_as(Rates, named)
+        if found.timing in TIMINGS and found.rates_ns.keys() == RATES.keys() and any(found.rates_ns.values()):
+            return found
+    raise ParseError(f"{path} is not {FORMAT.kind}")
 
 
 def current_rates(family: str) -> Rates | None:
@@ -221,14 +188,8 @@ def current_rates(family: str) -> Rates | None:
 
     Raises as `read_rates` does: if requested rates cannot be read, there is no other ranking in their place.
 
-    >>> current_rates("sum") is None or "LAYOUTALG_RATES" in os.environ
+    >>> current_rates("sum") is None or VARIABLE in __import__("os").environ
     True
     """
-    named = os.environ.get(VARIABLE, "")
-    found = _read_once(named) if named else None
+    found = of_environment(VARIABLE, read_rates)
     return found if found is not None and found.family == family else None
-
-
-@functools.lru_cache(maxsize=8)
-def _read_once(path: str) -> Rates:
-    return read_rates(Path(path))

@@ -26,26 +26,32 @@ Sources: flock(2), fsync(2); sqlite.org, "How To Corrupt An SQLite Database".
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from layoutalg.answers import fields_of
 from layoutalg.errors import MismatchError, ParseError, ResourceError
-from layoutalg.kernels.tuning.keys import Record, record_fields, record_of
+from layoutalg.kernels.tuning.files import Format, opened
+from layoutalg.kernels.tuning.keys import Record, record_of
 from layoutalg.limits import Most
 
-FORMAT, VERSION = "layoutalg tuning store", 2
+FORMAT = Format(
+    "layoutalg tuning store",
+    2,
+    "the store",
+    "a store of timings: its first line is not that of one",
+    Most.BULK,
+)
 
 LINE_BYTES = 1 << 16
 """The most bytes of a line of a store, which is a record."""
 
-_HEADER = json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+_HEADER = json.dumps(FORMAT.head).encode() + b"\n"
 
 
 class Store:
@@ -74,11 +80,7 @@ class Store:
 
     def records(self) -> Mapping[str, Record]:
         """All records by the digest of their keys, in the order in which they were added."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return dict(self._records)
-        with _closing(descriptor):
+        with contextlib.suppress(FileNotFoundError), opened(self.path) as descriptor:
             self._catch_up(descriptor)
         return dict(self._records)
 
@@ -93,9 +95,7 @@ class Store:
         """Write those records whose keys are not there; how many they are.  All or none of them, unless the
         writer is killed: then the first ones, each whole."""
         given = list(records)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(self.path, flags, 0o600)
-        with _closing(descriptor):
+        with opened(self.path, os.O_RDWR | os.O_CREAT) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             self._catch_up(descriptor)
             if self.torn_bytes:
@@ -123,16 +123,15 @@ class Store:
     def _cut_off(self, descriptor: int) -> None:
         """Move the rest of a line to STORE.torn: twice where this writer is killed in between."""
         torn = os.pread(descriptor, self.torn_bytes, self._read_bytes)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
-        beside = os.open(f"{self.path}.torn", flags, 0o600)
-        with _closing(beside), contextlib.suppress(OSError):  # a full disk: the piece is worth nothing
-            os.write(beside, torn + b"\n")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with opened(f"{self.path}.torn", flags) as beside, contextlib.suppress(OSError):
+            os.write(beside, torn + b"\n")  # on a full disk the piece is worth nothing
         os.ftruncate(descriptor, self._read_bytes)
         self.torn_bytes = 0
 
     def _catch_up(self, descriptor: int) -> None:
         """Read the lines that were added since this was called last."""
-        status = _checked(self.path, descriptor)
+        status = _guarded(self.path, descriptor)
         if self._inode != status.st_ino or status.st_size < self._read_bytes:
             self._records, self._read_bytes, self._lines, self._inode = {}, 0, 0, status.st_ino
         rest = b""
@@ -144,12 +143,12 @@ class Store:
             self._read_bytes += len(line)
             self._lines += 1
         if rest and not self._lines and not _HEADER.startswith(rest):
-            self._check_header(rest)
+            FORMAT.checked(rest, self.path)
         self.torn_bytes = len(rest)
 
     def _take(self, line: bytes) -> None:
         if self._lines == 0:
-            self._check_header(line)
+            FORMAT.checked(line, self.path)
             return
         try:
             record = _record_of_line(line)
@@ -157,30 +156,9 @@ class Store:
             raise ParseError(
                 f"the store {self.path} is damaged: line {self._lines + 1} of it: {error}; "
                 f"`layoutalg tune merge NEW {self.path}` keeps all other lines",
-                text="",
                 position=self._read_bytes,
             ) from error
         self._records.setdefault(record.key.digest, record)
-
-    def _check_header(self, line: bytes) -> None:
-        try:
-            named = json.loads(line)
-        except (ValueError, RecursionError):
-            named = None
-        match named:
-            case {"format": found, "version": number} if found == FORMAT:
-                if number != VERSION or isinstance(number, bool):
-                    raise ParseError(
-                        f"the store {self.path} is of version {str(number)[:40]}: version {VERSION} is read",
-                        text="",
-                        position=0,
-                    )
-            case _:
-                raise ParseError(
-                    f"{self.path} is not a store of timings: its first line is not that of one",
-                    text="",
-                    position=0,
-                )
 
 
 def salvaged(path: Path) -> tuple[list[Record], list[int]]:
@@ -198,13 +176,11 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     """
     found: dict[str, Record] = {}
     broken: list[int] = []
-    checked = Store(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with _closing(descriptor):
-        _checked(path, descriptor)
+    with opened(path) as descriptor:
+        _guarded(path, descriptor)
         for number, line in enumerate(_lines_from(descriptor, 0), 1):
             if number == 1:
-                checked._check_header(line)
+                FORMAT.checked(line, path)
                 continue
             try:
                 record = _record_of_line(line)
@@ -215,21 +191,11 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     return list(found.values()), broken
 
 
-def _checked(path: Path, descriptor: int) -> os.stat_result:
-    """The status of a store's file.  Raises OSError for what is not a file, ResourceError past Most.BULK."""
+def _guarded(path: Path, descriptor: int) -> os.stat_result:
+    """The status of a store's file.  Raises ResourceError past Most.BULK."""
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
     Most.BULK.guard(status.st_size, f"bytes of the store {path}")
     return status
-
-
-@contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
@@ -245,9 +211,10 @@ def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
 
 def _line(record: Record) -> bytes:
     """A record's line.  Raises ParseError for one that no reader would take."""
-    record_of(record_fields(record))
-    text = json.dumps(record_fields(record), sort_keys=True, allow_nan=False)
-    line = json.dumps({"record": record_fields(record), "sha256": _digest(text)}, sort_keys=True).encode()
+    named = fields_of(record)
+    record_of(named)
+    text = json.dumps(named, sort_keys=True, allow_nan=False)
+    line = json.dumps({"record": named, "sha256": _digest(text)}, sort_keys=True).encode()
     if len(line) >= LINE_BYTES:
         raise ResourceError("bytes of a record", len(line), LINE_BYTES)
     return line + b"\n"
@@ -255,13 +222,13 @@ def _line(record: Record) -> bytes:
 
 def _record_of_line(line: bytes) -> Record:
     if len(line) == LINE_BYTES and not line.endswith(b"\n"):
-        raise ParseError(f"it is longer than {LINE_BYTES} bytes", text="", position=0)
+        raise ParseError(f"it is longer than {LINE_BYTES} bytes")
     try:
         named: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ParseError("it is not JSON", text="", position=0) from error
+        raise ParseError("it is not JSON") from error
     if not isinstance(named, dict) or named.keys() != {"record", "sha256"}:
-        raise ParseError("it has not the fields record and sha256", text="", position=0)
+        raise ParseError("it has not the fields record and sha256")
     if named["sha256"] != _digest(json.dumps(named["record"], sort_keys=True)):
         raise MismatchError("its digest is not that of its record")
     return record_of(named["record"])

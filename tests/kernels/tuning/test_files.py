@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from layoutalg.answers import fields_of
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError
 from layoutalg.kernels.tuning import (
     RATES,
@@ -27,7 +28,6 @@ from layoutalg.kernels.tuning import (
     rates_text,
     read_lock,
     read_rates,
-    record_fields,
     salvaged,
 )
 from layoutalg.limits import Most
@@ -45,7 +45,7 @@ def line_of(named: Any) -> str:
     return json.dumps({"record": named, "sha256": digest}) + "\n"
 
 
-FIELDS: Any = json.loads(json.dumps(record_fields(RECORD)))
+FIELDS: Any = json.loads(json.dumps(fields_of(RECORD)))
 LINE, LOCK = line_of(FIELDS), lock_of([RECORD])
 WHOLE = Rates("sum", "model", "sm_90", library_version(), dict(RATES))
 

@@ -17,7 +17,7 @@ from layoutalg.kernels import FAMILIES, find_family, plan_cache, plan_matmul, tu
 from layoutalg.kernels.bench import Timed, make
 from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.plan_cache import ready_sequence
-from layoutalg.kernels.tuning import lockfile as module
+from layoutalg.kernels.tuning.files import read_once
 from layoutalg.kernels.tuning.jobs import counters_of
 from layoutalg.kernels.tuning.rates import MOST_RANKED
 from layoutalg.limits import Most
@@ -42,11 +42,11 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         path = tmp_path / "layoutalg.lock"
         path.write_text(tuning.lock_text(tuning.lock_of(own)))
         monkeypatch.setenv("LAYOUTALG_LOCK", str(path))
-        module._read_once.cache_clear()
+        read_once.cache_clear()
         return path
 
     yield write
-    module._read_once.cache_clear()
+    read_once.cache_clear()
 
 
 def test_a_lock_is_what_was_written_and_the_same_bytes_again(path: Path) -> None:

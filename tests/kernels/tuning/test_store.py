@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from layoutalg.answers import fields_of
 from layoutalg.errors import ParseError, ResourceError
-from layoutalg.kernels.tuning import Key, Record, Store, record_fields, record_of, salvaged
+from layoutalg.kernels.tuning import Key, Record, Store, record_of, salvaged
 from layoutalg.kernels.tuning import store as module
 from layoutalg.limits import Most
 from tests.bench.bench_stores import KINDS, trial
@@ -36,7 +37,7 @@ def test_a_key_is_recorded_once_and_the_first_stays(path: Path) -> None:
 def test_a_record_is_what_was_written(path: Path) -> None:
     given = [record(1, 1 / 3), record(2, failure="no answer within 5 s\nand \x1b more")]
     assert Store(path).add_all([*given, *given]) == 2 and list(Store(path).records().values()) == given
-    assert [record_of(record_fields(r)) for r in given] == given
+    assert [record_of(fields_of(r)) for r in given] == given
 
 
 @each(
