@@ -93,6 +93,22 @@ def words_of(values: Any, element: str) -> Any:
     return found.view(CARRIER[found.itemsize])
 
 
+def in_units(elems: int, nbytes: int) -> int:
+    """Elements of a width in bytes that fill the 16-byte units which hold so many.
+
+    >>> in_units(5, 2), in_units(4, 4)
+    (8, 4)
+    """
+    return -(-elems * nbytes // UNIT_BYTES) * UNIT_BYTES // nbytes
+
+
+def set_bits(elems: int, nbytes: int) -> Any:
+    """Words of set bits, NaN as floats, in whole units: what a destination holds before its results."""
+    import numpy
+
+    return numpy.full(in_units(max(elems, 1), nbytes) * nbytes, 255, numpy.uint8).view(CARRIER[nbytes])
+
+
 def whole_units(array: Any) -> Any:
     """A copy of a flat array that is whole 16-byte units long, zeros behind it.
 
@@ -102,7 +118,7 @@ def whole_units(array: Any) -> Any:
     """
     import numpy
 
-    units = numpy.zeros(-(-array.nbytes // UNIT_BYTES) * UNIT_BYTES // array.itemsize, array.dtype)
+    units = numpy.zeros(in_units(array.size, array.itemsize), array.dtype)
     units[: array.size] = array
     return units
 

@@ -14,57 +14,48 @@ from typing import Any
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_host
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
+from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_map
-from layoutalg.kernels.elements import (
-    CARRIER,
-    HALF_PLACE,
-    ROUNDS_TO_INFINITY,
-    SMALLEST_SUM,
-    bits_of,
-    numbers_of,
-)
 from layoutalg.kernels.elementwise.problem import FORMULAS, OUT, MapProblem, map_problem, places
 from layoutalg.kernels.elementwise.program import MapConfig, build, candidates
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
 
 TRIALS = ("normal", "wide", "special")
-UNIT_BYTES, COMPARED = 16, 1 << 16
-"""Buffers are whole units; so many results are compared before a map is timed."""
+COMPARED = 1 << 16
+"""The number of results that are compared before a map is timed."""
 
 VERIFIED = ((37, 131), (64, 64), (5, 3, 8))
-
-
-def _elems(p: MapProblem, side: int) -> int:
-    """Elements of a buffer that is whole units."""
-    return -(-p.elems[side] * p.dtype.nbytes // UNIT_BYTES) * UNIT_BYTES // p.dtype.nbytes
 
 
 def _buffers(p: MapProblem, trial: str, seed: int) -> dict[str, Any]:
     import numpy
 
     rng, element = numpy.random.default_rng([seed, TRIALS.index(trial)]), p.dtype.name
-    largest = ROUNDS_TO_INFINITY[element] * (1 - HALF_PLACE[element])
-    ends = numpy.array([numpy.nan, numpy.inf, 0.0, largest, SMALLEST_SUM[element]])
+    largest = elements.ROUNDS_TO_INFINITY[element] * (1 - elements.HALF_PLACE[element])
+    ends = numpy.array([numpy.nan, numpy.inf, 0.0, largest, elements.SMALLEST_SUM[element]])
 
     def drawn(n: int) -> Any:
         if trial == "special":
             return ends[rng.integers(0, len(ends), n)] * rng.choice([-1.0, 1.0], n)
         return rng.standard_normal(n) * (1.0 if trial == "normal" else 30.0)
 
-    given = {name: bits_of(drawn(_elems(p, k)), element) for k, name in enumerate(p.formula.inputs)}
-    return {**given, OUT: ~numpy.zeros(_elems(p, len(given)), CARRIER[p.dtype.nbytes])}
+    *sizes, out = (elements.in_units(n, p.dtype.nbytes) for n in p.elems)
+    given = {x: elements.bits_of(drawn(n), element) for x, n in zip(p.formula.inputs, sizes, strict=True)}
+    return {**given, OUT: elements.set_bits(out, p.dtype.nbytes)}
 
 
 def _expected(p: MapProblem, c: Any, given: Mapping[str, Any]) -> Expected:
     import numpy
 
     element = p.dtype.name
-    inputs = [numbers_of(given[name], element)[places(p, k)] for k, name in enumerate(p.formula.inputs)]
+    inputs = [
+        elements.numbers_of(given[name], element)[places(p, k)] for k, name in enumerate(p.formula.inputs)
+    ]
     with numpy.errstate(all="ignore"):
         exact = p.formula.numbers(*inputs)
-        final = 0.0 if element == "f32" else HALF_PLACE[element]
+        final = 0.0 if element == "f32" else elements.HALF_PLACE[element]
         lost = p.formula.bound(exact, *inputs)
-        rounded = lost * (1 + final) + final * abs(exact) + SMALLEST_SUM[element]
+        rounded = lost * (1 + final) + final * abs(exact) + elements.SMALLEST_SUM[element]
         allowed = numpy.where(lost > 0, rounded, 0.0)
     return Expected(OUT, exact, numpy.nan_to_num(allowed), element, places(p, len(inputs)))
 
@@ -81,9 +72,10 @@ def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> Launch
 
 
 def _arrays(p: MapProblem, n: int) -> dict[str, Any]:
-    names = dict(enumerate(p.formula.inputs))
-    found = {name: random_normal(_elems(p, k), 2 * n + k, p.dtype.name) for k, name in names.items()}
-    return {**found, OUT: device_empty((_elems(p, len(found)),), found["x"].dtype)}
+    *sizes, out = (elements.in_units(elems, p.dtype.nbytes) for elems in p.elems)
+    inputs = enumerate(zip(p.formula.inputs, sizes, strict=True))
+    found = {name: random_normal(size, 2 * n + k, p.dtype.name) for k, (name, size) in inputs}
+    return {**found, OUT: device_empty((out,), found["x"].dtype)}
 
 
 def _by_torch(p: MapProblem, arrays: Mapping[str, Any]) -> Launch | None:
@@ -96,11 +88,11 @@ def _check(p: MapProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
     import numpy
 
     ours()
-    count, word = min(COMPARED, prod(p.shape)), CARRIER[p.dtype.nbytes]
+    count, word = min(COMPARED, prod(p.shape)), elements.CARRIER[p.dtype.nbytes]
     some = map_problem(p.op, (count,), p.dtype)
     given = {name: to_host(arrays[name][:count]).view(word) for name in p.sides}
     wanted = _expected(some, None, given)
-    off = numpy.abs(numbers_of(given[OUT], p.dtype.name) - wanted.values) > wanted.allowed
+    off = numpy.abs(elements.numbers_of(given[OUT], p.dtype.name) - wanted.values) > wanted.allowed
     return f"{int(off.sum())} of {count} results are not those of the definition" if off.any() else ""
 
 

@@ -21,7 +21,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, limits, torch_assign
-from layoutalg.kernels.elements import CARRIER, NUMPY_NAME
+from layoutalg.kernels.elements import CARRIER, NUMPY_NAME, in_units
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import plan
@@ -37,9 +37,6 @@ from layoutalg.kernels.move.matrix_plan import (
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.programs import build_copy, build_permute, build_transpose
-
-UNIT_BYTES = 16
-"""The unit that the buffers of a tensor are multiples of."""
 
 MATRIX_DTYPES, SIDES = ("f32", "f16", "u8"), (4096, 16384)
 """Square matrices that are timed by default."""
@@ -210,7 +207,7 @@ def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
     rng = numpy.random.default_rng(seed)
     sides = {"src": (p.source_elems, p.element_bytes), "dst": (p.target_elems, p.result_bytes)}
     made = {
-        name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
+        name: rng.integers(0, 256, in_units(n * width, 1), numpy.uint8).view(CARRIER[width])
         for name, (n, width) in sides.items()
     }
     if p.result:
@@ -228,7 +225,7 @@ def _arrays(elems: Callable[[Any], tuple[int, int]], p: Any, n: int) -> dict[str
     """Random bits on the GPU, another pair for each n."""
     width = p.element_bytes
     return {
-        name: random_bytes(-(-count * width // UNIT_BYTES) * UNIT_BYTES, 2 * n + side).view(CARRIER[width])
+        name: random_bytes(in_units(count * width, 1), 2 * n + side).view(CARRIER[width])
         for side, (name, count) in enumerate(zip(("src", "dst"), elems(p), strict=True))
     }
 
@@ -238,12 +235,11 @@ def _permute_arrays(p: PermuteProblem, n: int) -> dict[str, Any]:
     elems = prod(p.shape)
     if p.result is None:
         return _arrays(lambda p: (elems, elems), p, n)
-    units = -(-elems * p.element_bytes // UNIT_BYTES) * UNIT_BYTES // p.element_bytes
     if p.dtype.name in ("f32", "f16", "bf16"):
-        src = random_normal(units, n, p.dtype.name)
+        src = random_normal(in_units(elems, p.element_bytes), n, p.dtype.name)
     else:
-        src = random_bytes(units * p.element_bytes, n)
-    dst = random_bytes(-(-elems * p.result_bytes // UNIT_BYTES) * UNIT_BYTES, n)
+        src = random_bytes(in_units(elems * p.element_bytes, 1), n)
+    dst = random_bytes(in_units(elems * p.result_bytes, 1), n)
     return {"src": src.view(CARRIER[p.element_bytes]), "dst": dst.view(CARRIER[p.result_bytes])}
 
 

@@ -25,16 +25,15 @@ from layoutalg.codegen.gpu import (
     device_copy,
     device_empty,
     load_sequence,
-    random_normal,
     require_gpu,
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
-from layoutalg.errors import ShapeError, check_choice
+from layoutalg.errors import check_choice
+from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction, torch_wrong_indices
-from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, values_of, words_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
-from layoutalg.kernels.rowwise import norm_plan
+from layoutalg.kernels.rowwise import norm_plan, trials
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.problems import (
     ELEMENTS,
@@ -50,13 +49,6 @@ from layoutalg.kernels.rowwise.problems import (
 )
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
-from layoutalg.kernels.rowwise.trials import (
-    TENSOR_TRIALS,
-    norm_bound,
-    placed_numbers,
-    reduction_bound,
-    result_places,
-)
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -64,9 +56,6 @@ Problem: TypeAlias = ReduceProblem | NormProblem
 
 DTYPES = ELEMENTS
 """Element types that are timed."""
-
-UNIT_BYTES = 16
-"""The unit that the buffers of a tensor are multiples of."""
 
 VERIFIED = (
     ((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)), ((5, 3001), (1,)), ((601, 5), (0,))
@@ -156,55 +145,41 @@ def random_cases(
 
 
 def _array_bytes(p: Problem) -> int:
-    """Bytes of the arrays, in float64.  Raises ShapeError for a tensor that is empty, or has gaps."""
+    """Bytes of the arrays, in float64.  Raises as `check_dense` does."""
     x = p.axes
-    if not prod(x.shape):
-        raise ShapeError(f"{p} has no elements: there is nothing to verify")
-    results = x.outputs if isinstance(p, ReduceProblem) else prod(x.shape)
-    if x.src_offset or x.dst_offset or (x.source_elems, x.target_elems) != (prod(x.shape), results):
-        raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
+    trials.check_dense(p, x, x.target_elems == (x.outputs if isinstance(p, ReduceProblem) else prod(x.shape)))
     return 8 * (x.source_elems + x.target_elems)
-
-
-def _units(elems: int, element_bytes: int) -> int:
-    """Elements of a buffer that is whole units."""
-    return -(-elems * element_bytes // UNIT_BYTES) * UNIT_BYTES // element_bytes
 
 
 def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     """The sources of a trial as bits, and a destination of set bits; in place it holds the source."""
     import numpy
 
-    x, element, width = p.axes, p.dtype, p.result.nbytes
-    numbers = {"src": placed_numbers(trial, p.op, x, seed)}
-    rng = numpy.random.default_rng([seed, len(TENSOR_TRIALS)])
+    x, element = p.axes, p.dtype.name
+    numbers = {"src": trials.placed_numbers(trial, p.op, x, seed)}
+    rng = numpy.random.default_rng([seed, len(trials.TENSOR_TRIALS)])
     numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
-    given = {
-        name: words_of(numpy.pad(v, (0, _units(v.size, element.nbytes) - v.size)), element.name)
-        for name, v in numbers.items()
-    }
-    if p.in_place:
-        return {**given, "dst": given["src"].copy()}
-    dst = numpy.full(_units(max(x.target_elems, 1), width) * width, 255, numpy.uint8).view(CARRIER[width])
+    given = {name: elements.whole_units(elements.words_of(v, element)) for name, v in numbers.items()}
+    dst = given["src"].copy() if p.in_place else elements.set_bits(x.target_elems, p.result.nbytes)
     return {**given, "dst": dst}
 
 
 def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
 
-    numbers = {name: values_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
+    numbers = {name: elements.values_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
     if isinstance(p, ReduceProblem):
         plan, exact = plans(p)[0] if c is None else plan_with(p, c), reduced(p, numbers["src"])
         if p.result.name in INTEGERS:
             whole = given["dst"].copy()
-            whole[result_places(p.axes)] = words_of(exact, p.result.name)
+            whole[trials.result_places(p.axes)] = elements.words_of(exact, p.result.name)
             return Expected("dst", whole)
-        allowed = reduction_bound(p, plan.additions, numbers["src"])
+        allowed = trials.reduction_bound(p, plan.additions, numbers["src"])
     else:
         x = numbers["src"][places(p.axes.shape, p.axes.src)]
         extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
         exact = normed(p, x, *extra)
-        allowed = norm_bound(p, x, exact, *extra)
-    return Expected("dst", exact, allowed, p.result.name, result_places(p.axes))
+        allowed = trials.norm_bound(p, x, exact, *extra)
+    return Expected("dst", exact, allowed, p.result.name, trials.result_places(p.axes))
 
 
 # --- configurations and launches -----------------------------------------------------------------------
@@ -262,10 +237,7 @@ def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:
 
 
 def _arrays(p: Problem, n: int) -> dict[str, Any]:
-    src = random_normal(_units(prod(p.axes.shape), p.dtype.nbytes), n, p.dtype.name)
-    kind = src.dtype if p.result == p.dtype else CARRIER[p.result.nbytes]
-    dst = device_empty((_units(p.axes.target_elems, p.result.nbytes),), kind)
-    return {"src": src, "dst": dst}
+    return trials.device_tensors(p.axes, p.axes.target_elems, p.result, n)
 
 
 def _source(p: Problem, arrays: Mapping[str, Any]) -> Any:
@@ -314,7 +286,7 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
     seen, largest = torch_difference(p.op, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
     spread = sqrt(p.axes.count)
     usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
-    last_place = max(max(largest, usual) * 2 * HALF_PLACE[element], SMALLEST_SUM[element])
+    last_place = max(max(largest, usual) * 2 * elements.HALF_PLACE[element], elements.SMALLEST_SUM[element])
     allowed = 0.0 if p.op in ("max", "min") else max(largest, usual) * 2.0**-16 + last_place
     return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
 
@@ -358,7 +330,7 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
         partial(_problem, op),
         _candidates,
         launches=_launches,
-        trials=lambda p: tuple(TENSOR_TRIALS),
+        trials=lambda p: tuple(trials.TENSOR_TRIALS),
         buffers=_buffers,
         expected=_expected,
         array_bytes=_array_bytes,

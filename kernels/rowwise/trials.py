@@ -42,7 +42,10 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.kernels.elements import HALF_PLACE, INTEGERS, SMALLEST_SUM
+from layoutalg.codegen.gpu import device_empty, random_normal
+from layoutalg.dtype import DType
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.elements import CARRIER, HALF_PLACE, INTEGERS, SMALLEST_SUM, in_units
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise.problems import AxesProblem, NormProblem, ReduceProblem, reduced, share_of
 
@@ -190,6 +193,21 @@ def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
     found = numbers.copy()
     found[places(x.shape, x.src).ravel()] = numbers
     return found
+
+
+def check_dense(p: object, x: AxesProblem, dense_results: bool) -> None:
+    """Raise ShapeError for what cannot be verified: no elements, or gaps in the source or the results."""
+    if not prod(x.shape):
+        raise ShapeError(f"{p} has no elements: there is nothing to verify")
+    if x.src_offset or x.dst_offset or x.source_elems != prod(x.shape) or not dense_results:
+        raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
+
+
+def device_tensors(x: AxesProblem, results: int, result: DType, n: int) -> dict[str, Any]:
+    """A source on the GPU, numbers of N(0, 1), others for each n, and room for so many results."""
+    src = random_normal(in_units(prod(x.shape), x.dtype.nbytes), n, x.dtype.name)
+    kind = src.dtype if result == x.dtype else CARRIER[result.nbytes]
+    return {"src": src, "dst": device_empty((in_units(results, result.nbytes),), kind)}
 
 
 def result_places(x: AxesProblem) -> Any:

@@ -12,12 +12,13 @@ from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_device
+from layoutalg.codegen.gpu import device_copy, device_empty, to_device
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError
+from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_cross_entropy, torch_loss_difference
-from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, values_of, words_of
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.rowwise import trials
 from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, plan_of
 from layoutalg.kernels.rowwise.entropy.problem import (
     CrossEntropyProblem,
@@ -27,10 +28,6 @@ from layoutalg.kernels.rowwise.entropy.problem import (
 )
 from layoutalg.kernels.rowwise.problems import ReduceProblem, reduced
 from layoutalg.kernels.rowwise.reduce_plan import refusals
-from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, placed_numbers, reduction_bound
-
-UNIT_BYTES = 16
-"""The unit that buffers are multiples of."""
 
 VERIFIED = (((37, 131), 1, "none"), ((5, 3001), 1, "mean"), ((4, 33, 20), 1, "sum"), ((601, 5), 1, "mean"))
 """Shapes, axes and reductions: rows and columns, aligned and not."""
@@ -39,31 +36,23 @@ CASES = (((8192, 8192), 1), ((4096, 50257), 1), ((2048, 128256), 1), ((65536, 10
 """Shapes and axes that are timed: rows of vocabularies."""
 
 
-def _units(elems: int, nbytes: int) -> int:
-    """Elements of a buffer of whole units."""
-    return -(-max(elems, 1) * nbytes // UNIT_BYTES) * UNIT_BYTES // nbytes
-
-
 def _array_bytes(p: CrossEntropyProblem) -> int:
-    """Bytes of the arrays, in float64.  Raises ShapeError for a tensor that is empty, or has gaps."""
+    """Bytes of the arrays, in float64.  Raises as `check_dense` does."""
     x = p.axes
-    if not prod(x.shape):
-        raise ShapeError(f"{p} has no elements: there is nothing to verify")
-    if x.src_offset or x.dst_offset or p.target_offset or x.source_elems != prod(x.shape):
-        raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
+    trials.check_dense(p, x, not p.target_offset)
     return 8 * (x.source_elems + 2 * x.outputs)
 
 
 def _trials(p: CrossEntropyProblem) -> tuple[str, ...]:
     """All, but that a sum of losses near the largest float is infinite."""
-    return tuple(name for name in TENSOR_TRIALS if name != "extremes" or p.reduction == "none")
+    return tuple(name for name in trials.TENSOR_TRIALS if name != "extremes" or p.reduction == "none")
 
 
 def _between(p: CrossEntropyProblem, empty: Any) -> dict[str, Any]:
     """The buffers between launches."""
     if p.reduction == "none":
         return {}
-    return {"losses": empty(_units(p.loss_words, 4)), "sums": empty(_units(2, 4))}
+    return {"losses": empty(elements.in_units(p.loss_words, 4)), "sums": empty(elements.in_units(2, 4))}
 
 
 def _targets(p: CrossEntropyProblem, seed: int, *, wild: bool = False) -> Any:
@@ -75,22 +64,18 @@ def _targets(p: CrossEntropyProblem, seed: int, *, wild: bool = False) -> Any:
     if wild:
         at = numpy.where(rng.random(n) < 0.1, rng.choice([-1, p.axes.count], n), at)
     at = numpy.where(rng.random(n) < 0.125, p.ignore_index, at)
-    kind = f"i{p.target.nbytes}"
-    return numpy.pad(at, (0, _units(n, p.target.nbytes) - n)).astype(kind).view(CARRIER[p.target.nbytes])
+    return elements.whole_units(at.astype(f"i{p.target.nbytes}")).view(elements.CARRIER[p.target.nbytes])
 
 
 def _buffers(p: CrossEntropyProblem, trial: str, seed: int) -> dict[str, Any]:
     import numpy
 
-    x, size = p.axes, p.dtype.nbytes
-    numbers = placed_numbers(trial, "logsumexp", x, seed)
-    src = words_of(numpy.pad(numbers, (0, _units(numbers.size, size) - numbers.size)), p.dtype.name)
-    dst = numpy.full(_units(p.outputs, p.result.nbytes), -1).astype(f"i{p.result.nbytes}")
+    numbers = trials.placed_numbers(trial, "logsumexp", p.axes, seed)
     return {
-        "src": src,
+        "src": elements.whole_units(elements.words_of(numbers, p.dtype.name)),
         "target": _targets(p, seed, wild=p.reduction == "none"),
-        **_between(p, lambda n: numpy.zeros(n, CARRIER[4])),
-        "dst": dst.view(CARRIER[p.result.nbytes]),
+        **_between(p, lambda n: numpy.zeros(n, elements.CARRIER[4])),
+        "dst": elements.set_bits(p.outputs, p.result.nbytes),
     }
 
 
@@ -98,24 +83,24 @@ def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expec
     """The result, and how far it may be off: each loss as its logsumexp, and as what is taken off."""
     import numpy
 
-    numbers = values_of(given["src"], p.dtype.name)
+    numbers = elements.values_of(given["src"], p.dtype.name)
     targets = given["target"].view(f"i{p.target.nbytes}")
     exact = numpy.asarray(joined_losses(p, numbers, targets))
     x = p.axes
     as_f32 = ReduceProblem("logsumexp", x, find_dtype("f32"))
     config = configs(p)[0] if c is None else c
     with numpy.errstate(all="ignore"):
-        allowed = reduction_bound(as_f32, plan_of(p, config).additions + 2, numbers)
+        allowed = trials.reduction_bound(as_f32, plan_of(p, config).additions + 2, numbers)
         largest = reduced(replace(as_f32, op="max"), numpy.abs(numbers))
         loss, counts = losses(p, numbers, targets)
-        place = 2 * HALF_PLACE["f32"]
+        place = 2 * elements.HALF_PLACE["f32"]
         allowed = allowed + 2 * place * (numpy.nan_to_num(largest, posinf=0) + numpy.abs(loss))
         allowed = numpy.where(counts == 0, 0.0, allowed)
         if p.reduction != "none":
             every = (allowed + 64 * place * numpy.abs(loss)).sum()
             allowed = every / (counts.sum() if p.reduction == "mean" else 1)
-        half = HALF_PLACE[p.result.name]
-        allowed = allowed * (1 + half) + half * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
+        half = elements.HALF_PLACE[p.result.name]
+        allowed = allowed * (1 + half) + half * numpy.abs(exact) + elements.SMALLEST_SUM[p.result.name]
     places = numpy.arange(exact.size).reshape(exact.shape)
     return Expected("dst", exact, numpy.asarray(allowed), p.result.name, places)
 
@@ -126,11 +111,11 @@ def _candidates(p: CrossEntropyProblem, arch: str | Arch) -> Iterator[Candidate]
 
 
 def _arrays(p: CrossEntropyProblem, n: int) -> dict[str, Any]:
-    src = random_normal(_units(prod(p.axes.shape), p.dtype.nbytes), n, p.dtype.name)
-    kind = src.dtype if p.result == p.dtype else CARRIER[p.result.nbytes]
-    between = _between(p, lambda count: device_empty((count,), CARRIER[4]))
-    dst = device_empty((_units(p.outputs, p.result.nbytes),), kind)
-    return {"src": src, "target": to_device(_targets(p, n)), **between, "dst": dst}
+    between = _between(p, lambda count: device_empty((count,), elements.CARRIER[4]))
+    return trials.device_tensors(p.axes, p.outputs, p.result, n) | {
+        "target": to_device(_targets(p, n)),
+        **between,
+    }
 
 
 def _asked(p: CrossEntropyProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any, int, str, int, str]:
@@ -157,7 +142,7 @@ def _check(p: CrossEntropyProblem, arrays: Mapping[str, Any], ours: Launch) -> s
     ours()
     found = arrays["dst"][: p.outputs]
     seen, largest = torch_loss_difference(*_asked(p, arrays), found, p.result.name)
-    allowed = largest * (2.0**-12 + 2 * HALF_PLACE[p.result.name])
+    allowed = largest * (2.0**-12 + 2 * elements.HALF_PLACE[p.result.name])
     return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
 
 
