@@ -3,8 +3,8 @@
     problem(...)                          the problem, checked
     candidates(problem, arch)             the ways to compute it, best first, and those dropped, with reasons
     launches(problem, config, arch)       the launch sequence of one of them
-    buffers(problem, trial, seed)         every buffer before a launch, and the scalars of a call
-    expected(problem, config, given)      the required contents of buffers afterwards, by definition
+    checks.buffers(problem, trial, seed)      every buffer before a launch, and the scalars of a call
+    checks.expected(problem, config, given)   the required contents of buffers afterwards, by definition
 
 The cost of the memory accesses of each launch is read off the programs, see `costs`.  A configuration is
 legal if it comes out of `candidates`: there is no other list of rules.
@@ -54,6 +54,22 @@ class Expected:
     places: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The data that a family is verified on, and the results that the definition requires.
+
+    `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
+    of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
+    the family's `problem`, checked by default.
+    """
+
+    buffers: Callable[[Any, str, int], dict[str, Any]]
+    expected: Callable[[Any, Any, Mapping[str, Any]], Expected]
+    array_bytes: Callable[[Any], int]
+    verified: tuple[Mapping[str, Any], ...]
+    trials: Callable[[Any], tuple[str, ...]] = lambda problem: ("bits",)
+
+
 NEEDED = object()
 """The default of an argument that is required."""
 
@@ -82,12 +98,12 @@ class Bench:
     the problem on which steps are compared.
     """
 
-    unit: str
-    work: Callable[[Any], int]
     arrays: Callable[[Any, int], dict[str, Any]]
     contenders: Mapping[str, Callable[[Any, Mapping[str, Any]], Launch | None]]
     check: Callable[[Any, Mapping[str, Any], Launch], str]
     cases: Callable[..., Iterator[tuple[str, Any]]]
+    unit: str = "GB/s"
+    work: Callable[[Any], int] = lambda problem: problem.moved_bytes
     limit: str = ""
     scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}
     record: Literal["rate", "reduced_rate", "product_rate"] = "rate"
@@ -147,16 +163,14 @@ def l2_bytes(arch: str) -> int:
 class Family:
     """A family of kernels: each field is data or a function, see the module's text.
 
-    `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
-    of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
-    `problem`, checked by default; `asks` are the arguments that the command has options for, with their
-    defaults, NEEDED for a required one.  `shared` makes the launches by kernels that neighbouring problems
-    share, and `called` those of a call on arrays, by kernels that as many problems as possible share, where
-    the family has such; `way` is a short name of the way a configuration works; `steps` are configurations
-    by name that show the development of the kernel; `written` selects the configurations among which
-    `layoutalg generate` writes the best.  `words` are the numbers of a configuration's launch that depend on
-    both the configuration and the buffers; `memory` are the bytes that memory is predicted to read and to
-    write for a configuration, None without a prediction.  `further` are configurations behind those of
+    `checks` is what it is verified on; `asks` are the arguments of `problem` that the command has options
+    for, with their defaults, NEEDED for a required one.  `shared` makes the launches by kernels that
+    neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems as
+    possible share, where the family has such; `way` is a short name of the way a configuration works; `steps`
+    are configurations by name that show the development of the kernel; `written` selects the configurations
+    among which `layoutalg generate` writes the best.  `words` are numbers of a configuration's launch that
+    depend on both the configuration and the buffers; `memory` are the bytes that memory is predicted to read
+    and to write for a configuration, None without a prediction.  `further` are configurations behind those of
     `candidates`, best first, that a search of measured times may try and a lock file may name; a problem
     that is planned without either never makes them.  `law` is the law of times by which the planner orders,
     None if it orders otherwise.
@@ -167,11 +181,7 @@ class Family:
     problem: Callable[..., Any]
     candidates: Callable[[Any, str | Arch], Iterable[Candidate]]
     launches: Callable[[Any, Any, str | Arch], LaunchSequence]
-    trials: Callable[[Any], tuple[str, ...]]
-    buffers: Callable[[Any, str, int], dict[str, Any]]
-    expected: Callable[[Any, Any, Mapping[str, Any]], Expected]
-    array_bytes: Callable[[Any], int]
-    verified: tuple[Mapping[str, Any], ...]
+    checks: Checks
     asks: Mapping[str, Any]
     bench: Bench
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
@@ -223,6 +233,10 @@ class Family:
         """The kernel of a configuration, the first if there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
+    def call_launches(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+        """The launches that a call on arrays makes."""
+        return (self.called or self.shared or self.launches)(problem, config, arch)
+
     def numbers(
         self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})
     ) -> dict[str, int]:
@@ -267,7 +281,7 @@ class Family:
 
         Raises UnsupportedError for a family that computes.
         """
-        found = self.expected(problem, None, {"src": source, "dst": old})
+        found = self.checks.expected(problem, None, {"src": source, "dst": old})
         if found.allowed is not None:
             raise UnsupportedError(f"{self.name} rounds: its results have bounds, see `expected`")
         return found.values

@@ -110,13 +110,13 @@ def checks(
     >>> next(checks(family, p, family.choose(p))).name
     'result, one block at a time'
     """
-    first, *others = family.trials(problem)
+    first, *others = family.checks.trials(problem)
     if target == "gpu":
         yield from _checks_on_gpu(family, problem, config, seed)
         return
     sequence = family.launches(problem, config, "sm_90")
     ran, given = printed_sequence(sequence), given_to(family, problem, config, first, seed)
-    expected, traces = family.expected(problem, config, given), list[MemTrace]()
+    expected, traces = family.checks.expected(problem, config, given), list[MemTrace]()
     for group in GROUPS:
         mine = copied(given)
         traces = [run.trace for run in simulate_sequence(ran, mine, group=group, seed=seed)]
@@ -126,7 +126,7 @@ def checks(
     for trial in others:
         given = given_to(family, problem, config, trial, seed)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
-        yield compare(f"result, {trial}", given, family.expected(problem, config, given), mine)
+        yield compare(f"result, {trial}", given, family.checks.expected(problem, config, given), mine)
     yield from machine_code_checks(sequence.kernels)
 
 
@@ -136,22 +136,22 @@ def given_to(family: Family, problem: Any, config: Any, trial: str, seed: int) -
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(8, 24, "f32")
-    >>> sorted(given_to(family, p, family.choose(p), *family.trials(p), 0))
+    >>> sorted(given_to(family, p, family.choose(p), *family.checks.trials(p), 0))
     ['dst', 'src']
     """
-    given = family.buffers(problem, trial, seed)
+    given = family.checks.buffers(problem, trial, seed)
     return given | dict(family.words(problem, config, given))
 
 
 def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iterator[Check]:
     arch = require_gpu().arch
     compiled = compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
-    for n, trial in enumerate(family.trials(problem)):
+    for n, trial in enumerate(family.checks.trials(problem)):
         given = given_to(family, problem, config, trial, seed)
         scalars = {name: x for name, x in given.items() if isinstance(x, int)}
         mine = {name: to_device(x) for name, x in given.items() if name not in scalars}
         load_sequence(compiled.ready(scalars)).on_arrays(mine)()
-        expected = family.expected(problem, config, given)
+        expected = family.checks.expected(problem, config, given)
         got = {expected.buffer: to_host(mine[expected.buffer])}
         yield compare(f"result, {trial}" if n else "result", given, expected, got)
 
@@ -166,7 +166,7 @@ def check_run(family: Family, problem: Any, target: Target, seed: int) -> None:
     if whole_number(seed, "seed") < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
     limit = Most.BULK if target == "simulator" else Most.ARRAYS
-    limit.guard(family.array_bytes(problem), f"bytes of arrays of {problem}, verified on the {target}")
+    limit.guard(family.checks.array_bytes(problem), f"bytes of arrays of {problem}, verified on the {target}")
 
 
 def copied(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_map
 from layoutalg.kernels.elementwise.problem import FORMULAS, OUT, MapProblem, map_problem, places
 from layoutalg.kernels.elementwise.program import MapConfig, build, candidates
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace
 
 TRIALS = ("normal", "wide", "special")
 COMPARED = 1 << 16
@@ -68,6 +68,14 @@ def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> Launch
     return launch_sequence([build(p, c)])
 
 
+CHECKS = Checks(
+    _buffers,
+    _expected,
+    array_bytes=lambda p: 8 * sum(p.elems),
+    verified=tuple({"shape": shape} for shape in VERIFIED),
+    trials=lambda p: TRIALS,
+)
+
 # --- the bench -----------------------------------------------------------------------------------------
 
 
@@ -113,15 +121,9 @@ def _family(op: str) -> Family:
         partial(map_problem, op),
         _candidates,
         launches=_launches,
-        trials=lambda p: TRIALS,
-        buffers=_buffers,
-        expected=_expected,
-        array_bytes=lambda p: 8 * sum(p.elems),
-        verified=tuple({"shape": shape} for shape in VERIFIED),
+        checks=CHECKS,
         asks={"shape": NEEDED},
         bench=Bench(
-            unit="GB/s",
-            work=lambda p: p.moved_bytes,
             arrays=_arrays,
             contenders={
                 "copy": lambda p, arrays: device_copy(arrays[OUT], arrays["x"]),

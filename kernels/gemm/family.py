@@ -42,7 +42,7 @@ from layoutalg.kernels.baselines import (
     torch_matmul,
 )
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
-from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Law, Pace
+from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family, Law, Pace
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
@@ -57,14 +57,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
-from layoutalg.kernels.gemm.work import (
-    equal_sizes,
-    group_begins,
-    group_boxes,
-    group_words,
-    grouped,
-    sizes_of,
-)
+from layoutalg.kernels.gemm.work import equal_sizes, group_begins, group_boxes, group_words, grouped, sizes_of
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -186,7 +179,7 @@ def with_factors(family: Family, alpha: float | None = None, beta: float | None 
     Raises UnsupportedError for a family that has none, and as `scalar_words` does.
 
     >>> one = with_factors(GEMM_FAMILIES[0], alpha=0.5)
-    >>> hex(one.buffers(one.problem(4), "normal", 0)["alpha"])
+    >>> hex(one.checks.buffers(one.problem(4), "normal", 0)["alpha"])
     '0x3f000000'
     """
     if family.name not in [x.name for x in GEMM_FAMILIES]:
@@ -194,7 +187,7 @@ def with_factors(family: Family, alpha: float | None = None, beta: float | None 
         raise UnsupportedError(f"{family.name} has no alpha and no beta: {names} do")
 
     def buffers(p: GemmProblem, trial: str, seed: int) -> dict[str, Any]:
-        given = family.buffers(p, trial, seed)
+        given = family.checks.buffers(p, trial, seed)
         for name, value in (("alpha", alpha), ("beta", beta)):
             if value is None or (name == "beta" and trial == "beta = 0"):
                 continue
@@ -205,7 +198,7 @@ def with_factors(family: Family, alpha: float | None = None, beta: float | None 
                 given["c"] = ~(0 * given["c"])
         return given
 
-    return replace(family, buffers=buffers)
+    return replace(family, checks=replace(family.checks, buffers=buffers))
 
 
 def _check_exact(p: GemmProblem, name: str, value: float) -> None:
@@ -521,11 +514,13 @@ def _family(
         problem,
         partial(_candidates, choice),
         launches=launches,
-        trials=trials,
-        buffers=operands,
-        expected=_expected,
-        array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
-        verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
+        checks=Checks(
+            operands,
+            _expected,
+            array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
+            verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
+            trials=trials,
+        ),
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         bench=_bench(problem, rows, groups="groups" in more),
         shared=shared_launches,

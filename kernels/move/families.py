@@ -22,7 +22,7 @@ from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER, NUMPY_NAME, in_units
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace, Traffic
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.bound import least_bytes
@@ -293,8 +293,6 @@ def _check(views: Views, p: Any, arrays: Mapping[str, Any], ours: Launch) -> str
 
 def _bench(views: Views, **rest: Any) -> Bench:
     return Bench(
-        unit="GB/s",
-        work=lambda p: p.moved_bytes,
         contenders={
             "copy": lambda p, arrays: device_copy(arrays["dst"], arrays["src"]),
             "torch": lambda p, arrays: torch_assign(*views(p, arrays)),
@@ -332,11 +330,12 @@ def _matrix_family(
         problem,
         candidates,
         launches=partial(_matrix_launches, build),
-        trials=lambda p: ("bits",),
-        buffers=lambda p, trial, seed: dict(zip(("src", "dst"), buffers(p, seed), strict=True)),
-        expected=partial(_expected, reference),
-        array_bytes=lambda p: (p.source_elems + p.target_elems) * p.element_bytes,
-        verified=tuple({"m": m, "n": n} for m, n in VERIFIED_MATRICES),
+        checks=Checks(
+            buffers=lambda p, trial, seed: dict(zip(("src", "dst"), buffers(p, seed), strict=True)),
+            expected=partial(_expected, reference),
+            array_bytes=lambda p: (p.source_elems + p.target_elems) * p.element_bytes,
+            verified=tuple({"m": m, "n": n} for m, n in VERIFIED_MATRICES),
+        ),
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
         bench=_bench(_matrix_views, arrays=partial(_arrays, _matrix_elems), cases=cases),
         called=called,
@@ -366,18 +365,17 @@ MOVE_FAMILIES = (
         _permuted,
         _permute_candidates,
         launches=_permute_launches,
-        trials=lambda p: ("bits",),
-        buffers=_tensor_buffers,
-        expected=partial(_expected, permuted),
-        array_bytes=_dense_bytes,
-        verified=(
-            *({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
-            {"shape": VERIFIED_PERMUTES[0][0], "axes": VERIFIED_PERMUTES[0][1], "result": "f16"},
+        checks=Checks(
+            _tensor_buffers,
+            partial(_expected, permuted),
+            _dense_bytes,
+            verified=(
+                *({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
+                {"shape": VERIFIED_PERMUTES[0][0], "axes": VERIFIED_PERMUTES[0][1], "result": "f16"},
+            ),
         ),
         asks={"shape": NEEDED, "axes": NEEDED, "result": None},
         bench=Bench(
-            unit="GB/s",
-            work=lambda p: p.moved_bytes,
             arrays=_permute_arrays,
             contenders={"copy": _copy_of, "torch": _by_torch, "cupy": _by_cupy},
             check=_check_permute,

@@ -31,7 +31,7 @@ from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import check_choice
 from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction, torch_wrong_indices
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Law, Pace, Traffic
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import norm_plan, trials
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
@@ -182,6 +182,14 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
     return Expected("dst", exact, allowed, p.result.name, trials.result_places(p.axes))
 
 
+CHECKS = Checks(
+    _buffers,
+    _expected,
+    _array_bytes,
+    verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED),
+    trials=lambda p: tuple(trials.TENSOR_TRIALS),
+)
+
 # --- configurations and launches -----------------------------------------------------------------------
 
 
@@ -330,15 +338,9 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
         partial(_problem, op),
         _candidates,
         launches=_launches,
-        trials=lambda p: tuple(trials.TENSOR_TRIALS),
-        buffers=_buffers,
-        expected=_expected,
-        array_bytes=_array_bytes,
-        verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED),
+        checks=CHECKS,
         asks={"shape": NEEDED, "axes": (-1,)},
         bench=Bench(
-            unit="GB/s",
-            work=lambda p: p.moved_bytes,
             arrays=_arrays,
             contenders={limit: reach, "torch": _by_torch, "cupy": _by_cupy},
             check=_check,

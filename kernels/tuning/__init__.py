@@ -11,7 +11,7 @@ rates     Rates: fitted rates in a file, which rank the candidates of a family
 sweep     cases_of: random problems of a family, verified by the same engines
 counting  counted_cases: Nsight Compute's counters of such cases, beside the prediction
 fuzz      laws_of: random cases of the laws of the algebra
-study     shares, boards_of, fitted_rates, t4_results: statistics of a store
+study     shares, boards_of, t4_results: statistics of a store
 """
 
 from __future__ import annotations
@@ -19,67 +19,25 @@ from __future__ import annotations
 from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
 from layoutalg.kernels.tuning.fuzz import ALGEBRA, HOST, laws_of
-from layoutalg.kernels.tuning.jobs import (
-    RATES,
-    SLOW,
-    Built,
-    Job,
-    Place,
-    UnfitWorkerError,
-    build,
-    check_modelled,
-    gpu_place,
-    model_place,
-    modelled_ns,
-)
-from layoutalg.kernels.tuning.keys import (
-    TIMINGS,
-    VERIFIED,
-    Key,
-    Record,
-    called_sequence,
-    library_version,
-    record_of,
-    text_digest,
-)
-from layoutalg.kernels.tuning.lockfile import (
-    Lock,
-    Locked,
-    choose,
-    current_lock,
-    lock_of,
-    lock_text,
-    read_lock,
-)
-from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text, read_rates
+from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
+from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record
+from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
+from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
 from layoutalg.kernels.tuning.store import Store, salvaged
-from layoutalg.kernels.tuning.study import (
-    Board,
-    Fit,
-    boards_of,
-    by_problem,
-    fitted_rates,
-    shares,
-    t4_results,
-    without,
-)
-from layoutalg.kernels.tuning.sweep import SIMULATOR, by_verification, cases_of, random_case
+from layoutalg.kernels.tuning.study import Board, boards_of, by_problem, shares, t4_results, without
+from layoutalg.kernels.tuning.sweep import SIMULATOR, cases_of
 from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 __all__ = [
     "ALGEBRA",
     "HOST",
-    "RATES",
     "SIMULATOR",
     "SLOW",
     "TIMINGS",
     "VERIFIED",
     "Board",
-    "Built",
     "Engine",
-    "Fit",
     "Job",
-    "Key",
     "Lock",
     "Locked",
     "Number",
@@ -88,12 +46,8 @@ __all__ = [
     "Record",
     "Store",
     "Summary",
-    "UnfitWorkerError",
     "boards_of",
-    "build",
     "by_problem",
-    "by_verification",
-    "called_sequence",
     "cases_of",
     "check_modelled",
     "choose",
@@ -102,28 +56,20 @@ __all__ = [
     "current_lock",
     "current_rates",
     "first_of",
-    "fitted_rates",
     "gpu_place",
     "jobs_of",
     "laws_of",
-    "library_version",
     "local_engine",
     "lock_of",
     "lock_text",
     "model_place",
-    "modelled_ns",
     "numbers_of",
     "profiler",
-    "random_case",
     "rates_of",
     "rates_text",
-    "read_lock",
-    "read_rates",
-    "record_of",
     "salvaged",
     "shares",
     "t4_results",
-    "text_digest",
     "tune",
     "without",
 ]

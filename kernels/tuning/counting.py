@@ -238,7 +238,7 @@ def main(args: Sequence[str]) -> int:
     check_run(family, problem, "gpu", seed)
     arch = require_gpu().arch
     compiled = compile_sequence(family.launches(problem, config, arch), arch)
-    given = given_to(family, problem, config, family.trials(problem)[0], seed)
+    given = given_to(family, problem, config, family.checks.trials(problem)[0], seed)
     scalars = {word: x for word, x in given.items() if isinstance(x, int)}
     arrays = {word: to_device(x) for word, x in given.items() if word not in scalars}
     load_sequence(compiled.ready(scalars)).on_arrays(arrays)()

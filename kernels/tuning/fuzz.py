@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from layoutalg import __version__
 from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times
-from layoutalg.kernels.tuning.keys import VERIFIED, library_version, text_digest
+from layoutalg.kernels.tuning.keys import VERIFIED, text_digest
 from layoutalg.limits import Most
 from layoutalg.testing import LAWS, check_law
 
@@ -34,7 +35,7 @@ MOST_SEEDS = 500
 MOST_NAMED = 20
 """The most seeds of failures that are named."""
 
-HOST: Place = (VERIFIED, "host", "", "", "", library_version())
+HOST: Place = (VERIFIED, "host", "", "", "", __version__)
 """The place where the laws are checked."""
 
 ROOMS = ("layout", "compose", "f2", "decide", "algebra", "arch", "notation", "testing")

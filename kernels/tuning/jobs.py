@@ -28,6 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
+from layoutalg import __version__
 from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted, unstated
 from layoutalg.codegen.gpu import (
@@ -51,15 +52,7 @@ from layoutalg.kernels.baselines import Launch, clock_of
 from layoutalg.kernels.family import Family, Pace, set_count
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
-from layoutalg.kernels.tuning.keys import (
-    MOST_TEXT,
-    Key,
-    Record,
-    called_sequence,
-    kernel_digest,
-    library_version,
-    text_digest,
-)
+from layoutalg.kernels.tuning.keys import MOST_TEXT, Key, Record, kernel_digest, text_digest
 from layoutalg.kernels.tuning.store import Store
 from layoutalg.tools import end_with_parent
 
@@ -179,7 +172,7 @@ def model_place(arch: str) -> Place:
     >>> model_place("H100")[:2]
     ('model', 'sm_90')
     """
-    return "model", find_arch(arch).name, "", "", "", library_version()
+    return "model", find_arch(arch).name, "", "", "", __version__
 
 
 def gpu_place(arch: str | None = None) -> tuple[Place, str]:
@@ -195,7 +188,7 @@ def gpu_place(arch: str | None = None) -> tuple[Place, str]:
         raise UnsupportedError(
             f"this GPU, {status.name}, is {status.arch}: the search is for {find_arch(arch).name}"
         )
-    return ("gpu", status.name, display_driver(), *cuda_versions(), library_version()), status.arch
+    return ("gpu", status.name, display_driver(), *cuda_versions(), __version__), status.arch
 
 
 def check_worker(job: Job) -> None:
@@ -232,7 +225,7 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         if job.make is not None:
             return job.make(job)
         family = find_family(job.family)
-        sequence = called_sequence(family, job.problem, job.config, job.arch)
+        sequence = family.call_launches(job.problem, job.config, job.arch)
         kernel = kernel_digest(sequence, job.arch)
         if kernel in known:
             return Built(kernel)
@@ -252,7 +245,7 @@ def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str)
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["transpose"]
     >>> p = f.problem(64, 64, "f32")
-    >>> counters_of(called_sequence(f, p, f.choose(p), "sm_90"), {}, "sm_90")
+    >>> counters_of(f.call_launches(p, f.choose(p), "sm_90"), {}, "sm_90")
     {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
     """
     launches = {"launches": float(len(sequence.kernels))}
@@ -285,7 +278,7 @@ def check_modelled(family: Family, problem: Any, arch: str) -> None:
     if family.law is not None:
         family.expected_ns(problem, config, arch)
     else:
-        check_stated(family, called_sequence(family, problem, config, arch))
+        check_stated(family, family.call_launches(problem, config, arch))
 
 
 def modelled_ns(counters: Mapping[str, float], arch: str) -> float:

@@ -19,15 +19,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
-from layoutalg import __version__
 from layoutalg.answers import Bound, Count, Rate
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import ParseError
-from layoutalg.kernels.family import Family
 from layoutalg.kernels.tuning.files import read_as
 
 VERIFIED = "verified"
@@ -137,24 +135,3 @@ def text_digest(texts: list[str]) -> str:
     False
     """
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-
-
-def called_sequence(family: Family, problem: Any, config: Any, arch: str) -> LaunchSequence:
-    """The launches that a call on arrays makes, so that the timing is that of the call.
-
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> f = FAMILIES["sum"]
-    >>> p = f.problem((64, 96), (1,), "f16")
-    >>> len(called_sequence(f, p, f.choose(p), "sm_90").kernels)
-    1
-    """
-    return (family.called or family.shared or family.launches)(problem, config, arch)
-
-
-def library_version() -> str:
-    """The version of this package, installed or not.
-
-    >>> library_version().count(".")
-    2
-    """
-    return __version__

@@ -31,7 +31,7 @@ from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
 from layoutalg.kernels.tuning.files import Digest, Format, of_environment, read_as
-from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, called_sequence, kernel_digest
+from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, kernel_digest
 from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.limits import Most
 
@@ -99,7 +99,7 @@ class Lock:
             return None
         for config in family.searched(problem, arch):
             if data_digest(config) == found.config:
-                kernel = kernel_digest(called_sequence(family, problem, config, chip), chip)
+                kernel = kernel_digest(family.call_launches(problem, config, chip), chip)
                 if kernel != found.kernel:
                     raise MismatchError(
                         f"{self.name} has {family.name} {found.shown[0]} as {found.shown[1]} with "

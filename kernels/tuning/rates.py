@@ -27,13 +27,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg import __version__
 from layoutalg.answers import Amount, Count, fields_of
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import MismatchError, ParseError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.tuning.files import Format, of_environment, read_as
 from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
-from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, called_sequence, library_version
+from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record
 from layoutalg.kernels.tuning.study import fitted_rates
 from layoutalg.limits import Most
 
@@ -86,7 +87,7 @@ class Rates:
         """Raise MismatchError for rates of another GPU than `gpu`, of the model of another architecture, or
         of another version of this package.
 
-        >>> Rates("sum", "gpu", "A40", library_version(), {}).check("sm_90", "T4")
+        >>> Rates("sum", "gpu", "A40", __version__, {}).check("sm_90", "T4")
         Traceback (most recent call last):
         ...
         layoutalg.errors.MismatchError: the rates are of A40, this is T4: fit here, or unset LAYOUTALG_RATES
@@ -96,9 +97,9 @@ class Rates:
             raise MismatchError(
                 f"{self.name} are of {self.gpu}, this is {here}: fit here, or unset {VARIABLE}"
             )
-        if self.library != library_version():
+        if self.library != __version__:
             raise MismatchError(
-                f"{self.name} were fitted with layoutalg {self.library}, this is {library_version()}: fit "
+                f"{self.name} were fitted with layoutalg {self.library}, this is {__version__}: fit "
                 f"again, or unset {VARIABLE}"
             )
 
@@ -117,7 +118,7 @@ class Rates:
         Raises as `check` does, and what making the programs raises.
 
         >>> from layoutalg.kernels.registry import FAMILIES
-        >>> f, rates = FAMILIES["transpose"], Rates("transpose", "model", "sm_90", library_version(), RATES)
+        >>> f, rates = FAMILIES["transpose"], Rates("transpose", "model", "sm_90", __version__, RATES)
         >>> p = f.problem(64, 64, "f32")
         >>> rates.ranked(f, p, "sm_90") == list(f.configs(p))
         True
@@ -129,7 +130,7 @@ class Rates:
         stand = filter(among, asked)
 
         def ns(config: Any) -> float:
-            sequence = called_sequence(family, problem, config, chip)
+            sequence = family.call_launches(problem, config, chip)
             return self.ns(counters_of(sequence, family.numbers(problem, config), chip))
 
         return sorted(islice(stand, MOST_RANKED), key=ns)

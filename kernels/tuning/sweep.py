@@ -23,11 +23,12 @@ from math import log2
 from pathlib import Path
 from typing import Any
 
+from layoutalg import __version__
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, check_worker
-from layoutalg.kernels.tuning.keys import VERIFIED, library_version
+from layoutalg.kernels.tuning.keys import VERIFIED
 from layoutalg.kernels.verification import verify
 from layoutalg.limits import Most
 
@@ -43,7 +44,7 @@ DTYPES = (None, "f16", "bf16", "f32", "f64", "u8")
 STEPS = (1, 1, 8, 16, 32)
 """The steps of extents."""
 
-SIMULATOR: Place = (VERIFIED, "simulator", "", "", "", library_version())
+SIMULATOR: Place = (VERIFIED, "simulator", "", "", "", __version__)
 """The place of a verification without a GPU."""
 
 
@@ -74,7 +75,7 @@ def random_case(family: Family, seed: int) -> tuple[Any, Any]:
 
 def _arguments(family: Family, rng: random.Random) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, usual in rng.choice(family.verified).items():
+    for name, usual in rng.choice(family.checks.verified).items():
         if name in ("m", "n", "k"):
             found[name] = _extent(usual, rng)
         elif name == "shape":

@@ -130,8 +130,8 @@ def rounded(case: Mapping[str, Any]) -> bool:
     if not case:
         return False
     family, problem, config = kernel_adapter.chosen(case)
-    given = family.buffers(problem, family.trials(problem)[0], 0)
-    if family.expected(problem, config, given).allowed is None:
+    given = family.checks.buffers(problem, family.checks.trials(problem)[0], 0)
+    if family.checks.expected(problem, config, given).allowed is None:
         return False
     return verify(family, problem, config, target="gpu").passed
 

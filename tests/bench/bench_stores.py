@@ -26,7 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from layoutalg.kernels.tuning import Key, Record, Store
+from layoutalg.kernels.tuning import Record, Store
+from layoutalg.kernels.tuning.keys import Key
 
 WRITERS, SAID_BYTES = 4, 8
 

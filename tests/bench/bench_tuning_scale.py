@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from layoutalg.kernels import find_family
-from layoutalg.kernels.tuning import Record, Store, build, jobs_of, model_place
+from layoutalg.kernels.tuning import Record, Store, jobs_of, model_place
+from layoutalg.kernels.tuning.jobs import build
 
 
 class Planned(NamedTuple):

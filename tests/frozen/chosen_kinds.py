@@ -260,14 +260,14 @@ def machine(arch: str, config: Any) -> Arch:
 def run(case: Case, config: Any, seed: int = 0) -> Check:
     """A configuration in the simulator, on the family's first data, beside the definition."""
     family, p = FAMILIES[case.family], case.problem
-    given = given_to(family, p, config, family.trials(p)[0], seed)
+    given = given_to(family, p, config, family.checks.trials(p)[0], seed)
     sequence = family.launches(p, config, machine(case.arch, config))
     mine = copied(given)
     budget.with_budget(
         1000, simulate_sequence, printed_sequence(sequence), mine, group=("block", "warp")[seed % 2],
         seed=seed, trace=False,
     )  # fmt: skip
-    return compare("result", given, family.expected(p, config, given), mine)
+    return compare("result", given, family.checks.expected(p, config, given), mine)
 
 
 # --- the record ------------------------------------------------------------------------------------------

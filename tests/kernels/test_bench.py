@@ -345,7 +345,7 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
     p = (
         family.problem(1 if name == "gemv" else 64, 64, 64, dtype="f32" if "simt" in name else "f16")
         if "gem" in name
-        else family.problem(**family.verified[0])
+        else family.problem(**family.checks.verified[0])
     )
     said = r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
     with pytest.raises(MismatchError, match=said):

@@ -14,9 +14,9 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, model_place
-from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
-from layoutalg.kernels.tuning.keys import called_sequence
+from layoutalg.kernels.tuning import Job, check_modelled, model_place
+from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
+from layoutalg.kernels.tuning.study import fitted_rates
 from tests.command import refusal
 
 LAWS = [family for family in FAMILIES.values() if family.law is not None]
@@ -73,7 +73,7 @@ def test_without_a_law_moves_alone_have_times_and_others_are_refused_by_instruct
         p = drawn(family, seed)
         for rank, config in enumerate(family.configs(p)[:2]):
             made = build(Job(family.name, p, config, rank, "sm_90", model_place("sm_90")))
-            names = unstated(called_sequence(family, p, config, "sm_90").kernels)
+            names = unstated(family.call_launches(p, config, "sm_90").kernels)
             assert bool(made.failure) == bool(names) and all(name in made.failure for name in names)
             if not made.failure:
                 assert modelled_ns(made.counters, "sm_90") >= floor_ns(family, p, board)
@@ -85,7 +85,7 @@ def test_without_a_law_moves_alone_have_times_and_others_are_refused_by_instruct
 @pytest.mark.parametrize("board", ["A100-SXM4-80GB", "L4", "sm_86", "sm_89", "H100-SXM5", "B200", "sm_120"])
 def test_a_law_is_of_its_board_alone(board: str) -> None:
     for family in LAWS:
-        p = family.problem(**family.verified[0])
+        p = family.problem(**family.checks.verified[0])
         with pytest.raises(UnsupportedError, match=f"no times of {family.name} are known on"):
             family.expected_ns(p, None, board)
 
@@ -176,7 +176,7 @@ def test_what_tma_moves_is_not_counted_as_nothing() -> None:
     family = FAMILIES["gemm-sm90"]
     p = family.problem(512)
     config = family.choose(p)
-    counters = counters_of(called_sequence(family, p, config, "sm_90"), family.numbers(p, config), "sm_90")
+    counters = counters_of(family.call_launches(p, config, "sm_90"), family.numbers(p, config), "sm_90")
     assert counters == {"launches": 1.0}
     with pytest.raises(UnsupportedError, match="sectors and wavefronts are not known"):
         modelled_ns(counters, "sm_90")
@@ -193,7 +193,7 @@ def test_copies_to_shared_memory_are_wavefronts_not_sectors() -> None:
     family = FAMILIES["permute"]
     p = family.problem(shape=(256, 256), axes=(1, 0), dtype="f32")
     config = next(c for c in family.configs(p) if c.via == "cp.async")
-    counters = counters_of(called_sequence(family, p, config, "sm_90"), {}, "sm_90")
+    counters = counters_of(family.call_launches(p, config, "sm_90"), {}, "sm_90")
     assert counters["sectors"] == 2 * 256 * 256 * 4 / 32
 
 

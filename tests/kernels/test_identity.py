@@ -47,7 +47,7 @@ def kinds(data: Any) -> Iterator[str]:
 def stored() -> Iterator[Any]:
     """Problems and configurations of every family, as searches record them."""
     for family in FAMILIES.values():
-        for asked in family.verified:
+        for asked in family.checks.verified:
             p = family.problem(**asked)
             yield from (p, family.choose(p))
     yield gemm_problem(256, 256, 128, "f16", bias=True, reads_c=True, activation="gelu")

@@ -57,7 +57,7 @@ def test_a_product_of_one_row_or_column_declares_what_it_reads() -> None:
 def test_a_text_of_any_family_reads_what_it_declares(name: str) -> None:
     family, arch = FAMILIES[name], target(name)
     cases = [p for _, p in family.bench.cases(None, None)]
-    for p in [*random.Random(name).sample(cases, 1), family.problem(**family.verified[0])]:
+    for p in [*random.Random(name).sample(cases, 1), family.problem(**family.checks.verified[0])]:
         for kernel in family.launches(p, family.choose(p, arch), arch).kernels:
             assert not list(unread(to_cuda(kernel))), (str(p), kernel.name)
 

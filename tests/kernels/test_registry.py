@@ -22,7 +22,7 @@ from tests.sweeps import each
 def first(name: str) -> tuple[Family, Any]:
     """A family and a problem of it."""
     family = FAMILIES[name]
-    return family, family.problem(**family.verified[0])
+    return family, family.problem(**family.checks.verified[0])
 
 
 def test_all_are_there_and_the_command_names_them() -> None:
@@ -39,10 +39,10 @@ def test_all_are_there_and_the_command_names_them() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_candidate_that_stands_makes_launches(name: str) -> None:
     family, p = first(name)
-    assert family.summary and set(family.verified[0]) & set(family.asks)
+    assert family.summary and set(family.checks.verified[0]) & set(family.asks)
     configs = family.configs(p, "sm_90")
     assert family.choose(p, "sm_90") == configs[0]
-    names = set(family.buffers(p, family.trials(p)[0], 0)) | {"scratch"}
+    names = set(family.checks.buffers(p, family.checks.trials(p)[0], 0)) | {"scratch"}
     for config in configs[:3]:
         one = family.launches(p, config, "sm_90")
         assert isinstance(one, LaunchSequence) and {x for step in one.buffers for x in step} <= names
@@ -130,6 +130,6 @@ def test_predictions_add_up() -> None:
 
 def test_only_what_moves_has_a_reference_to_the_bit() -> None:
     family, p = first("softmax")
-    given = family.buffers(p, "normal", 0)
+    given = family.checks.buffers(p, "normal", 0)
     with pytest.raises(errors.UnsupportedError, match="softmax rounds"):
         family.reference(p, given["src"], given["dst"])

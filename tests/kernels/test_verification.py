@@ -21,7 +21,7 @@ from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
-from layoutalg.kernels.tuning import random_case
+from layoutalg.kernels.tuning.sweep import random_case
 from tests.draws.sequences import launches_of, predicted, problem_of, verified
 from tests.kernels.gemm.cases import unpacked
 from tests.mutants import planting
@@ -39,7 +39,7 @@ def small(family: Family) -> Any:
     """A problem whose accesses are predicted."""
     if family.name in SMALL:
         return family.problem(*SMALL[family.name], reads_c=True, bias=True)
-    return family.problem(**family.verified[0])
+    return family.problem(**family.checks.verified[0])
 
 
 # --- every family --------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     assert names[:2] == ["result, one block at a time", "result, one warp at a time"]
     assert "no other accesses" in names and names[-1].startswith("machine code, ")
     assert [n for n in names if n.startswith("result, ")][2:] == [
-        f"result, {trial}" for trial in family.trials(p)[1:]
+        f"result, {trial}" for trial in family.checks.trials(p)[1:]
     ]
     report.require()
 
@@ -76,7 +76,7 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
     p = small(family)
 
     def off(p: Any, c: Any, given: Any) -> Expected:
-        right = family.expected(p, c, given)
+        right = family.checks.expected(p, c, given)
         values = right.values.copy()
         by = 3 if right.allowed is None else 3 + 2 * np.broadcast_to(right.allowed, values.shape).flat[7]
         values.reshape(-1)[7] = values.reshape(-1)[7] + by
@@ -93,7 +93,8 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
 
     if mistake != "definition":
         monkeypatch.setattr(verification, "sequence_traffic", wrong)
-    report = verify(replace(family, expected=off) if mistake == "definition" else family, p)
+    wrong = replace(family, checks=replace(family.checks, expected=off))
+    report = verify(wrong if mistake == "definition" else family, p)
     failed = [c.name for c in report.checks if not c.passed]
     if mistake == "definition":
         assert failed[:2] == ["result, one block at a time", "result, one warp at a time"]
@@ -109,8 +110,8 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     """Gaps between rows, or the end of the last unit, of a buffer that is longer than it has to be."""
     family = FAMILIES[name]
     p = small(family)
-    given = family.buffers(p, family.trials(p)[0], 0)
-    expected = family.expected(p, family.choose(p), given)
+    given = family.checks.buffers(p, family.checks.trials(p)[0], 0)
+    expected = family.checks.expected(p, family.choose(p), given)
     old = np.concatenate([given[expected.buffer], given[expected.buffer][:4]])
     new = old.copy()
     new.view("u1")[-1] ^= 1
@@ -124,7 +125,7 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
 def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     family = FAMILIES[name]
     p = small(family)
-    first, same, other = (family.buffers(p, family.trials(p)[0], seed) for seed in (1, 1, 2))
+    first, same, other = (family.checks.buffers(p, family.checks.trials(p)[0], seed) for seed in (1, 1, 2))
     source = next(name for name in ("a", "src", "x") if name in first)
     assert all(np.array_equal(first[x], same[x]) for x in first)
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
@@ -224,7 +225,7 @@ def test_the_definition_element_by_element() -> None:
 def test_what_is_out_of_bounds_is_named() -> None:
     p = gemm_problem(4, 6, 5, "f32")
     given = operands(p, seed=2)
-    right = SIMT.expected(p, None, given)
+    right = SIMT.checks.expected(p, None, given)
     exact, allowed = right.values, right.allowed
 
     def seen(values: Any) -> Any:

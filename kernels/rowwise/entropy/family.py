@@ -17,7 +17,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError
 from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_cross_entropy, torch_loss_difference
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace
 from layoutalg.kernels.rowwise import trials
 from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, plan_of
 from layoutalg.kernels.rowwise.entropy.problem import (
@@ -170,15 +170,15 @@ CROSS_ENTROPY = Family(
     _problem,
     _candidates,
     launches=launches,
-    trials=_trials,
-    buffers=_buffers,
-    expected=_expected,
-    array_bytes=_array_bytes,
-    verified=tuple({"shape": s, "axes": (axis,), "reduction": of} for s, axis, of in VERIFIED),
+    checks=Checks(
+        _buffers,
+        _expected,
+        _array_bytes,
+        verified=tuple({"shape": s, "axes": (axis,), "reduction": of} for s, axis, of in VERIFIED),
+        trials=_trials,
+    ),
     asks={"shape": NEEDED, "axes": (-1,)},
     bench=Bench(
-        unit="GB/s",
-        work=lambda p: p.moved_bytes,
         arrays=_arrays,
         contenders={"copy": _read, "torch": _by_torch, "cupy": lambda p, arrays: None},
         check=_check,

@@ -40,10 +40,10 @@ def number(e: Expr, values: dict[str, int]) -> int:
 def test_a_buffer_is_as_large_as_its_definition_makes_it(name: str) -> None:
     """But for the last of its 16-byte units, which the data of a trial fill."""
     family = FAMILIES[name]
-    for args in family.verified:
+    for args in family.checks.verified:
         p = family.problem(**args)
         sequence = sequence_of(name, p)
-        data = family.buffers(p, family.trials(p)[0], 0)
+        data = family.checks.buffers(p, family.checks.trials(p)[0], 0)
         for buffer, size in buffer_bytes(p, sequence).items():
             n = number(size, dict(sequence.scalars))
             if buffer in data:

@@ -98,8 +98,8 @@ def test_machine_code_moves_whole_vectors_and_spills_nothing(op: str) -> None:
 def test_an_exact_map_has_to_be_exact() -> None:
     family = FAMILIES["relu"]
     p = family.problem((16,), "f16")
-    given = family.buffers(p, "special", 0)
-    expected = family.expected(p, None, given)
+    given = family.checks.buffers(p, "special", 0)
+    expected = family.checks.expected(p, None, given)
     assert not expected.allowed.any() and np.isnan(expected.values).any()
 
 

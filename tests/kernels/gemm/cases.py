@@ -92,7 +92,7 @@ def wrong(
     runs = simulate_sequence(
         ran, mine := copied({**given, **(changed or {})}), group=group, seed=seed, trace=traffic
     )
-    made = [compare("result", given, FAMILIES["gemm-simt"].expected(p, None, given), mine)]
+    made = [compare("result", given, FAMILIES["gemm-simt"].checks.expected(p, None, given), mine)]
     if traffic:
         numbers = {name: x for name, x in given.items() if isinstance(x, int)}
         made += access_checks(sequence_traffic(ran, numbers), [run.trace for run in runs])

@@ -259,7 +259,7 @@ def test_a_row_of_another_group_is_seen_by_verify() -> None:
 def test_groups_that_are_verified_are_of_drawn_sizes_none_and_one_row_among_them(count: int) -> None:
     family = find_family("gemm-sm90")
     p = family.problem(100, 72, 40, groups=count)
-    sizes = [sizes_of(family.buffers(p, "normal", seed), count) for seed in range(9)]
+    sizes = [sizes_of(family.checks.buffers(p, "normal", seed), count) for seed in range(9)]
     assert all(sum(drawn) == 100 for drawn in sizes)
     assert count == 1 or len({tuple(drawn) for drawn in sizes}) > 4
     assert count < 5 or all(drawn[1:3] in ([0, 0], [0, 1]) for drawn in sizes)

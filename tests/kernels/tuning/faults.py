@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from layoutalg.errors import MismatchError, UnsupportedError
-from layoutalg.kernels.tuning import Built, Job, UnfitWorkerError
+from layoutalg.kernels.tuning import Job
+from layoutalg.kernels.tuning.jobs import Built, UnfitWorkerError
 
 Times = tuple[tuple[float, ...], dict[str, float]]
 

@@ -77,7 +77,7 @@ def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: P
     stored = sum(cost.total for one in costs for op, cost in one.items() if "st.global" in op)
     assert predicted[counting.PREDICTED + "sectors stored"] == stored > 0
     asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
-    (took,), counters = counting.by_counters(job, tuning.build(job))
+    (took,), counters = counting.by_counters(job, tuning.jobs.build(job))
     counted = {
         x.removeprefix(counting.COUNTED): n for x, n in counters.items() if x.startswith(counting.COUNTED)
     }
@@ -107,7 +107,7 @@ def test_what_the_profiler_prints_is_read(text: str) -> None:
     ("text", "error", "word"),
     [
         ("==ERROR== the application returned 1", MismatchError, "ended with 1 .* the application returned"),
-        ("==ERROR== ERR_NVGPUCTRPERM - no permission", tuning.UnfitWorkerError, "for administrators"),
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission", tuning.jobs.UnfitWorkerError, "for administrators"),
     ],
 )
 def test_where_nothing_is_counted_its_words_are_kept(
@@ -115,7 +115,7 @@ def test_where_nothing_is_counted_its_words_are_kept(
 ) -> None:
     profiler(text, status=1)
     with pytest.raises(error, match=word):
-        counting.by_counters(case(), tuning.build(case()))
+        counting.by_counters(case(), tuning.jobs.build(case()))
 
 
 def test_a_profiler_that_hangs_is_ended_and_one_that_is_absent_is_named(
@@ -124,18 +124,18 @@ def test_a_profiler_that_hangs_is_ended_and_one_that_is_absent_is_named(
     profiler("")
     (tmp_path / "bin" / "ncu").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
     with pytest.raises(TimeoutError, match="within 1 s"):
-        counting.by_counters(case(limit_s=1), tuning.build(case()))
+        counting.by_counters(case(limit_s=1), tuning.jobs.build(case()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(tuning.UnfitWorkerError, match="not on PATH"):
-        counting.by_counters(case(), tuning.build(case()))
+    with pytest.raises(tuning.jobs.UnfitWorkerError, match="not on PATH"):
+        counting.by_counters(case(), tuning.jobs.build(case()))
 
 
 @pytest.mark.skipif(not NO_GPU, reason="a GPU is here")
 def test_without_a_gpu_it_is_refused_by_name(
     engine: tuning.Engine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(tuning.UnfitWorkerError, match="needs a GPU"):
-        counting.by_counters(case(), tuning.build(case()))
+    with pytest.raises(tuning.jobs.UnfitWorkerError, match="needs a GPU"):
+        counting.by_counters(case(), tuning.jobs.build(case()))
     assert refusal("verify", "transpose", "--random", "3", "--counters") == (
         "UnsupportedError", f"running a kernel needs a GPU: {gpu_status().reason}",
     )  # fmt: skip

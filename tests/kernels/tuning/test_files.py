@@ -14,27 +14,19 @@ from typing import Any
 
 import pytest
 
+from layoutalg import __version__
 from layoutalg.answers import fields_of
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError
-from layoutalg.kernels.tuning import (
-    RATES,
-    Key,
-    Rates,
-    Record,
-    Store,
-    library_version,
-    lock_of,
-    lock_text,
-    rates_text,
-    read_lock,
-    read_rates,
-    salvaged,
-)
+from layoutalg.kernels.tuning import Rates, Record, Store, lock_of, lock_text, rates_text, salvaged
+from layoutalg.kernels.tuning.jobs import RATES
+from layoutalg.kernels.tuning.keys import Key
+from layoutalg.kernels.tuning.lockfile import read_lock
+from layoutalg.kernels.tuning.rates import read_rates
 from layoutalg.limits import Most
 from tests.command import answer, refusal, run
 from tests.sweeps import each
 
-KEY = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", library_version())
+KEY = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", __version__)
 RECORD = Record(KEY, "64 x 64", "by rows", 0, (1500.0,), {"sectors": 5.0})
 HEADER = '{"format": "layoutalg tuning store", "version": 2}\n'
 
@@ -47,7 +39,7 @@ def line_of(named: Any) -> str:
 
 FIELDS: Any = json.loads(json.dumps(fields_of(RECORD)))
 LINE, LOCK = line_of(FIELDS), lock_of([RECORD])
-WHOLE = Rates("sum", "model", "sm_90", library_version(), dict(RATES))
+WHOLE = Rates("sum", "model", "sm_90", __version__, dict(RATES))
 
 
 WRONG: tuple[Any, ...] = (
@@ -215,7 +207,7 @@ def test_what_controls_a_terminal_is_not_shown_to_it(path: Path, tmp_path: Path)
 # --- locks ---------------------------------------------------------------------------------------------
 
 
-LOCK, WHOLE = lock_of([RECORD]), Rates("sum", "model", "sm_90", library_version(), dict(RATES))
+LOCK, WHOLE = lock_of([RECORD]), Rates("sum", "model", "sm_90", __version__, dict(RATES))
 
 
 def test_a_torn_lock_or_one_with_marks_of_a_merge_is_refused(path: Path) -> None:

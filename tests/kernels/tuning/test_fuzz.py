@@ -77,7 +77,7 @@ def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
     package = Path(layoutalg.__file__).parent
     texts = {code_id(package / room) for room in tuning.fuzz.ROOMS}
     assert len(texts) == len(tuning.fuzz.ROOMS) and code_id(tmp_path) not in texts
-    assert tuning.fuzz.algebra_digest() == tuning.text_digest(
+    assert tuning.fuzz.algebra_digest() == tuning.keys.text_digest(
         [code_id(package / room) for room in tuning.fuzz.ROOMS]
     )
 
@@ -151,8 +151,8 @@ def test_what_is_no_fuzz_and_no_sweep_is_refused(words: tuple[str, ...], error: 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_has_random_cases_that_are_those_of_their_seeds(name: str) -> None:
-    drawn = [tuning.random_case(find_family(name), seed) for seed in range(5)]
-    again = [tuning.random_case(find_family(name), seed) for seed in range(5)]
+    drawn = [tuning.sweep.random_case(find_family(name), seed) for seed in range(5)]
+    again = [tuning.sweep.random_case(find_family(name), seed) for seed in range(5)]
     assert [(str(p), data_digest(c)) for p, c in drawn] == [(str(p), data_digest(c)) for p, c in again]
     assert len({str(p) for p, _ in drawn}) > 1
 
@@ -172,15 +172,16 @@ def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pyt
     right = find_family("relu")
 
     def wrong(p: Any, c: Any, given: Any) -> Expected:
-        expected = right.expected(p, c, given)
+        expected = right.checks.expected(p, c, given)
         values = expected.values.copy()
         values.view("u1")[:] ^= 0x80
         return replace(expected, values=values)
 
-    monkeypatch.setattr(tuning.sweep, "find_family", lambda name: replace(right, expected=wrong))
+    family = replace(right, checks=replace(right.checks, expected=wrong))
+    monkeypatch.setattr(tuning.sweep, "find_family", lambda name: family)
     (job,) = tuning.cases_of("relu", 1)
     with pytest.raises(MismatchError, match="simulator: result"):
-        tuning.by_verification(job, tuning.build(job))
+        tuning.sweep.by_verification(job, tuning.jobs.build(job))
 
 
 @pytest.mark.deep
@@ -193,7 +194,7 @@ def test_the_command_reports_a_failing_case_with_its_seed() -> None:
         "compared": None, "equal": None, "missing": None,
     }  # fmt: skip
     (job,), failure = tuning.cases_of("relu", 1, seed=10), "MismatchError: 3 is not 4"
-    tuning.Store(Path("v.jsonl")).add(job.record(tuning.build(job).kernel, failure=failure))
+    tuning.Store(Path("v.jsonl")).add(job.record(tuning.jobs.build(job).kernel, failure=failure))
     words = ("verify", "relu", "--random", "3", "--seed", "8", "--store", "v.jsonl")
     told = run(*words)
     said = " ".join(told.output.split())

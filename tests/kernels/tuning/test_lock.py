@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 import pytest
 
+from layoutalg import __version__
 from layoutalg.errors import LayoutAlgError, MismatchError, ParseError, ResourceError
 from layoutalg.kernels import FAMILIES, find_family, plan_cache, plan_matmul, tuning
 from layoutalg.kernels.bench import Timed, make
@@ -31,7 +32,7 @@ P = TRANSPOSE.problem(512, 512, "f32")
 def records(family: str = "transpose", problem: Any = P, place: Any = None) -> list[tuning.Record]:
     """Records by which the second candidate is fastest."""
     jobs = list(tuning.jobs_of(family, [problem], "sm_90", place or tuning.model_place("sm_90"), top=2))
-    made = [job.record(tuning.build(job).kernel, times_ns=(9.0 - job.rank,)) for job in jobs]
+    made = [job.record(tuning.jobs.build(job).kernel, times_ns=(9.0 - job.rank,)) for job in jobs]
     assert len({r.key.config for r in made}) == 2
     return made
 
@@ -54,7 +55,7 @@ def test_a_lock_is_what_was_written_and_the_same_bytes_again(path: Path) -> None
     lock, text = tuning.lock_of(own), tuning.lock_text(tuning.lock_of(own))
     assert text == tuning.lock_text(tuning.lock_of(own[::-1]))
     path.write_text(text)
-    read = tuning.read_lock(path)
+    read = tuning.lockfile.read_lock(path)
     assert read.choices == lock.choices and tuning.lock_text(read) == text
 
 
@@ -152,13 +153,13 @@ PROBLEM = FAMILY.problem((40, 30, 50), (2, 0, 1), "f32")
 
 def rates(**ns: float) -> tuning.Rates:
     return tuning.Rates(
-        "permute", "model", "sm_90", tuning.library_version(), dict.fromkeys(tuning.RATES, 0.0) | ns, 0.25
+        "permute", "model", "sm_90", __version__, dict.fromkeys(tuning.jobs.RATES, 0.0) | ns, 0.25
     )
 
 
 @functools.cache
 def counters(config: Any) -> dict[str, float]:
-    sequence = tuning.called_sequence(FAMILY, PROBLEM, config, "sm_90")
+    sequence = FAMILY.call_launches(PROBLEM, config, "sm_90")
     return counters_of(sequence, FAMILY.bench.scalars(PROBLEM), "sm_90")
 
 
@@ -235,4 +236,4 @@ def test_what_holds_no_rates_is_refused(use: Callable[[tuning.Rates], Path]) -> 
         tuning.choose(FAMILY, PROBLEM, "sm_90")
     path.write_bytes(b"[" * 100_000)
     with pytest.raises(LayoutAlgError):
-        tuning.read_rates(path)
+        tuning.rates.read_rates(path)

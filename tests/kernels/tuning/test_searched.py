@@ -54,7 +54,7 @@ def test_a_search_begins_with_what_is_planned_and_goes_on(arch: str, name: str, 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_can_be_searched(name: str) -> None:
     family = find_family(name)
-    problem = family.problem(**family.verified[0])
+    problem = family.problem(**family.checks.verified[0])
     found = list(islice(family.searched(problem), 4))
     assert found == list(dict.fromkeys(family.configs(problem)))[: len(found)] or name in MOVERS
     assert found[0] == family.choose(problem)
@@ -78,7 +78,7 @@ def test_a_lock_chooses_any_of_them(
     jobs = list(tuning.jobs_of(name, [problem], "sm_90", tuning.model_place("sm_90"), top=1000))
     assert [job.config for job in jobs] == found and [job.rank for job in jobs] == [*range(len(found))]
     for job in (jobs[0], jobs[len(family.configs(problem))], jobs[-1]):
-        lock = tuning.lock_of([job.record(tuning.build(job).kernel, times_ns=(2.0,))])
+        lock = tuning.lock_of([job.record(tuning.jobs.build(job).kernel, times_ns=(2.0,))])
         assert lock.chosen(family, problem, "sm_90") == job.config
         monkeypatch.setattr(lockfile, "current_lock", lambda lock=lock: lock)
         assert tuning.choose(family, problem, "sm_90") == (job.config, "lock file (model times on sm_90)")
@@ -93,7 +93,7 @@ def test_what_is_planned_without_a_search_makes_none_of_it(name: str) -> None:
         yield from find_family(name).further(problem, arch)
 
     family = replace(find_family(name), further=further)
-    problem = family.problem(**family.verified[0])
+    problem = family.problem(**family.checks.verified[0])
     lock = tuning.lock_of([])
     assert lock.chosen(family, problem, "sm_90") is None
     assert tuning.choose(family, problem, "sm_90") == (family.configs(problem)[0], "cost model")

@@ -21,7 +21,7 @@ from tests.sweeps import each
 def record(problem: int, rank: int, ns: float, counters: Any = None, **more: Any) -> tuning.Record:
     """A time of a way of a problem, of a board where one is given."""
     place = ("gpu", "H200", "580", "13", "13") if "board" in more else ("model", "sm_90", "", "", "")
-    key = tuning.Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, *place, "0.1.0")
+    key = tuning.keys.Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, *place, "0.1.0")
     return tuning.Record(key, f"problem <{problem}>", f"way {rank}", rank, (ns,), counters or {}, **more)
 
 
@@ -55,19 +55,21 @@ def test_rates_are_found_again_within_the_noise_that_was_added(path: Path) -> No
         counters = {name: draw.uniform(1, 4) * 500 / rate for name, rate in rates.items()}
         exact = sum(rate * counters[name] for name, rate in rates.items())
         own.append(record(p, 0, exact * draw.uniform(0.99, 1.01), counters))
-    fit = tuning.fitted_rates(own)
+    fit = tuning.study.fitted_rates(own)
     assert all(fit.rates[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
     assert 0 < fit.median_error < fit.worst_error < 0.03 and (fit.records, fit.problems) == (30, 30)
     written = tuning.rates_of(own, "sum")
     path.write_text(tuning.rates_text(written))
-    assert replace(tuning.read_rates(path), name=written.name) == written and written.rates_ns == fit.rates
+    assert (
+        replace(tuning.rates.read_rates(path), name=written.name) == written and written.rates_ns == fit.rates
+    )
     none = dict.fromkeys(rates, 0.0)
     falling = [record(p, 0, 1e6 / p, {**none, "sectors": float(p)}) for p in range(1, 31)]
-    assert all(rate >= 0 for rate in tuning.fitted_rates(falling).rates.values())
+    assert all(rate >= 0 for rate in tuning.study.fitted_rates(falling).rates.values())
     with pytest.raises(ResourceError, match="problems of a fit"):
-        tuning.fitted_rates(own[:4])
+        tuning.study.fitted_rates(own[:4])
     with pytest.raises(MismatchError, match="2 places do not mix"):
-        tuning.fitted_rates([*own, replace(own[0], key=replace(own[0].key, gpu="sm_80"))])
+        tuning.study.fitted_rates([*own, replace(own[0], key=replace(own[0].key, gpu="sm_80"))])
 
 
 def test_results_are_those_of_the_format() -> None:

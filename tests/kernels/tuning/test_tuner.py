@@ -64,9 +64,9 @@ def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: P
 @pytest.mark.deep
 def test_a_failure_is_a_result(path: Path, engine: tuning.Engine) -> None:
     job = replace(jobs(path)[0], config="no configuration")
-    assert tuning.build(job).failure and tuning.tune([job], engine, tuning.Store(path)) == tuning.Summary(
-        failed=1
-    )
+    assert tuning.jobs.build(job).failure and tuning.tune(
+        [job], engine, tuning.Store(path)
+    ) == tuning.Summary(failed=1)
     wrong = [replace(one, rank=3, take=faults.faulty) for one in jobs(path, 1)[:1]]
     assert tuning.tune(wrong, engine, tuning.Store(path)) == tuning.Summary(failed=1, retried=1)
     assert tuning.tune(wrong, engine, tuning.Store(path)) == tuning.Summary(known=1)
@@ -202,7 +202,7 @@ def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
     begun = threading.Event()
     turned: list[tuning.Job] = []
 
-    def attempt(job: tuning.Job, made: tuning.Built, last: bool) -> tuning.tuner._Attempt:
+    def attempt(job: tuning.Job, made: tuning.jobs.Built, last: bool) -> tuning.tuner._Attempt:
         if not begun.is_set():
             begun.set()
             while len(turned) < 15:
