@@ -18,30 +18,16 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from layoutalg.codegen.gpu import (
-    CompiledSequence,
-    Conditions,
-    Monitor,
-    Reading,
-    compile_sequence,
-    conditions,
-    in_processes,
-    later_half_times_ms,
-    load_sequence,
-    median_times_ms,
-    repeat_for,
-    require_gpu,
-    watching,
-)
+from layoutalg.codegen import gpu as device
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.family import Bench, l2_bytes, set_count
+from layoutalg.kernels.family import Bench, l2_bytes
 from layoutalg.kernels.gemm import GemmProblem, drawn_sizes, group_begins
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.rowwise import rowwise_cases
@@ -102,7 +88,7 @@ class Run(NamedTuple):
     0 by rounds; `joules` are those of a launch by contender, None where the counter cannot be read.
     """
 
-    conditions: Mapping[str, Conditions] = MappingProxyType({})
+    conditions: Mapping[str, device.Conditions] = MappingProxyType({})
     unread: str = ""
     cold: bool = False
     launches: int = 0
@@ -202,7 +188,7 @@ class Made:
     """A way to compute a problem whose kernels are compiled, and its predictions."""
 
     timed: Timed
-    compiled: CompiledSequence
+    compiled: device.CompiledSequence
     way: str
     notes: Mapping[str, Any]
     config: Any
@@ -223,7 +209,7 @@ def make(asked: tuple[Timed, str], gpu: str = "") -> Made:
     notes = dict(family.bench.notes(p, config, arch))
     way = family.way(config)
     way = f"{way}, by the {source}" if source not in ("", "cost model") else way
-    return Made(timed, compile_sequence(sequence, arch), way, notes, config)
+    return Made(timed, device.compile_sequence(sequence, arch), way, notes, config)
 
 
 def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterator[BenchRow]:
@@ -236,12 +222,12 @@ def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterat
     >>> if gpu_status().available:
     ...     row = next(benchmark([Timed("sum", find_family("sum").problem((512, 512), 1, "f32"))]))
     """
-    status, asked, method = require_gpu(), list(problems), method or Method()
+    status, asked, method = device.require_gpu(), list(problems), method or Method()
     arch, made_here = status.arch, functools.partial(make, gpu=status.name)
     for timed in asked:
         check_method(method, timed)
-    with watching() as monitor:
-        for made in in_processes(made_here, [(timed, arch) for timed in asked]):
+    with device.watching() as monitor:
+        for made in device.in_processes(made_here, [(timed, arch) for timed in asked]):
             yield from _rows({made.way: made}, arch, method, monitor)
 
 
@@ -256,11 +242,11 @@ def benchmark_ways(
     >>> if gpu_status().available:
     ...     rows = benchmark_ways("gemm-simt", find_family("gemm-simt").problem(256), {})
     """
-    arch, method = require_gpu().arch, method or Method()
+    arch, method = device.require_gpu().arch, method or Method()
     asked = [(Timed(family, problem, config=config), arch) for config in ways.values()]
     check_method(method, Timed(family, problem))
-    with watching() as monitor:
-        return _rows(dict(zip(ways, in_processes(make, asked), strict=True)), arch, method, monitor)
+    with device.watching() as monitor:
+        return _rows(dict(zip(ways, device.in_processes(make, asked), strict=True)), arch, method, monitor)
 
 
 def check_method(method: Method, timed: Timed) -> None:
@@ -275,7 +261,7 @@ def check_method(method: Method, timed: Timed) -> None:
         )
 
 
-def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor) -> list[BenchRow]:
+def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: device.Monitor) -> list[BenchRow]:
     """The rows of some ways to compute one problem."""
     if not ways:
         return []
@@ -284,34 +270,27 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
     bench = family.bench
     numbers = [family.numbers(p, made.config, dict(timed.given)) for made in ways.values()]
     loaded = [
-        load_sequence(made.compiled.ready(own)) for made, own in zip(ways.values(), numbers, strict=True)
+        device.load_sequence(made.compiled.ready(own))
+        for made, own in zip(ways.values(), numbers, strict=True)
     ]
-    launches: list[list[Launch]] = [[] for _ in range(len(ways) + len(bench.contenders))]
-    first = bench.arrays(p, 0)
-    nbytes = sum(x.nbytes for x in first.values())
-    count = set_count(bench, p, nbytes, arch, cold=method.cold)
-    for n in range(count):
-        arrays = bench.arrays(p, n) if n else first
-        ours: list[Callable[[], object]] = [one.on_arrays(arrays) for one in loaded]
-        if n == 0:
-            for way, launch in zip(ways, ours, strict=True):
-                if reason := bench.check(p, {**arrays, **numbers[0]}, launch):
-                    raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")
-        others = [contender(p, {**arrays, **numbers[0]}) for contender in bench.contenders.values()]
-        for own, one in zip(launches, [*ours, *others], strict=True):
-            if one is not None:
-                own.append(one)
+    sets = bench.sets(p, arch, cold=method.cold)
+    ours = [[one.on_arrays(arrays) for arrays in sets] for one in loaded]
+    for way, (launch, *_) in zip(ways, ours, strict=True):
+        if reason := bench.check(p, {**sets[0], **numbers[0]}, launch):
+            raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")
+    launches = [*ours, *bench.others(p, sets, numbers[0]).values()]
     found = _timings(launches, bench, p, method, monitor)
     beside = dict(zip(bench.contenders, found[len(ways) :], strict=True))
-    cold = 0 < 4 * l2_bytes(arch) <= count * nbytes
+    cold = 0 < 4 * l2_bytes(arch) <= sum(x.nbytes for arrays in sets for x in arrays.values())
     number = launch_count(_side(p)) if method.rule == LATER_HALF else 0
 
     def row(way: str, made: Made, own: _Timing) -> BenchRow:
         seen = {OURS: own, **beside}
+        ran = {x: one for x, one in seen.items() if one.rate}
         run = Run(
-            {} if monitor.reason else {x: conditions(one.readings) for x, one in seen.items() if one.rate},
+            {} if monitor.reason else {x: device.conditions(one.readings) for x, one in ran.items()},
             monitor.reason, cold, number,
-            {x: one.joules for x, one in seen.items() if one.rate} if method.energy else {},
+            {x: one.joules for x, one in ran.items()} if method.energy else {},
         )  # fmt: skip
         rates = {x: one.rate for x, one in seen.items()}
         return BenchRow(
@@ -326,26 +305,24 @@ class _Timing(NamedTuple):
     """A contender's rate, None for one without launches, the readings meanwhile, and its energy."""
 
     rate: float | None = None
-    readings: Sequence[Reading] = ()
+    readings: Sequence[device.Reading] = ()
     joules: float | None = None
 
 
 def _timings(
-    launches: Sequence[Sequence[Launch]], bench: Bench, p: Any, method: Method, monitor: Monitor
+    launches: Sequence[Sequence[Launch]], bench: Bench, p: Any, method: Method, monitor: device.Monitor
 ) -> list[_Timing]:
     """The timing of each contender."""
-    pace, running = bench.pace(p), [own for own in launches if own]
-    readings: list[list[Reading]] = [[] for _ in running]
+    running = [own for own in launches if own]
+    readings: list[list[device.Reading]] = [[] for _ in running]
 
     def look(number: int) -> None:
         readings[number].append(monitor.read())
 
     if method.rule == LATER_HALF:
-        times = later_half_times_ms(running, launch_count(_side(p)), look)
+        times = device.later_half_times_ms(running, launch_count(_side(p)), look)
     else:
-        times = median_times_ms(
-            running, rounds=pace.rounds, inner=pace.inner, sample_ms=pace.sample_ms, meanwhile=look
-        )
+        times = bench.pace(p).times_ms(running, look)
     work = bench.work(p) / PER_MS[bench.unit]
     found = iter(
         _Timing(work / ms, seen, _joules(own, ms, monitor) if method.energy else None)
@@ -354,12 +331,12 @@ def _timings(
     return [next(found) if own else _Timing() for own in launches]
 
 
-def _joules(contender: Sequence[Launch], ms: float, monitor: Monitor) -> float | None:
+def _joules(contender: Sequence[Launch], ms: float, monitor: device.Monitor) -> float | None:
     """The energy of a launch: of as many as take ENERGY_MS, behind a quarter as many."""
     count = math.ceil(ENERGY_MS / ms)
-    repeat_for(contender, math.ceil(count / 4))
+    device.repeat_for(contender, math.ceil(count / 4))
     before = monitor.joules()
-    repeat_for(contender, count)
+    device.repeat_for(contender, count)
     after = monitor.joules()
     return None if before is None or after is None or after <= before else (after - before) / count
 

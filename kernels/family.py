@@ -13,13 +13,14 @@ legal if it comes out of `candidates`: there is no other list of rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch, find_arch, find_board
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
+from layoutalg.codegen.gpu import median_times_ms
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
@@ -82,6 +83,12 @@ class Pace(NamedTuple):
     sample_ms: float = math.inf
     sets: int = 64
 
+    def times_ms(self, launches: Sequence[Sequence[Launch]], look: Callable[[int], object]) -> list[float]:
+        """The median time of each contender, all in turn; `look` is called with a number meanwhile."""
+        return median_times_ms(
+            launches, rounds=self.rounds, inner=self.inner, sample_ms=self.sample_ms, meanwhile=look
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -110,6 +117,22 @@ class Bench:
     steps_size: int = 0
     pace: Callable[[Any], Pace] = lambda problem: Pace()
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}
+
+    def sets(self, problem: Any, arch: str, *, cold: bool = False) -> list[dict[str, Any]]:
+        """The sets of buffers that launches rotate over, see `set_count`."""
+        first = self.arrays(problem, 0)
+        count = set_count(self, problem, sum(x.nbytes for x in first.values()), arch, cold=cold)
+        return [first, *(self.arrays(problem, n) for n in range(1, count))]
+
+    def others(
+        self, problem: Any, sets: Iterable[Mapping[str, Any]], numbers: Mapping[str, int]
+    ) -> dict[str, list[Launch]]:
+        """The launches of each contender on sets of buffers, none where it cannot."""
+        given = [{**arrays, **numbers} for arrays in sets]
+        return {
+            name: [launch for one in given if (launch := contender(problem, one)) is not None]
+            for name, contender in self.contenders.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)

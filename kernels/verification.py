@@ -18,16 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.codegen import gpu as device
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_costs
-from layoutalg.codegen.gpu import (
-    compile_sequence,
-    load_sequence,
-    prepare,
-    require_gpu,
-    to_device,
-    to_host,
-    version,
-)
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
 from layoutalg.errors import MismatchError, ShapeError, UnsupportedError
@@ -91,7 +83,7 @@ def verify(
     True
     """
     check_run(family, problem, target, seed)
-    arch = require_gpu().arch if target == "gpu" else "sm_90"
+    arch = device.require_gpu().arch if target == "gpu" else "sm_90"
     chosen = family.choose(problem, arch) if config is None else config
     way = family.way(chosen)
     shown = f"{problem}, {way}" if way else str(problem)
@@ -144,15 +136,15 @@ def given_to(family: Family, problem: Any, config: Any, trial: str, seed: int) -
 
 
 def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iterator[Check]:
-    arch = require_gpu().arch
-    compiled = compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
+    arch = device.require_gpu().arch
+    compiled = device.compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
     for n, trial in enumerate(family.checks.trials(problem)):
         given = given_to(family, problem, config, trial, seed)
         scalars = {name: x for name, x in given.items() if isinstance(x, int)}
-        mine = {name: to_device(x) for name, x in given.items() if name not in scalars}
-        load_sequence(compiled.ready(scalars)).on_arrays(mine)()
+        mine = {name: device.to_device(x) for name, x in given.items() if name not in scalars}
+        device.load_sequence(compiled.ready(scalars)).on_arrays(mine)()
         expected = family.checks.expected(problem, config, given)
-        got = {expected.buffer: to_host(mine[expected.buffer])}
+        got = {expected.buffer: device.to_host(mine[expected.buffer])}
         yield compare(f"result, {trial}" if n else "result", given, expected, got)
 
 
@@ -255,10 +247,10 @@ def machine_code_checks(kernels: Iterable[Kernel]) -> Iterator[Check]:
     []
     """
     try:
-        version()
+        device.version()
     except UnsupportedError:
         return
     for kernel in kernels:
-        cubin = prepare(kernel, "sm_90a").cubin
+        cubin = device.prepare(kernel, "sm_90a").cubin
         spills = f"{cubin.spill_bytes} bytes of spills" if cubin.spill_bytes else "no spills"
         yield Check(f"machine code, {cubin.name}", True, f"{cubin.registers} registers per thread, {spills}")

@@ -18,15 +18,7 @@ from math import prod, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.gpu import (
-    LoadedSequence,
-    array_reduction,
-    compile_sequence,
-    device_copy,
-    device_empty,
-    load_sequence,
-    require_gpu,
-)
+from layoutalg.codegen import gpu as device
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import check_choice
 from layoutalg.kernels import elements
@@ -257,25 +249,25 @@ def _by_torch(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
 
 
 def _by_cupy(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
-    return array_reduction(p.op, _source(p, arrays), p.axes.axes)
+    return device.array_reduction(p.op, _source(p, arrays), p.axes.axes)
 
 
 @functools.lru_cache(32)
-def _long_sum(words: int, device_arch: str) -> LoadedSequence:
+def _long_sum(words: int, device_arch: str) -> device.LoadedSequence:
     p = reduce_problem((words,), (0,), "sum", "f32")
-    compiled = compile_sequence(sequence_of(plans(p, device_arch)[0], device_arch), device_arch)
-    return load_sequence(compiled.ready())
+    compiled = device.compile_sequence(sequence_of(plans(p, device_arch)[0], device_arch), device_arch)
+    return device.load_sequence(compiled.ready())
 
 
 def _read(p: ReduceProblem, arrays: Mapping[str, Any]) -> Launch:
     """Our sum of as many bytes as one long vector."""
     words = p.axes.source_elems * p.dtype.nbytes // 4
-    run = _long_sum(words, require_gpu().arch)
-    return run.on_arrays({"src": arrays["src"], "dst": device_empty((4,), "float32")})
+    run = _long_sum(words, device.require_gpu().arch)
+    return run.on_arrays({"src": arrays["src"], "dst": device.device_empty((4,), "float32")})
 
 
 def _copied(p: NormProblem, arrays: Mapping[str, Any]) -> Launch:
-    return device_copy(arrays["dst"], arrays["src"])
+    return device.device_copy(arrays["dst"], arrays["src"])
 
 
 def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:

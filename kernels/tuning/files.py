@@ -20,7 +20,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -111,15 +110,17 @@ def read_as(kind: Any, value: Any) -> Any:
     (('a', 'b'), 3)
     """
     origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
+    if hasattr(kind, "__dataclass_fields__"):
+        kinds = _fields(kind)
+        if isinstance(value, dict) and kinds.keys() <= value.keys():
+            return kind(**{name: read_as(of, value[name]) for name, of in kinds.items()})
+    elif origin is Annotated:
         found = read_as(args[0], value)
         if all(_HOLDS[bound.keyword](found, bound.value) for bound in args[1:]):
             return found
-    elif is_dataclass(kind) and isinstance(value, dict) and _fields(kind).keys() <= value.keys():
-        return kind(**{name: read_as(of, value[name]) for name, of in _fields(kind).items()})
     elif origin is tuple and isinstance(value, list):
-        kinds = repeat(args[0], len(value)) if args[-1] is ... else args
-        return tuple(read_as(of, x) for of, x in zip(kinds, value, strict=True))
+        each = repeat(args[0], len(value)) if args[-1] is ... else args
+        return tuple(read_as(of, x) for of, x in zip(each, value, strict=True))
     elif origin is Mapping and isinstance(value, dict):
         return {name: read_as(args[1], x) for name, x in value.items()}
     elif kind is float and is_number(value):

@@ -30,26 +30,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from layoutalg import __version__
 from layoutalg.arch import find_arch, find_board
+from layoutalg.codegen import gpu as device
 from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted, unstated
-from layoutalg.codegen.gpu import (
-    CompiledSequence,
-    Reading,
-    board_name,
-    compile_sequence,
-    conditions,
-    cuda_versions,
-    device_copy,
-    device_empty,
-    display_driver,
-    load_sequence,
-    median_times_ms,
-    require_gpu,
-    watching,
-)
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, clock_of
-from layoutalg.kernels.family import Family, Pace, set_count
+from layoutalg.kernels.family import Family, Pace
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.keys import MOST_TEXT, Key, Record, kernel_digest, text_digest
@@ -112,7 +98,7 @@ class Built:
     """
 
     kernel: str
-    compiled: CompiledSequence | None = None
+    compiled: device.CompiledSequence | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
 
@@ -183,12 +169,12 @@ def gpu_place(arch: str | None = None) -> tuple[Place, str]:
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> place = gpu_place() if gpu_status().available else None
     """
-    status = require_gpu()
+    status = device.require_gpu()
     if arch is not None and find_arch(status.arch).name != find_arch(arch).name:
         raise UnsupportedError(
             f"this GPU, {status.name}, is {status.arch}: the search is for {find_arch(arch).name}"
         )
-    return ("gpu", status.name, display_driver(), *cuda_versions(), __version__), status.arch
+    return ("gpu", status.name, device.display_driver(), *device.cuda_versions(), __version__), status.arch
 
 
 def check_worker(job: Job) -> None:
@@ -233,7 +219,7 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         if job.place[0] == "model" and family.law is None:
             check_stated(family, sequence)
         counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
-        return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)
+        return Built(kernel, device.compile_sequence(sequence, job.arch) if on_gpu else None, counters)
     except FAULTS as error:
         return Built(kernel, failure=_text(error))
 
@@ -341,25 +327,18 @@ def on_gpu(job: Job, built: Built) -> Times:
         raise UnsupportedError("no machine code was made for a GPU")
     family, p = find_family(job.family), job.problem
     bench, numbers = family.bench, family.numbers(p, job.config)
-    loaded = load_sequence(built.compiled.ready(numbers))
-    first = bench.arrays(p, 0)
-    count = set_count(bench, p, sum(x.nbytes for x in first.values()), job.arch)
-    sets = [first, *(bench.arrays(p, n) for n in range(1, count))]
-    if reason := bench.check(p, {**first, **numbers}, loaded.on_arrays(first)):
+    loaded = device.load_sequence(built.compiled.ready(numbers))
+    sets = bench.sets(p, job.arch)
+    if reason := bench.check(p, {**sets[0], **numbers}, loaded.on_arrays(sets[0])):
         raise MismatchError(f"the result is not the libraries': {reason}")
-    source, target = (device_empty((CALIBRATION_BYTES // 2,), "uint8") for _ in range(2))
-    names = ["ours", "calibration"]
-    launches: list[list[Launch]] = [
-        [loaded.on_arrays(arrays) for arrays in sets],
-        [device_copy(target, source)],
-    ]
-    for name, contender in bench.contenders.items():
-        made = [contender(p, {**arrays, **numbers}) for arrays in sets]
-        if own := [one for one in made if one is not None]:
-            names.append(f"{name} ns")
-            launches.append(own)
+    source, target = (device.device_empty((CALIBRATION_BYTES // 2,), "uint8") for _ in range(2))
+    launches: dict[str, list[Launch]] = {
+        "ours": [loaded.on_arrays(arrays) for arrays in sets],
+        "calibration": [device.device_copy(target, source)],
+        **{f"{name} ns": own for name, own in bench.others(p, sets, numbers).items() if own},
+    }
     (times, beside), again = unslowed(
-        lambda: _sampled(names, launches, bench.pace(p)),
+        lambda: _sampled(launches, bench.pace(p)),
         lambda found: found[1][CALIBRATION],
         _FASTEST,
         lambda: time.sleep(REST_S),
@@ -367,24 +346,21 @@ def on_gpu(job: Job, built: Built) -> Times:
     return times, {**built.counters, **beside, "taken again": float(again)}
 
 
-def _sampled(names: list[str], launches: list[list[Launch]], pace: Pace) -> Times:
+def _sampled(launches: Mapping[str, list[Launch]], pace: Pace) -> Times:
     """Times of the first contender, and what was seen beside: the others' medians, the copy, the clock."""
-    readings: list[Reading] = []
-    with watching() as monitor:
+    readings: list[device.Reading] = []
+    with device.watching() as monitor:
 
         def look(number: int) -> None:
             if number == 0:
                 readings.append(monitor.read())
 
-        rounds = max(3, pace.rounds // SAMPLES)
-        taken = [
-            median_times_ms(
-                launches, rounds=rounds, inner=pace.inner, sample_ms=pace.sample_ms, meanwhile=look
-            )
-            for _ in range(SAMPLES)
-        ]
-    seen = conditions(readings)
-    middle = {name: sorted(sample[i] for sample in taken)[SAMPLES // 2] for i, name in enumerate(names)}
+        pace = pace._replace(rounds=max(3, pace.rounds // SAMPLES))
+        taken = [pace.times_ms([*launches.values()], look) for _ in range(SAMPLES)]
+    seen = device.conditions(readings)
+    middle = {
+        name: sorted(one)[SAMPLES // 2] for name, one in zip(launches, zip(*taken, strict=True), strict=True)
+    }
     beside = {name: ms * 1e6 for name, ms in middle.items() if name.endswith(" ns")}
     beside[CALIBRATION] = CALIBRATION_BYTES / middle["calibration"] / 1e6
     if seen.sm_mhz is not None:
@@ -512,7 +488,7 @@ def _serve(pipe: Connection) -> None:
             take = job.take or (on_gpu if job.place[0] == "gpu" else by_model)
             try:
                 times, counters = take(job, built)
-                pipe.send((times, counters, board_name() if take is on_gpu else ""))
+                pipe.send((times, counters, device.board_name() if take is on_gpu else ""))
             except UnfitWorkerError as error:
                 pipe.send(error)
             except FAULTS as error:

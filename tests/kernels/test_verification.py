@@ -244,7 +244,8 @@ def test_a_forgotten_factor_is_seen(factor: str) -> None:
     """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""
     p = SIMT.problem(32, 32, 16, reads_c=True, bias=True)
     one = scalar_words(p, factor, 1)
-    wrong = replace(SIMT, expected=lambda p, config, given: SIMT.expected(p, config, {**given, **one}))
+    checks, expected = SIMT.checks, SIMT.checks.expected
+    wrong = replace(SIMT, checks=replace(checks, expected=lambda p, c, given: expected(p, c, given | one)))
     assert verify(SIMT, p).passed and not verify(wrong, p).passed
 
 
