@@ -9,7 +9,6 @@ import random
 from math import prod
 from typing import TypeAlias
 
-from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.move.problem import normalise, permute_problem
 
 Case: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
@@ -58,33 +57,3 @@ def _extent(rng: random.Random, about: float, kind: str) -> int:
     if kind == "eight":
         return max(1, round(about / 8) * 8)
     return max(1, round(about))
-
-
-TIMED_DTYPES = ("f64", "f32", "f16", "u8")
-TIMED_BYTES = (26, 29)
-"""Base-two logarithms of the least and the most bytes of a timed tensor."""
-
-
-def timed_cases(seed: int, count: int = 80) -> tuple[tuple[str, Case], ...]:
-    """(type, case) of dense tensors of ranks 1 to 6 and 64 to 512 MB, the same for the same seed.
-
-    Types take turns; of half of the tensors the last extent is a multiple of 8.
-
-    >>> timed_cases(1)[:5] == timed_cases(1, count=5), [dtype for dtype, _ in timed_cases(1, count=4)]
-    (True, ['f64', 'f32', 'f16', 'u8'])
-    """
-    rng, found = random.Random(f"permutes {seed}"), list[tuple[str, Case]]()
-    while len(found) < count:
-        dtype, even = TIMED_DTYPES[len(found) % 4], len(found) // 4 % 2 == 0
-        low, high = TIMED_BYTES
-        elems = 2 ** rng.uniform(low, high) / find_dtype(dtype).nbytes
-        rank = rng.randint(1, 6)
-        cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
-        shape = [max(2, round(elems ** (b - a))) for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
-        if even:
-            shape[-1] = -(-shape[-1] // 8) * 8
-        axes = tuple(rng.sample(range(rank), rank))
-        nbytes = prod(shape) * find_dtype(dtype).nbytes
-        if 1 << low <= nbytes <= 1 << high and (rank == 1 or axes != tuple(range(rank))):
-            found.append((dtype, (tuple(shape), axes)))
-    return tuple(found)

@@ -29,9 +29,9 @@ from layoutalg.codegen.gpu import CompiledSequence, compile_sequence, in_process
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.family import Traffic
-from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise import ReduceProblem
 from tests.gpu.counters import DRAM, count_launches
+from tests.gpu.moves import timed_cases
 from tests.gpu.row_bench import FRESH, drawn
 from tests.gpu.timing import write_lines
 

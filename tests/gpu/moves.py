@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from math import prod
 from typing import Any, NamedTuple
 
 from layoutalg.codegen import gpu
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import PermuteConfig, build_permute, normalise, permute_problem
@@ -14,6 +16,33 @@ from tests.gpu.timing import Run, as_torch
 
 WORDS = {1: "u8", 2: "s16", 4: "s32", 8: "s64"}
 """Elements by their bytes, as PyTorch moves them."""
+
+
+TIMED_DTYPES = ("f64", "f32", "f16", "u8")
+TIMED_BYTES = (26, 29)
+"""Base-two logarithms of the least and the most bytes of a timed tensor."""
+
+
+def timed_cases(seed: int, count: int = 80) -> tuple[tuple[str, Case], ...]:
+    """(type, case) of dense tensors of ranks 1 to 6 and 64 to 512 MB, the same for the same seed.
+
+    Types take turns; of half of the tensors the last extent is a multiple of 8.
+    """
+    rng, found = random.Random(f"permutes {seed}"), list[tuple[str, Case]]()
+    while len(found) < count:
+        dtype, even = TIMED_DTYPES[len(found) % 4], len(found) // 4 % 2 == 0
+        low, high = TIMED_BYTES
+        elems = 2 ** rng.uniform(low, high) / find_dtype(dtype).nbytes
+        rank = rng.randint(1, 6)
+        cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
+        shape = [max(2, round(elems ** (b - a))) for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
+        if even:
+            shape[-1] = -(-shape[-1] // 8) * 8
+        axes = tuple(rng.sample(range(rank), rank))
+        nbytes = prod(shape) * find_dtype(dtype).nbytes
+        if 1 << low <= nbytes <= 1 << high and (rank == 1 or axes != tuple(range(rank))):
+            found.append((dtype, (tuple(shape), axes)))
+    return tuple(found)
 
 
 class Variant(NamedTuple):

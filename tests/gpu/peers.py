@@ -25,11 +25,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise.families import Case
 from tests.gpu import row_bench
 from tests.gpu.counters import verdict
-from tests.gpu.moves import Moved, Variant
+from tests.gpu.moves import Moved, Variant, timed_cases
 from tests.gpu.timing import Run, Turns, as_torch, one_stream, write_lines
 from tests.gpu.tune_permute import variants_of
 

@@ -23,10 +23,10 @@ from typing import Any, Literal
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.kernels.move import Moves, PermuteConfig, least_bytes, normalise, permute_problem
 from layoutalg.kernels.move import plan as permute_plan
-from layoutalg.kernels.move.cases import Case, timed_cases
+from layoutalg.kernels.move.cases import Case
 from layoutalg.kernels.move.stage import Stage
 from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units, tiles
-from tests.gpu.moves import Moved, Variant, variants
+from tests.gpu.moves import Moved, Variant, timed_cases, variants
 from tests.gpu.timing import Turns, free, write
 
 _WALKS: tuple[Literal["target", "source", "tile", "rows"], ...] = ("target", "source", "tile", "rows")

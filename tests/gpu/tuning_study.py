@@ -30,9 +30,9 @@ from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.move import normalise, permute_problem
-from layoutalg.kernels.move.cases import Case, timed_cases
+from layoutalg.kernels.move.cases import Case
 from tests.gpu.gemm_launch import Product
-from tests.gpu.moves import Moved, Variant, variants
+from tests.gpu.moves import Moved, Variant, timed_cases, variants
 from tests.gpu.timing import Run, Turns, free, one_stream, write
 from tests.gpu.tune_permute import drawn as drawn_movers
 from tests.gpu.tune_wgmma import compile_all, drawn
