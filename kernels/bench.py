@@ -274,7 +274,7 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: device.M
         for made, own in zip(ways.values(), numbers, strict=True)
     ]
     sets = bench.sets(p, arch, cold=method.cold)
-    ours = [[one.on_arrays(arrays) for arrays in sets] for one in loaded]
+    ours: list[list[Launch]] = [[one.on_arrays(arrays) for arrays in sets] for one in loaded]
     for way, (launch, *_) in zip(ways, ours, strict=True):
         if reason := bench.check(p, {**sets[0], **numbers[0]}, launch):
             raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
@@ -100,18 +101,19 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
     cores = builders or len(os.sched_getaffinity(0))
     spawn = multiprocessing.get_context("spawn")
 
-    def builders_of() -> Executor:
-        return ProcessPoolExecutor(cores, spawn, end_with_parent, (f"{__name__}:_see_none",))
+    def pool(count: int, begin: str, *given: Any) -> Executor:
+        return ProcessPoolExecutor(count, spawn, end_with_parent, (f"{__name__}:{begin}", *given))
 
-    def timers_of() -> Executor:
+    def timers() -> Executor:
         if not on_gpus:
-            return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_none",))
+            return pool(gpus, "_see_none")
         devices = spawn.Queue()
         for device in visible_devices(gpus):
             devices.put(device)
-        return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_one", devices))
+        return pool(gpus, "_see_one", devices)
 
-    engine = Engine(builders_of(), timers_of(), gpus, builders_of, timers_of)
+    building = partial(pool, cores, "_see_none")
+    engine = Engine(building(), timers(), gpus, building, timers)
     try:
         yield engine
     finally:

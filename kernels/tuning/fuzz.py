@@ -16,14 +16,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from layoutalg import __version__
-from layoutalg.errors import MismatchError, ShapeError
+from layoutalg.errors import MismatchError
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times
 from layoutalg.kernels.tuning.keys import VERIFIED, text_digest
-from layoutalg.limits import Most
+from layoutalg.kernels.tuning.sweep import seeds
 from layoutalg.testing import LAWS, check_law
 
 ALGEBRA = "algebra"
@@ -66,15 +67,10 @@ def laws_of(count: int, *, seed: int = 0, store: Path | None = None, limit_s: fl
     >>> [str(job.config) for job in laws_of(600, seed=450)]
     ['seeds 450 to 499', 'seeds 500 to 999', 'seeds 1000 to 1049']
     """
-    Most.CASES.integer(count, "cases of a sweep")
-    if seed < 0:
-        raise ShapeError(f"the seed is {seed}; seeds count from 0")
-    first, end = seed, seed + count
-    while first < end:
-        after = min(end, (first // MOST_SEEDS + 1) * MOST_SEEDS)
-        block = Seeds(first, after - first)
-        yield Job(ALGEBRA, "its laws", block, 0, "", HOST, store, limit_s, by_laws, make=read_algebra)
-        first = after
+    for _, block in groupby(seeds(seed, count), lambda number: number // MOST_SEEDS):
+        first, *more = block
+        config = Seeds(first, 1 + len(more))
+        yield Job(ALGEBRA, "its laws", config, 0, "", HOST, store, limit_s, by_laws, make=read_algebra)
 
 
 @cache

@@ -102,6 +102,14 @@ def _axes(usual: tuple[int, ...], shape: tuple[int, ...], rng: random.Random) ->
     return tuple(found if len(usual) == len(shape) else sorted(found))
 
 
+def seeds(first: int, count: int) -> range:
+    """The seeds of a sweep.  Raises ResourceError past Most.CASES, ShapeError for a seed below 0."""
+    Most.CASES.integer(count, "cases of a sweep")
+    if first < 0:
+        raise ShapeError(f"the seed is {first}; seeds count from 0")
+    return range(first, first + count)
+
+
 def cases_of(
     family: str,
     count: int,
@@ -119,11 +127,8 @@ def cases_of(
     >>> [job.seed for job in cases_of("transpose", 2, seed=5)]
     [5, 6]
     """
-    Most.CASES.integer(count, "cases of a sweep")
-    if seed < 0:
-        raise ShapeError(f"the seed is {seed}; seeds count from 0")
     found = find_family(family)
-    for number in range(seed, seed + count):
+    for number in seeds(seed, count):
         problem, config = random_case(found, number)
         yield Job(family, problem, config, 0, arch, place, store, limit_s, by_verification, number)
 

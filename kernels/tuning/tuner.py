@@ -143,7 +143,7 @@ class _Search:
     engine: Engine
     store: Store
     heard: Callable[[Record], object]
-    known: Mapping[tuple[str, str, str], frozenset[str]]
+    known: Mapping[tuple[Any, ...], set[str]]
     summary: Summary = field(default_factory=Summary)
     building: dict[Future[Built], tuple[Job, bool, Executor]] = field(default_factory=dict)
     ready: deque[_Asked] = field(default_factory=deque)
@@ -158,9 +158,13 @@ class _Search:
         """The errors that a submitted job may raise in place of its result."""
         return (BrokenExecutor, CancelledError, *FAULTS, *self.engine.losses)
 
+    def known_of(self, job: Job) -> frozenset[str]:
+        """The digests of the job's kernels that the store has timings of, at its place."""
+        return frozenset(self.known.get((*job.name, job.place), ()))
+
     def build(self, job: Job, last: bool = False) -> None:
         by = self.engine.builders
-        self.building[by.submit(build, job, self.known[job.name])] = job, last, by
+        self.building[by.submit(build, job, self.known_of(job))] = job, last, by
 
     def time(self) -> None:
         """Ask for as many timings as keep those busy who take them."""
@@ -199,7 +203,7 @@ class _Search:
                 self.build(job, True)
                 return
             made = Built("", failure=f"it could not be built: {type(error).__name__}: {error}"[:MOST_TEXT])
-        if made.kernel in self.known[job.name]:
+        if made.kernel in self.known_of(job):
             self.summary.known += 1
         elif made.failure:
             self.ended(job.record(made.kernel, failure=made.failure))
@@ -284,14 +288,12 @@ def tune(
     ...     tune([], engine, Store(Path(folder, "times.jsonl")))
     Summary(timed=0, failed=0, known=0, left=0, retried=0, unfit={})
     """
-    known: dict[tuple[str, str, str, Place], set[str]] = defaultdict(set)
+    known: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for record in store.records().values():
         key = record.key
         known[key.family, key.problem, key.config, key.place].add(key.kernel)
     waiting, end = iter(jobs), time.monotonic() + budget_s
-    search = _Search(engine, store, heard, {})
-    here: dict[tuple[str, str, str], frozenset[str]] = {}
-    search.known = here
+    search = _Search(engine, store, heard, known)
     exhausted, most = False, 4 * engine.width + 4
     try:
         while True:
@@ -301,7 +303,6 @@ def tune(
                 if job is None:
                     exhausted = True
                 else:
-                    here[job.name] = frozenset(known[*job.name, job.place])
                     search.build(job)
             if in_time:
                 search.time()

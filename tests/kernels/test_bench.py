@@ -225,24 +225,26 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         return Simulated(gpu, printed_sequence(sequence, arch))
 
     torch, copy, cupy = gpu.noted("torch"), gpu.noted("copy"), gpu.noted("cupy", assign)
-    made = {"require_gpu": lambda: status, "compile_sequence": compiled, "load_sequence": lambda one: one}
     usual = {"random_normal": normal, "device_empty": np.zeros, "device_copy": copy}
     rooms: dict[str, dict[str, Any]] = {
-        "bench": made | {
+        "codegen.gpu": {
+            "require_gpu": lambda: status, "compile_sequence": compiled, "load_sequence": lambda one: one,
             "in_processes": lambda function, items: list(map(function, items)), "repeat_for": gpu.repeated,
-            "median_times_ms": gpu.times, "later_half_times_ms": gpu.later,
-            "watching": lambda: contextlib.nullcontext(gpu.monitor),
+            "later_half_times_ms": gpu.later, "watching": lambda: contextlib.nullcontext(gpu.monitor),
+            "device_empty": np.zeros, "device_copy": copy,
         },
-        "family": {"find_arch": lambda arch: SimpleNamespace(board=None)},
+        "family": {"find_arch": lambda arch: SimpleNamespace(board=None), "median_times_ms": gpu.times},
         "move.families": {
             "random_bytes": lambda n, seed: draws.integers(0, 256, n, np.uint8), "array_assign": cupy,
             "device_copy": copy, "torch_assign": torch,
         },
-        "rowwise.families": made | usual | {
+        "rowwise.trials": {"random_normal": normal, "device_empty": np.zeros},
+        "rowwise.families": {
             "torch_difference": difference, "torch_wrong_indices": wrong_indices, "torch_reduction": torch,
         },
-        "rowwise.entropy.family": usual | {
-            "to_device": np.asarray, "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
+        "rowwise.entropy.family": {
+            "device_empty": np.zeros, "device_copy": copy, "to_device": np.asarray,
+            "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
         },
         "elementwise.families": usual | {"torch_map": torch, "to_host": np.asarray},
         "gemm.family": {
@@ -253,7 +255,8 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     }  # fmt: skip
     for room, names in rooms.items():
         for name, value in names.items():
-            monkeypatch.setattr(f"layoutalg.kernels.{room}.{name}", value)
+            place = room if room == "codegen.gpu" else f"kernels.{room}"
+            monkeypatch.setattr(f"layoutalg.{place}.{name}", value)
     rowwise_families._long_sum.cache_clear()
     return gpu
 

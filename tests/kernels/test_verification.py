@@ -93,8 +93,8 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
 
     if mistake != "definition":
         monkeypatch.setattr(verification, "sequence_traffic", wrong)
-    wrong = replace(family, checks=replace(family.checks, expected=off))
-    report = verify(wrong if mistake == "definition" else family, p)
+    other = replace(family, checks=replace(family.checks, expected=off))
+    report = verify(other if mistake == "definition" else family, p)
     failed = [c.name for c in report.checks if not c.passed]
     if mistake == "definition":
         assert failed[:2] == ["result, one block at a time", "result, one warp at a time"]
@@ -244,8 +244,9 @@ def test_a_forgotten_factor_is_seen(factor: str) -> None:
     """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""
     p = SIMT.problem(32, 32, 16, reads_c=True, bias=True)
     one = scalar_words(p, factor, 1)
-    checks, expected = SIMT.checks, SIMT.checks.expected
-    wrong = replace(SIMT, checks=replace(checks, expected=lambda p, c, given: expected(p, c, given | one)))
+    expected = SIMT.checks.expected
+    checks = replace(SIMT.checks, expected=lambda p, c, given: expected(p, c, {**given, **one}))
+    wrong = replace(SIMT, checks=checks)
     assert verify(SIMT, p).passed and not verify(wrong, p).passed
 
 
