@@ -10,9 +10,15 @@ timings says what a launch, a sector and a wavefront take there, and the same ca
 of what their programs cost.  Nothing is added to what the family offers.  The rates know nothing of tensor
 cores or of memory that is waited for: the error that the file states says how much they are worth.
 
+Rates are least squares of relative errors: (sum of counters * rate - time) / time is made small over all
+records, no rate under 0.  The error that is stated comes from problems that the fit has not seen
+(cross-validation by problem), never from those that it has.
+
 They are used where the environment names them, never otherwise, after a lock file and before the constants:
 
     LAYOUTALG_RATES=rates.json      the file that this process uses, read once
+
+Source: Lawson and Hanson, "Solving Least Squares Problems" (1974), chapter 23, for squares with bounds.
 """
 
 from __future__ import annotations
@@ -20,28 +26,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
 from layoutalg import __version__
 from layoutalg.answers import Amount, Count, fields_of
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import MismatchError, ParseError
+from layoutalg.errors import MismatchError, ParseError, ResourceError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.tuning.files import Format, of_environment, read_as
 from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
-from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record
-from layoutalg.kernels.tuning.study import fitted_rates
+from layoutalg.kernels.tuning.keys import TIMINGS, Record
+from layoutalg.kernels.tuning.study import by_problem
 from layoutalg.limits import Most
 
 FORMAT = Format("layoutalg rates", 1, "the rates", "a file of fitted rates", Most.FILE)
 
 VARIABLE = "LAYOUTALG_RATES"
 """The environment variable that names the file."""
+
+FOLDS = 5
+"""The number of parts of the problems, each of which is left out once."""
 
 MOST_RANKED = 64
 """The number of candidates of a problem that are ranked, the first of the family's order."""
@@ -137,20 +147,59 @@ class Rates:
 
 
 def rates_of(records: Iterable[Record], family: str) -> Rates:
-    """The rates that fit the times of a family best.  Raises as `fitted_rates` does.
+    """The rates that fit the times of a family best, and how far they are off where they were not fitted.
 
-    >>> rates_of([], "sum")
-    Traceback (most recent call last):
-    ...
-    layoutalg.errors.ResourceError: parts of the problems of a fit: 5 asked, the limit is 0
+    Raises MismatchError for records of several places, ResourceError for fewer problems than FOLDS,
+    UnsupportedError for records whose counters are not known.
+
+    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> def timed(n):
+    ...     key = Key("sum", f"{n:064}", "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
+    ...     counters = {"launches": 1.0, "sectors": 100.0 * n * n, "wavefronts": 0.0}
+    ...     return Record(key, "64 x 64", "by rows", 0, (1000.0 + 50.0 * n * n,), counters)
+    >>> fit = rates_of([timed(n) for n in range(1, 11)], "sum")
+    >>> {name: round(rate, 3) for name, rate in fit.rates_ns.items()}, round(fit.worst_error, 6)
+    ({'launches': 1000.0, 'sectors': 0.5, 'wavefronts': 0.0}, 0.0)
     """
-    own = [r for r in records if r.key.family == family and r.key.timing != VERIFIED]
-    fit = fitted_rates(own)
-    key = own[0].key
+    problems = by_problem(r for r in records if r.key.family == family)
+    places = {name[2:] for name in problems}
+    if len(places) > 1:
+        raise MismatchError(f"records of {len(places)} places do not mix: choose a GPU")
+    if len(problems) < FOLDS:
+        raise ResourceError("parts of the problems of a fit", FOLDS, len(problems))
+    groups = [problems[name] for name in sorted(problems)]
+    every = [r for own in groups for r in own]
+    for r in every:
+        check_counted(r.counters)
+    errors = []
+    for fold in range(FOLDS):
+        rates = _least_squares([r for n, own in enumerate(groups) if n % FOLDS != fold for r in own])
+        for r in (r for own in groups[fold::FOLDS] for r in own):
+            expected = sum(r.counters[name] * rate for name, rate in rates.items())
+            errors.append(abs(expected / r.ns - 1))
+    key = every[0].key
     return Rates(
-        family, key.timing, key.gpu, key.library, MappingProxyType(dict(fit.rates)),
-        fit.median_error, fit.worst_error, fit.records, fit.problems,
+        family, key.timing, key.gpu, key.library, MappingProxyType(_least_squares(every)),
+        median(errors), max(errors), len(every), len(groups),
     )  # fmt: skip
+
+
+def _least_squares(records: Sequence[Record], names: Sequence[str] = tuple(RATES)) -> dict[str, float]:
+    """The best rates that are 0 or more: the best of all choices of those that are not 0."""
+    import numpy as np
+
+    rows = np.array([[r.counters[name] / r.ns for name in names] for r in records])
+    best, least = dict.fromkeys(names, 0.0), float(len(records))
+    for count in range(1, len(names) + 1):
+        for free in combinations(range(len(names)), count):
+            found = np.linalg.lstsq(rows[:, free], np.ones(len(records)), rcond=None)[0]
+            left = float(((rows[:, free] @ found - 1) ** 2).sum())
+            if (found >= 0).all() and left < least - 1e-12:
+                least = left
+                best = dict.fromkeys(names, 0.0) | {
+                    names[place]: float(rate) for place, rate in zip(free, found, strict=True)
+                }
+    return best
 
 
 def rates_text(rates: Rates) -> str:

@@ -40,13 +40,8 @@ from layoutalg.kernels.tuning.files import Format, opened
 from layoutalg.kernels.tuning.keys import Record, record_of
 from layoutalg.limits import Most
 
-FORMAT = Format(
-    "layoutalg tuning store",
-    2,
-    "the store",
-    "a store of timings: its first line is not that of one",
-    Most.BULK,
-)
+NO_STORE = "a store of timings: its first line is not that of one"
+FORMAT = Format("layoutalg tuning store", 2, "the store", NO_STORE, Most.BULK)
 
 LINE_BYTES = 1 << 16
 """The most bytes of a line of a store, which is a record."""

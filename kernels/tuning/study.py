@@ -1,36 +1,26 @@
-"""The study of a store of timings: the quality of a shorter search, the rates of a GPU, and the T4 format.
+"""The study of a store of timings: the quality of a shorter search, slow boards, and the T4 format.
 
     shares(records, (1, 4, 8, 16))       share of the best time that the first n candidates reach
     boards_of(records)                   how fast each board copied, against those of its model
-    fitted_rates(records)                nanoseconds of a launch, a sector, a wavefront, with their error
     t4_results(records)                  the T4 results format, which Kernel Tuner's tools read
 
 The idea.  A store holds, for each problem, the times of its candidates in the order of the model.  To search
 it again is to look only at the first n: no GPU is needed to know what a shorter search would have found.
 
-Rates are least squares of relative errors: (sum of counters * rate - time) / time is made small over all
-records, no rate under 0.  The error that is stated comes from problems that the fit has not seen
-(cross-validation by problem), never from those that it has.
-
-Sources: Kernel Tuner, kernel_tuner/file_utils.py, `store_output_file`, T4 results 1.0.0;
-Lawson and Hanson, "Solving Least Squares Problems" (1974), chapter 23, for squares with bounds.
+Source: Kernel Tuner, kernel_tuner/file_utils.py, `store_output_file`, T4 results 1.0.0.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import geometric_mean, median
 from typing import Any
 
-from layoutalg.errors import MismatchError, ResourceError
-from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, RATES, SLOW, check_counted
+from layoutalg.errors import MismatchError
+from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, SLOW
 from layoutalg.kernels.tuning.keys import VERIFIED, Record
-
-FOLDS = 5
-"""The number of parts of the problems, each of which is left out once."""
 
 
 def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:
@@ -148,74 +138,6 @@ def boards_of(records: Iterable[Record]) -> list[Board]:
             )
         )  # fmt: skip
     return boards
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """Nanoseconds by counter; relative errors of times of problems that were not fitted to: median and worst.
-
-    >>> Fit({"launches": 2000.0}, 0.05, 0.2, 40, 8).problems
-    8
-    """
-
-    rates: Mapping[str, float]
-    median_error: float
-    worst_error: float
-    records: int
-    problems: int
-
-
-def fitted_rates(records: Iterable[Record], names: Sequence[str] = tuple(RATES)) -> Fit:
-    """The rates of counters that fit the times best, and how far they are off where they were not fitted.
-
-    Raises MismatchError for records of several places, ResourceError for fewer problems than FOLDS,
-    UnsupportedError for records whose counters are not known.
-
-    >>> from layoutalg.kernels.tuning.keys import Key
-    >>> def timed(n):
-    ...     key = Key("sum", f"{n:064}", "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
-    ...     counters = {"launches": 1.0, "sectors": 100.0 * n * n, "wavefronts": 0.0}
-    ...     return Record(key, "64 x 64", "by rows", 0, (1000.0 + 50.0 * n * n,), counters)
-    >>> fit = fitted_rates([timed(n) for n in range(1, 11)])
-    >>> {name: round(rate, 3) for name, rate in fit.rates.items()}, round(fit.worst_error, 6)
-    ({'launches': 1000.0, 'sectors': 0.5, 'wavefronts': 0.0}, 0.0)
-    """
-    problems = by_problem(records)
-    places = {name[2:] for name in problems}
-    if len(places) > 1:
-        raise MismatchError(f"records of {len(places)} places do not mix: choose a GPU")
-    if len(problems) < FOLDS:
-        raise ResourceError("parts of the problems of a fit", FOLDS, len(problems))
-    for one in (r for own in problems.values() for r in own):
-        check_counted(one.counters)
-    groups = [problems[name] for name in sorted(problems)]
-    errors = []
-    for fold in range(FOLDS):
-        known = [r for n, own in enumerate(groups) if n % FOLDS != fold for r in own]
-        rates = _least_squares(known, names)
-        for r in (r for n, own in enumerate(groups) if n % FOLDS == fold for r in own):
-            expected = sum(r.counters[name] * rate for name, rate in rates.items())
-            errors.append(abs(expected / r.ns - 1))
-    every = [r for own in groups for r in own]
-    return Fit(_least_squares(every, names), median(errors), max(errors), len(every), len(groups))
-
-
-def _least_squares(records: Sequence[Record], names: Sequence[str]) -> dict[str, float]:
-    """The best rates that are 0 or more: the best of all choices of those that are not 0."""
-    import numpy as np
-
-    rows = np.array([[r.counters[name] / r.ns for name in names] for r in records])
-    best, least = dict.fromkeys(names, 0.0), float(len(records))
-    for count in range(1, len(names) + 1):
-        for free in combinations(range(len(names)), count):
-            found = np.linalg.lstsq(rows[:, free], np.ones(len(records)), rcond=None)[0]
-            left = float(((rows[:, free] @ found - 1) ** 2).sum())
-            if (found >= 0).all() and left < least - 1e-12:
-                least = left
-                best = dict.fromkeys(names, 0.0) | {
-                    names[place]: float(rate) for place, rate in zip(free, found, strict=True)
-                }
-    return best
 
 
 def t4_results(records: Iterable[Record]) -> dict[str, Any]:

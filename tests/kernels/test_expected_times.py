@@ -14,9 +14,8 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.tuning import Job, check_modelled, model_place
+from layoutalg.kernels.tuning import Job, check_modelled, model_place, rates_of
 from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
-from layoutalg.kernels.tuning.study import fitted_rates
 from tests.command import refusal
 
 LAWS = [family for family in FAMILIES.values() if family.law is not None]
@@ -185,7 +184,7 @@ def test_what_tma_moves_is_not_counted_as_nothing() -> None:
         job = Job(family.name, family.problem(64 * n), config, 0, "sm_90", model_place("sm_90"))
         own.append(job.record("k" * 64, times_ns=(1e3 * n,), counters=counters))
     with pytest.raises(UnsupportedError, match="are not known of programs that TMA or wgmma move memory for"):
-        fitted_rates(own)
+        rates_of(own, family.name)
 
 
 def test_copies_to_shared_memory_are_wavefronts_not_sectors() -> None:

@@ -55,21 +55,18 @@ def test_rates_are_found_again_within_the_noise_that_was_added(path: Path) -> No
         counters = {name: draw.uniform(1, 4) * 500 / rate for name, rate in rates.items()}
         exact = sum(rate * counters[name] for name, rate in rates.items())
         own.append(record(p, 0, exact * draw.uniform(0.99, 1.01), counters))
-    fit = tuning.study.fitted_rates(own)
-    assert all(fit.rates[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
+    fit = tuning.rates_of(own, "sum")
+    assert all(fit.rates_ns[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
     assert 0 < fit.median_error < fit.worst_error < 0.03 and (fit.records, fit.problems) == (30, 30)
-    written = tuning.rates_of(own, "sum")
-    path.write_text(tuning.rates_text(written))
-    assert (
-        replace(tuning.rates.read_rates(path), name=written.name) == written and written.rates_ns == fit.rates
-    )
+    path.write_text(tuning.rates_text(fit))
+    assert replace(tuning.rates.read_rates(path), name=fit.name) == fit
     none = dict.fromkeys(rates, 0.0)
     falling = [record(p, 0, 1e6 / p, {**none, "sectors": float(p)}) for p in range(1, 31)]
-    assert all(rate >= 0 for rate in tuning.study.fitted_rates(falling).rates.values())
+    assert all(rate >= 0 for rate in tuning.rates_of(falling, "sum").rates_ns.values())
     with pytest.raises(ResourceError, match="problems of a fit"):
-        tuning.study.fitted_rates(own[:4])
+        tuning.rates_of(own[:4], "sum")
     with pytest.raises(MismatchError, match="2 places do not mix"):
-        tuning.study.fitted_rates([*own, replace(own[0], key=replace(own[0].key, gpu="sm_80"))])
+        tuning.rates_of([*own, replace(own[0], key=replace(own[0].key, gpu="sm_80"))], "sum")
 
 
 def test_results_are_those_of_the_format() -> None:
