@@ -135,6 +135,22 @@ class Bench:
         }
 
 
+def square_cases(
+    problem: Callable[..., Any], dtypes: Sequence[str | None], sizes: Sequence[int]
+) -> Callable[..., Iterator[tuple[str, Any]]]:
+    """The cases of a table of square problems, of a side and a type of elements, by default those given."""
+
+    def cases(
+        asked: Sequence[str] | None, sides: Sequence[int] | None, **more: Any
+    ) -> Iterator[tuple[str, Any]]:
+        for dtype in asked or dtypes:
+            for side in sides or sizes:
+                p = problem(side, dtype, **more)
+                yield str(p), p
+
+    return cases
+
+
 @dataclass(frozen=True, slots=True)
 class Law:
     """The time by which a family's planner ranks its candidates, as nanoseconds of a cold launch.
@@ -298,13 +314,3 @@ class Family:
     def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
         """Return the cost of the memory accesses of each launch: the traffic of its program."""
         return sequence_traffic(self.launches(problem, config, arch), self.numbers(problem, config), arch)
-
-    def reference(self, problem: Any, source: Any, old: Any) -> Any:
-        """The destination buffer after a move of `source`, by definition: `old` with elements written there.
-
-        Raises UnsupportedError for a family that computes.
-        """
-        found = self.checks.expected(problem, None, {"src": source, "dst": old})
-        if found.allowed is not None:
-            raise UnsupportedError(f"{self.name} rounds: its results have bounds, see `expected`")
-        return found.values

@@ -6,7 +6,7 @@ zeros, the largest and the least), and timed beside the driver's copy of as many
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import prod
 from typing import Any
@@ -18,11 +18,14 @@ from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_map
 from layoutalg.kernels.elementwise.problem import FORMULAS, OUT, MapProblem, map_problem, places
 from layoutalg.kernels.elementwise.program import MapConfig, build, candidates
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace, square_cases
 
 TRIALS = ("normal", "wide", "special")
 COMPARED = 1 << 16
 """The number of results that are compared before a map is timed."""
+
+DTYPES, SIDES = ("f32", "f16"), (4096, 16384)
+"""Square matrices that are timed by default."""
 
 VERIFIED = ((37, 131), (64, 64), (5, 3, 8))
 
@@ -104,15 +107,6 @@ def _check(p: MapProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
     return f"{int(off.sum())} of {count} results are not those of the definition" if off.any() else ""
 
 
-def _cases(
-    op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
-) -> Iterator[tuple[str, MapProblem]]:
-    for dtype in dtypes or ("f32", "f16"):
-        for side in sizes or (4096, 16384):
-            p = map_problem(op, (side, side), dtype)
-            yield str(p), p
-
-
 def _family(op: str) -> Family:
     names = FORMULAS[op].inputs
     return Family(
@@ -131,7 +125,7 @@ def _family(op: str) -> Family:
                 "cupy": lambda p, arrays: None,
             },
             check=_check,
-            cases=partial(_cases, op),
+            cases=square_cases(lambda n, dtype: map_problem(op, (n, n), dtype), DTYPES, SIDES),
             limit="copy",
             pace=lambda p: Pace(11, sample_ms=3.0),
         ),

@@ -42,7 +42,7 @@ from layoutalg.kernels.baselines import (
     torch_matmul,
 )
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
-from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family, Law, Pace
+from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family, Law, Pace, square_cases
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
@@ -463,14 +463,8 @@ def _pace(p: GemmProblem) -> Pace:
 
 
 def _bench(problem: Callable[..., GemmProblem], rows: int, *, groups: bool) -> Bench:
-    def cases(
-        dtypes: Sequence[str] | None, sizes: Sequence[int] | None, **asked: Any
-    ) -> Iterator[tuple[str, GemmProblem]]:
-        for dtype in dtypes or (None,):
-            for size in sizes or SIZES:
-                kind = {} if dtype is None else {"dtype": dtype}
-                p = problem(min(size, rows), size, size, **kind, **asked)
-                yield str(p), p
+    def square(size: int, dtype: str | None, **asked: Any) -> GemmProblem:
+        return problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}), **asked)
 
     return Bench(
         unit="TFLOP/s",
@@ -478,7 +472,7 @@ def _bench(problem: Callable[..., GemmProblem], rows: int, *, groups: bool) -> B
         arrays=_arrays,
         contenders={"cublas": _by_cublas} | ({"grouped_mm": _by_grouped_mm} if groups else {}),
         check=_check,
-        cases=cases,
+        cases=square_cases(square, (None,), SIZES),
         scalars=_scalars,
         pace=_pace,
         record="product_rate",

@@ -20,9 +20,9 @@ from layoutalg.codegen.instr import converted
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels import family
 from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER, NUMPY_NAME, in_units
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace, Traffic
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.bound import least_bytes
@@ -104,26 +104,26 @@ def _matrix_elems(p: MatrixProblem) -> tuple[int, int]:
     return p.m * p.lds, p.target_shape[0] * p.ldd
 
 
-def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> Candidate:
+def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> family.Candidate:
     """Asynchronous copies, dropped, with the reason; a lane loads `nbytes` at once."""
     chip = find_arch(arch)
     if chip.compute_capability < (8, 0):
         why = f"cp.async is not there on {chip.name}: sm_80 and later have it"
     else:
         why = f"cp.async of {nbytes} bytes, the vectors that {p} allows: 4, 8 and 16 are accepted"
-    return Candidate("cp.async", UnsupportedError(why))
+    return family.Candidate("cp.async", UnsupportedError(why))
 
 
-def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
+def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family.Candidate]:
     found = copy_configs(p, arch)
-    yield from map(Candidate, found)
+    yield from map(family.Candidate, found)
     if not any(c.via == "cp.async" for c in found):
         yield _without_cp_async(p, found[0].vec * p.element_bytes, arch)
 
 
-def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, transpose_configs(p, arch))
-    yield from (Candidate(f"{m} x {n}", why) for (m, n), why in transpose_refusals(p, arch))
+def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family.Candidate]:
+    yield from map(family.Candidate, transpose_configs(p, arch))
+    yield from (family.Candidate(f"{m} x {n}", why) for (m, n), why in transpose_refusals(p, arch))
 
 
 # --- tensors -------------------------------------------------------------------------------------------
@@ -135,12 +135,12 @@ def _permuted(
     return permute_problem(shape, axes, dtype, **further)
 
 
-def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[Candidate]:
+def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[family.Candidate]:
     x = normalise(p)
-    yield Candidate(plan.best(x, arch))
+    yield family.Candidate(plan.best(x, arch))
     found = plan.configs(x, arch)
-    yield from map(Candidate, found[1:])
-    yield from (Candidate(c, why) for c, why in plan.refusals(x, arch).items())
+    yield from map(family.Candidate, found[1:])
+    yield from (family.Candidate(c, why) for c, why in plan.refusals(x, arch).items())
     staged = [c for c in found if c.way == "staged"]
     if staged and not any(c.via == "cp.async" for c in staged):
         yield _without_cp_async(p, staged[0].chunk * x.element_bytes, arch)
@@ -171,8 +171,8 @@ def _permute_cases(
             yield name, permute_problem(shape, axes, dtype)
 
 
-def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
-    return Traffic(*least_bytes(normalise(p), arch))
+def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> family.Traffic:
+    return family.Traffic(*least_bytes(normalise(p), arch))
 
 
 def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
@@ -217,8 +217,8 @@ def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
     return made
 
 
-def _expected(reference: Callable[..., Any], p: Any, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("dst", reference(p, given["src"], given["dst"]))
+def _expected(reference: Callable[..., Any], p: Any, c: Any, given: Mapping[str, Any]) -> family.Expected:
+    return family.Expected("dst", reference(p, given["src"], given["dst"]))
 
 
 def _arrays(elems: Callable[[Any], tuple[int, int]], p: Any, n: int) -> dict[str, Any]:
@@ -291,8 +291,8 @@ def _check(views: Views, p: Any, arrays: Mapping[str, Any], ours: Launch) -> str
     return "" if same else "our result differs from CuPy's"
 
 
-def _bench(views: Views, **rest: Any) -> Bench:
-    return Bench(
+def _bench(views: Views, **rest: Any) -> family.Bench:
+    return family.Bench(
         contenders={
             "copy": lambda p, arrays: device_copy(arrays["dst"], arrays["src"]),
             "torch": lambda p, arrays: torch_assign(*views(p, arrays)),
@@ -313,24 +313,17 @@ def _matrix_family(
     called: Any = None,
     *,
     turned: bool,
-) -> Family:
+) -> family.Family:
     problem = partial(_matrix, turned=turned)
 
-    def cases(
-        dtypes: Sequence[str] | None, sizes: Sequence[int] | None
-    ) -> Iterator[tuple[str, MatrixProblem]]:
-        for dtype in dtypes or MATRIX_DTYPES:
-            for side in sizes or SIDES:
-                p = problem(side, side, dtype)
-                yield str(p), p
-
-    return Family(
+    cases = family.square_cases(lambda side, dtype: problem(side, side, dtype), MATRIX_DTYPES, SIDES)
+    return family.Family(
         name,
         summary,
         problem,
         candidates,
         launches=partial(_matrix_launches, build),
-        checks=Checks(
+        checks=family.Checks(
             buffers=lambda p, trial, seed: dict(zip(("src", "dst"), buffers(p, seed), strict=True)),
             expected=partial(_expected, reference),
             array_bytes=lambda p: (p.source_elems + p.target_elems) * p.element_bytes,
@@ -359,13 +352,13 @@ MOVE_FAMILIES = (
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",
         build_transpose, _transpose_candidates, further_transposes, turned=True,
     ),
-    Family(
+    family.Family(
         "permute",
         "the axes of a tensor in another order",
         _permuted,
         _permute_candidates,
         launches=_permute_launches,
-        checks=Checks(
+        checks=family.Checks(
             _tensor_buffers,
             partial(_expected, permuted),
             _dense_bytes,
@@ -374,15 +367,15 @@ MOVE_FAMILIES = (
                 {"shape": VERIFIED_PERMUTES[0][0], "axes": VERIFIED_PERMUTES[0][1], "result": "f16"},
             ),
         ),
-        asks={"shape": NEEDED, "axes": NEEDED, "result": None},
-        bench=Bench(
+        asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},
+        bench=family.Bench(
             arrays=_permute_arrays,
             contenders={"copy": _copy_of, "torch": _by_torch, "cupy": _by_cupy},
             check=_check_permute,
             cases=_permute_cases,
             limit="copy",
             notes=_permute_notes,
-            pace=lambda p: Pace(11, sample_ms=3.0),
+            pace=lambda p: family.Pace(11, sample_ms=3.0),
         ),
         memory=_permute_memory,
         further=_further_permutes,

@@ -218,7 +218,7 @@ def matrix_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         for way, run in RUNS.items():
             dst = old.copy()
             run(kernel, {**x, "src": src, "dst": dst})
-            if dst.tobytes() != chosen.reference(q, src, old).tobytes():
+            if dst.tobytes() != matrix.reference(q, src, old).tobytes():
                 wrong.append(f"{name} {width}, the {way} at {x}")
     return wrong
 

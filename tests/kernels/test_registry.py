@@ -126,10 +126,3 @@ def test_predictions_add_up() -> None:
     family, p = first("sum")
     c = family.choose(p)
     assert family.predict(p, c) == total_costs(family.costs(p, c, "sm_90"))
-
-
-def test_only_what_moves_has_a_reference_to_the_bit() -> None:
-    family, p = first("softmax")
-    given = family.checks.buffers(p, "normal", 0)
-    with pytest.raises(errors.UnsupportedError, match="softmax rounds"):
-        family.reference(p, given["src"], given["dst"])
