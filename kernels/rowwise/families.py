@@ -25,28 +25,16 @@ from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction, torch_wrong_indices
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
-from layoutalg.kernels.rowwise import norm_plan, trials
+from layoutalg.kernels.rowwise import norm_plan, problems, trials
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
-from layoutalg.kernels.rowwise.problems import (
-    ELEMENTS,
-    FOLD,
-    INTEGERS,
-    OPS,
-    NormProblem,
-    ReduceProblem,
-    norm_problem,
-    normed,
-    reduce_problem,
-    reduced,
-)
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
 
-Problem: TypeAlias = ReduceProblem | NormProblem
+Problem: TypeAlias = problems.ReduceProblem | problems.NormProblem
 
-DTYPES = ELEMENTS
+DTYPES = problems.ELEMENTS
 """Element types that are timed."""
 
 VERIFIED = (
@@ -139,7 +127,8 @@ def random_cases(
 def _array_bytes(p: Problem) -> int:
     """Bytes of the arrays, in float64.  Raises as `check_dense` does."""
     x = p.axes
-    trials.check_dense(p, x, x.target_elems == (x.outputs if isinstance(p, ReduceProblem) else prod(x.shape)))
+    results = x.outputs if isinstance(p, problems.ReduceProblem) else prod(x.shape)
+    trials.check_dense(p, x, x.target_elems == results)
     return 8 * (x.source_elems + x.target_elems)
 
 
@@ -159,9 +148,9 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
 def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
 
     numbers = {name: elements.values_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
-    if isinstance(p, ReduceProblem):
-        plan, exact = plans(p)[0] if c is None else plan_with(p, c), reduced(p, numbers["src"])
-        if p.result.name in INTEGERS:
+    if isinstance(p, problems.ReduceProblem):
+        plan, exact = plans(p)[0] if c is None else plan_with(p, c), problems.reduced(p, numbers["src"])
+        if p.result.name in problems.INTEGERS:
             whole = given["dst"].copy()
             whole[trials.result_places(p.axes)] = elements.words_of(exact, p.result.name)
             return Expected("dst", whole)
@@ -169,7 +158,7 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
     else:
         x = numbers["src"][places(p.axes.shape, p.axes.src)]
         extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
-        exact = normed(p, x, *extra)
+        exact = problems.normed(p, x, *extra)
         allowed = trials.norm_bound(p, x, exact, *extra)
     return Expected("dst", exact, allowed, p.result.name, trials.result_places(p.axes))
 
@@ -187,7 +176,7 @@ CHECKS = Checks(
 
 def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     """The candidates that fit, best first, then those that were dropped."""
-    if isinstance(p, ReduceProblem):
+    if isinstance(p, problems.ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
         yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
         return
@@ -195,13 +184,13 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _law_ns(p: ReduceProblem, c: Any, arch: str | Arch) -> float:
+def _law_ns(p: problems.ReduceProblem, c: Any, arch: str | Arch) -> float:
     """Nanoseconds that the model of reductions gives all passes."""
     return 1e3 * plan_with(p, c, arch).predicted_us
 
 
 def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
-    if isinstance(p, ReduceProblem):
+    if isinstance(p, problems.ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
     made = norm_launches(p, arch, c)
     names = {"partial": SCRATCH}
@@ -223,7 +212,7 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
 
 
 def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
-    if isinstance(p, ReduceProblem):
+    if isinstance(p, problems.ReduceProblem):
         return reduce_traffic(plan_with(p, c, arch))
     return norm_traffic(norm_launches(p, arch, c), arch)
 
@@ -254,19 +243,19 @@ def _by_cupy(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
 
 @functools.lru_cache(32)
 def _long_sum(words: int, device_arch: str) -> device.LoadedSequence:
-    p = reduce_problem((words,), (0,), "sum", "f32")
+    p = problems.reduce_problem((words,), (0,), "sum", "f32")
     compiled = device.compile_sequence(sequence_of(plans(p, device_arch)[0], device_arch), device_arch)
     return device.load_sequence(compiled.ready())
 
 
-def _read(p: ReduceProblem, arrays: Mapping[str, Any]) -> Launch:
+def _read(p: problems.ReduceProblem, arrays: Mapping[str, Any]) -> Launch:
     """Our sum of as many bytes as one long vector."""
     words = p.axes.source_elems * p.dtype.nbytes // 4
     run = _long_sum(words, device.require_gpu().arch)
     return run.on_arrays({"src": arrays["src"], "dst": device.device_empty((4,), "float32")})
 
 
-def _copied(p: NormProblem, arrays: Mapping[str, Any]) -> Launch:
+def _copied(p: problems.NormProblem, arrays: Mapping[str, Any]) -> Launch:
     return device.device_copy(arrays["dst"], arrays["src"])
 
 
@@ -279,7 +268,7 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
         return ""
     ours()
     x, element = _source(p, arrays), p.dtype.name
-    if p.result.name in INTEGERS:
+    if p.result.name in problems.INTEGERS:
         found = arrays["dst"][: p.axes.target_elems]
         wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
         return f"{wrong} indices are not those of the definition" if wrong else ""
@@ -318,15 +307,15 @@ def _cases(
 
 
 def _problem(op: str, shape: Shape, axes: Any, dtype: Any = "f32", **rest: Any) -> Problem:
-    if op in FOLD:
-        return reduce_problem(shape, axes, op, dtype, **rest)
-    return norm_problem(op, shape, axes, dtype, **rest)
+    if op in problems.FOLD:
+        return problems.reduce_problem(shape, axes, op, dtype, **rest)
+    return problems.norm_problem(op, shape, axes, dtype, **rest)
 
 
 def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launch]) -> Family:
     return Family(
         op,
-        f"{'the ' if op in FOLD else ''}{op} over some axes",
+        f"{'the ' if op in problems.FOLD else ''}{op} over some axes",
         partial(_problem, op),
         _candidates,
         launches=_launches,
@@ -343,12 +332,12 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
             notes=_notes,
         ),
         memory=_memory,
-        law=Law("H200-SXM", _law_ns) if op in FOLD else None,
+        law=Law("H200-SXM", _law_ns) if op in problems.FOLD else None,
     )
 
 
 ROWWISE_FAMILIES = (
-    *(_family(op, "read", _read) for op in FOLD),
-    *(_family(op, "copy", _copied) for op in OPS),
+    *(_family(op, "read", _read) for op in problems.FOLD),
+    *(_family(op, "copy", _copied) for op in problems.OPS),
 )
 """The families of this room."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from layoutalg.codegen.costs import is_shared, total_costs, uncounted
+from layoutalg.codegen.costs import is_shared, uncounted
 from layoutalg.codegen.gpu import compile_sequence, load_sequence, require_gpu, to_device
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.registry import find_family
@@ -141,7 +141,7 @@ def predicted_counters(job: Job) -> dict[str, float]:
     family = find_family(job.family)
     found: dict[str, float] = {}
     if not uncounted(family.launches(job.problem, job.config, job.arch).kernels):
-        costs = total_costs(family.costs(job.problem, job.config, job.arch))
+        costs = family.predict(job.problem, job.config, job.arch)
         copied = any(op.startswith(COPIES) for op in costs)
         sums = {
             "sectors loaded": [op for op in costs if "ld.global" in op or ":global" in op],
