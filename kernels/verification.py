@@ -140,12 +140,18 @@ def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iter
     compiled = device.compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
     for n, trial in enumerate(family.checks.trials(problem)):
         given = given_to(family, problem, config, trial, seed)
-        scalars = {name: x for name, x in given.items() if isinstance(x, int)}
-        mine = {name: device.to_device(x) for name, x in given.items() if name not in scalars}
-        device.load_sequence(compiled.ready(scalars)).on_arrays(mine)()
+        mine = run_on_gpu(compiled, given)
         expected = family.checks.expected(problem, config, given)
         got = {expected.buffer: device.to_host(mine[expected.buffer])}
         yield compare(f"result, {trial}" if n else "result", given, expected, got)
+
+
+def run_on_gpu(compiled: device.CompiledSequence, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Launch a sequence once on the GPU; its buffers afterwards."""
+    scalars = {name: x for name, x in given.items() if isinstance(x, int)}
+    arrays = {name: device.to_device(x) for name, x in given.items() if name not in scalars}
+    device.load_sequence(compiled.ready(scalars)).on_arrays(arrays)()
+    return arrays
 
 
 def check_run(family: Family, problem: Any, target: Target, seed: int) -> None:

@@ -30,13 +30,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from layoutalg.codegen.costs import is_shared, uncounted
-from layoutalg.codegen.gpu import compile_sequence, load_sequence, require_gpu, to_device
+from layoutalg.codegen.gpu import compile_sequence, require_gpu
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, UnfitWorkerError, check_worker
 from layoutalg.kernels.tuning.keys import Record
 from layoutalg.kernels.tuning.sweep import cases_of, random_case
-from layoutalg.kernels.verification import check_run, given_to
+from layoutalg.kernels.verification import check_run, given_to, run_on_gpu
 from layoutalg.tools import run_tool
 
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -238,10 +238,7 @@ def main(args: Sequence[str]) -> int:
     check_run(family, problem, "gpu", seed)
     arch = require_gpu().arch
     compiled = compile_sequence(family.launches(problem, config, arch), arch)
-    given = given_to(family, problem, config, family.checks.trials(problem)[0], seed)
-    scalars = {word: x for word, x in given.items() if isinstance(x, int)}
-    arrays = {word: to_device(x) for word, x in given.items() if word not in scalars}
-    load_sequence(compiled.ready(scalars)).on_arrays(arrays)()
+    run_on_gpu(compiled, given_to(family, problem, config, family.checks.trials(problem)[0], seed))
     return 0
 
 
