@@ -200,7 +200,7 @@ def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
     """The launches of a reduction's plan, one for each pass; with an `arch` the second starts early.
 
-    >>> sequence_of(plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
+    >>> sequence_of(plans(problems.reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
     (('src', 'scratch'), ('scratch', 'dst'))
     """
     kernels = build_reduction(plan)
