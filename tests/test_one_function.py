@@ -16,7 +16,7 @@ import pytest
 from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import identify
 from layoutalg.reading import evaluated, read_c
-from layoutalg.testing.indexcode import IndexCode
+from layoutalg.testing import IndexCode
 from tests.source.lane_oracle import SHARED, Case, told
 
 ROWS, COLUMNS = 8, 16

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.errors import UnsupportedError
 from layoutalg.testing.access_checks import check_coalesced, check_conflict_free
 from layoutalg.testing.hostcc import compile_shared, find_compiler
+from layoutalg.testing.indexcode import IndexCode
 from layoutalg.testing.laws import LAWS, Law, Undefined, check_law
 from layoutalg.testing.minimal import shrink
 from layoutalg.testing.properties import (
@@ -38,6 +39,7 @@ _STRATEGIES = ("accesses", "composed_layouts", "int_tuples", "layouts", "shapes"
 
 __all__ = [
     "LAWS",
+    "IndexCode",
     "Law",
     "Scope",
     "Undefined",
