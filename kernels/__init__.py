@@ -13,6 +13,7 @@
     config_fields          fields of configurations, and the configurations nearest to one
     elements               elements as bits and numbers, and their rounding
 
+>>> from layoutalg.kernels import FAMILIES
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
 >>> print(*list(FAMILIES)[12:])

@@ -39,12 +39,27 @@ SECONDS = 20.0
 """What one call may take."""
 
 ROOMS = (
-    *("", ".analysis", ".legality", ".model", ".symbolic", ".registers", ".synthesis", ".draw", ".arch"),
+    *(
+        "",
+        ".decide",
+        ".algebra",
+        ".compose",
+        ".ops",
+        ".analysis",
+        ".legality",
+        ".model",
+        ".symbolic",
+        ".registers",
+        ".synthesis",
+        ".draw",
+        ".arch",
+    ),
     *(
         ".f2",
         ".layout",
         ".notation",
         ".notation.index_text",
+        ".reading",
         ".index_text",
         ".f2.matrix",
         ".codegen.gpu.cuda",

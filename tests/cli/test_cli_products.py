@@ -187,8 +187,8 @@ def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
 
 
 def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels.rowwise import families
+    from layoutalg.kernels.rowwise import problems
 
-    monkeypatch.setattr(families, "normed", lambda p, x, *extra: x)
+    monkeypatch.setattr(problems, "normed", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
     assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout
