@@ -183,7 +183,7 @@ SHARP = (
     Var("x", 256, "let", 0, 16) % 24, Var("x", 64, "let", 0, 8) % Var("n", 1000, "param", 64),
     Select(TID < 8, as_expr(16), as_expr(48)), EVEN.eq(EVEN * 2 + 1), Var("x", 5) ^ Var("y", 2),
     Var("x", 64, "let", 0, 4) | 3, 127 - Var("x", 128, "let", 0, 16),
-    Minus(as_expr(96), Var("x", 128, "let", 0, 32)), Minus(ROW, as_expr(63)), TID & 48,
+    Minus(as_expr(96), Var("x", 128, "let", 0, 32)), Minus(ROW, as_expr(63)), TID & 48, (TID & 53) % 16,
 )  # fmt: skip
 """Expressions of index code, whose facts are the sharpest that describe their values."""
 
