@@ -9,9 +9,9 @@
 
         q = __fadd_rn(q, __fadd_rn(__fadd_rn(e[0], e[1]), __fadd_rn(e[2], e[3])));
 
-An operand of one word stands for every i.  A name that is no operand is a constant of its block, or, named in
-`arrays`, an array of n floats that later blocks read.  The operations are those of `arithmetic.formula`, and
-the ones of `KNOWN` beside them; "tree" joins all elements of a vector, neighbours first.
+An operand of one word stands for every i.  A name that is not an operand is a constant of its block, or, if
+`arrays` has it, an array of n floats that later blocks read.  Operations are those of `arithmetic.formula`,
+and those of `KNOWN` beside them; "tree" joins all elements of a vector, neighbours first.
 """
 
 from __future__ import annotations

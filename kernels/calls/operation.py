@@ -74,7 +74,7 @@ class Operation:
     needed: int = 1
 
     def compute(self, options: tuple[Any, ...], arrays: tuple[Any, ...], simulate: object) -> Any:
-        """Compute once.  A call that repeats another one is looked up and launched; None is no array."""
+        """Compute once.  A call that repeats another is looked up and launched; absent arrays are None."""
         found = shown(self.name, options, arrays) if simulate is False else None
         if found is not None:
             key, addresses = found

@@ -142,7 +142,7 @@ def rms_norm(
 
 # --- calls that are worked out -------------------------------------------------------------------------
 
-# Calls on the CPU are worked out each time, and so is one with an option that is no plain value.
+# A call on the CPU makes its problem each time, and so does one with an option that is not a plain value.
 _reduce_problem = functools.lru_cache(LOADED_PLANS, typed=True)(reduce_problem)
 _norm_problem = functools.lru_cache(LOADED_PLANS, typed=True)(norm_problem)
 

@@ -34,12 +34,7 @@ from layoutalg.draw.scene import (
     scene_svg,
     text_width,
 )
-from layoutalg.errors import (
-    ShapeError,
-    UnsupportedError,
-    check_choice,
-    check_type,
-)
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice, check_type
 from layoutalg.limits import Most
 
 _WIDTH, _HEIGHT = 640, 400
