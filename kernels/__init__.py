@@ -4,7 +4,7 @@
     move, rowwise, elementwise, gemm    the families; ladder: published optimisation steps of matrix products
     verification, bench    a family compared with its definition; timed
     baselines              the times of other libraries, and lower bounds from the hardware
-    calls                  the functions on arrays: moves, reductions, norms, matrix products
+    calls                  the functions on arrays (layoutalg.ops): moves, reductions, norms, matrix products
     plan_cache             a cache of prepared launches
     tuning                 files of timings, lock files, and the search that fills them
     identity               problems and configurations as JSON, and digests of it: keys of caches and files
@@ -30,58 +30,17 @@ if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.calls import (
-        Prepared,
-        cross_entropy,
-        grouped_matmul,
-        layer_norm,
-        matmul,
-        permute,
-        plan_grouped_matmul,
-        plan_matmul,
-        prepare,
-        reduce,
-        relayout,
-        rms_norm,
-        softmax,
-        transpose,
-    )
     from layoutalg.kernels.family import Candidate, Family
     from layoutalg.kernels.registry import FAMILIES, find_family
     from layoutalg.kernels.verification import VerifyReport, verify
 
 _PLACES = {
-    "calls": (
-        "Prepared cross_entropy grouped_matmul layer_norm matmul permute plan_grouped_matmul plan_matmul "
-        "prepare reduce relayout rms_norm softmax transpose"
-    ),
     "family": "Candidate Family",
     "registry": "FAMILIES find_family",
     "verification": "VerifyReport verify",
 }
 
-__all__ = [
-    "FAMILIES",
-    "Candidate",
-    "Family",
-    "Prepared",
-    "VerifyReport",
-    "cross_entropy",
-    "find_family",
-    "grouped_matmul",
-    "layer_norm",
-    "matmul",
-    "permute",
-    "plan_grouped_matmul",
-    "plan_matmul",
-    "prepare",
-    "reduce",
-    "relayout",
-    "rms_norm",
-    "softmax",
-    "transpose",
-    "verify",
-]
+__all__ = ["FAMILIES", "Candidate", "Family", "VerifyReport", "find_family", "verify"]
 
 __getattr__ = later(
     "layoutalg.kernels",

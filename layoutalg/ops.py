@@ -12,7 +12,7 @@ See docs/ops.md.
 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
 """
 
-from layoutalg.kernels import (
+from layoutalg.kernels.calls import (
     Prepared,
     cross_entropy,
     grouped_matmul,

@@ -123,9 +123,11 @@ def analyze_access(
     check_layout(layout)
     machine = find_arch(arch)
     rule = find_instruction(access.op, machine)
-    access = addressing(access, rule, machine)
+    in_order, access = access, addressing(access, rule, machine)
     with budget_of(lambda: f"{access.op} on {layout}:", 2 * budget.UNITS):
-        count = None if method == "enumerated" else _in_closed_form(layout, access, rule, machine, method)
+        count: _Count | None = None
+        if method != "enumerated":
+            count = _in_closed_form(layout, access, in_order, rule, machine, method)
         if count is None:
             kinds = count_all(layout, access, rule, machine)
             worst = _worst_enumerated(layout, access, rule, machine) if rule.space == "global" else 0
@@ -148,12 +150,15 @@ class _Count(NamedTuple):
 
 
 def _in_closed_form(
-    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
+    layout: AnyLayout, access: Access, in_order: Access, rule: Instruction, machine: Arch, method: Wanted
 ) -> _Count | None:
-    """The count by a closed form; None where "auto" may still enumerate, as when their budget is spent."""
+    """The count by a closed form; None where "auto" may still enumerate, as when their budget is spent.
+
+    `in_order` is the access before the lanes that supply no address were folded, which hides how it goes on.
+    """
     try:
         with budget_of(lambda: f"{access.op} on {layout} by digit classes:"):
-            count = _first_form(layout, access, rule, machine, method)
+            count = _first_form(layout, access, in_order, rule, machine, method)
     except UndecidedError:
         if method != "auto":
             raise
@@ -167,7 +172,7 @@ def _in_closed_form(
 
 
 def _first_form(
-    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, method: Wanted
+    layout: AnyLayout, access: Access, in_order: Access, rule: Instruction, machine: Arch, method: Wanted
 ) -> _Count | None:
     """The count by the first closed form that `method` admits and that applies, or None."""
     strides: AccessStrides | None = None
@@ -185,9 +190,11 @@ def _first_form(
     over: Straddling | None = None
     if plain is None:
         table = None if strides is None else guarded_table(layout, access, strides)
-        over = find_straddling(layout, access, rule, machine) if table is None else None
+        if table is None:
+            rewritten = (find_straddling(layout, asked, rule, machine) for asked in (access, in_order))
+            over = next(filter(None, rewritten), None)
         if over is not None:
-            table = guarded_table(layout, over.access, over.strides, over.counts)
+            table = guarded_table(layout, over.access, over.strides, over.counts, over.every)
     elif linear is None or rule.space == "global":
         table = class_table(plain)
     used: Method = "f2"

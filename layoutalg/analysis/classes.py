@@ -132,12 +132,10 @@ class _Digits(NamedTuple):
 
     def families(self, rest: tuple[ResidueDigit, ...]) -> Iterator[tuple[tuple[int, ...], ResidueFamily]]:
         """All warps, as `warp_families` gives them, with these digits of registers and iterations."""
-        count, window, start = (
-            self.found.extent.threads,
-            self.found.rule.lanes,
-            self.found.offset // self.unit,
-        )
-        return warp_families(self.threads, count, window, start, rest, self.residues)
+        count, start = self.found.extent.threads, self.found.offset // self.unit
+        for first in range(0, self.residues.lanes, self.found.machine.lanes):
+            window = min(self.found.rule.lanes, self.residues.lanes - first)
+            yield from warp_families(self.threads, count, window, start, rest, self.residues, first)
 
     def table(self, warps: Iterable[tuple[tuple[int, ...], _Active, ResidueFamily]]) -> ClassTable:
         """Warps gathered by the offsets of their lanes and by which are active."""
@@ -149,9 +147,12 @@ class _Digits(NamedTuple):
 
 
 def _digits_of(
-    found: AccessStrides, parts: Sequence[LeafPairs], fields: Fields | None = None
+    found: AccessStrides, parts: Sequence[LeafPairs], fields: Fields | None = None, every: int = 0
 ) -> _Digits | None:
-    """The digits of (threads, registers, iterations) in units; None where there are too many residues."""
+    """The digits of (threads, registers, iterations) in units; None where there are too many residues.
+
+    Warps are counted from every multiple of `every` threads; 0: of the lanes of a warp.
+    """
     period = cost_period(found)
     split = [
         [(extent, code, code if fields is None else fields.of(code, 0)) for extent, code in part]
@@ -172,7 +173,7 @@ def _digits_of(
                 moves = (0, radix, 0) if position == 1 else (0, 0, radix)
                 rest.append(ResidueDigit(0, extent, stride, moves))
             radix *= extent
-    residues = Residues(period // unit, found.machine.lanes)
+    residues = Residues(period // unit, every or found.machine.lanes)
     return _Digits(found, tuple(threads), tuple(rest), unit, residues)
 
 
@@ -205,7 +206,9 @@ def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[CostCla
         families = table.classes[which].families
         family = next(family for family in families if table.residues.starts(family)[base])
         thread, register, iteration = table.residues.member(family, base)
-        kinds.append(CostClass(number, cost, Place(thread // table.found.machine.lanes, register, iteration)))
+        lanes, every = table.found.machine.lanes, table.residues.lanes
+        warp = thread // every * -(-every // lanes) + thread % every // lanes
+        kinds.append(CostClass(number, cost, Place(warp, register, iteration)))
     return kinds
 
 
@@ -275,11 +278,12 @@ def warp_families(
     offset: int,
     rest: tuple[ResidueDigit, ...],
     residues: Residues,
+    start_at: int = 0,
 ) -> Iterator[tuple[tuple[int, ...], ResidueFamily]]:
     """(relative offsets of the lanes, the warps that have them), for all warps of `count` threads.
 
-    A warp is `residues.lanes` threads, of which the first `window` supply an address; `rest` are the digits
-    of registers and iterations.
+    Warps start at the thread numbers that are `start_at` modulo `residues.lanes`; the first `window` threads
+    of each supply an address.  `rest` are the digits of registers and iterations.
 
     >>> pairs = warp_families(((6, 1), (2, 10)), 12, 4, 0, (), Residues(1, 4))
     >>> [(relative, int(family.place[0])) for relative, family in pairs]
@@ -302,7 +306,8 @@ def warp_families(
             short = digits[low]._replace(extent=room // places[low] + 1)
             start = value_at(threads[:low], first)
             relative = tuple(value_at(threads[: low + 1], first + n) - start for n in range(window))
-            yield relative, ResidueFamily(offset + start, (first, 0, 0), (short, *digits[low + 1 :], *rest))
+            upper = (short, *digits[low + 1 :], *rest)
+            yield relative, ResidueFamily(offset + start, (first, 0, 0), upper, start_at)
     # Full warps in which digit `level` steps at lane `lane`, and the digits below it start again.
     for level in range(low + 1, len(threads)):
         stepping = (
@@ -312,21 +317,22 @@ def warp_families(
         )
         reached = set(residues.threads(stepping))
         for lane in range(1, window):
-            if lane in reached:
+            if (start_at + lane) % lanes in reached:
                 spend(8 * level)
                 first = places[level] - lane
                 start = value_at(threads[:level], first)
                 before = (value_at(threads[:level], first + n) - start for n in range(lane))
                 step = threads[level][1]
                 after = (step + value_at(threads[:level], n) - start for n in range(window - lane))
-                yield (*before, *after), ResidueFamily(offset + start - step, (-lane, 0, 0), stepping)
+                family = ResidueFamily(offset + start - step, (-lane, 0, 0), stepping, start_at)
+                yield (*before, *after), family
     # The last warp, if threads run out within it.
-    tail = count % lanes
+    tail = count % lanes - start_at
     if 0 < tail < window:
         first = count - tail
         start = value_at(threads, first)
         relative = tuple(value_at(threads, first + n) - start for n in range(tail))
-        yield relative, ResidueFamily(offset + start, (first, 0, 0), rest)
+        yield relative, ResidueFamily(offset + start, (first, 0, 0), rest, start_at)
 
 
 def _step(relative: tuple[int, ...]) -> int | None:
@@ -384,12 +390,17 @@ MAX_FAMILIES = 1 << 10
 
 
 def guarded_table(
-    layout: AnyLayout, access: Access, found: AccessStrides, counts: Sequence[int] | None = None
+    layout: AnyLayout,
+    access: Access,
+    found: AccessStrides,
+    counts: Sequence[int] | None = None,
+    every: int = 0,
 ) -> ClassTable | None:
     """The classes of an access whose `active` is a Guard; None when closed forms do not reach it.
 
     `found` is the footprint of the access without its guard.  `counts` says how many of its threads,
     registers and iterations there are, if that is less: what is past them is not an instruction at all.
+    A warp starts at every multiple of `every` threads, and of the lanes of a warp between two of them.
     Raises ShapeError for a guard with more bounds than the layout has modes.
 
     >>> from dataclasses import replace
@@ -411,7 +422,7 @@ def guarded_table(
         return None
     fields = Fields(max(64, 2 + _largest(form.layout, access.tv, found).bit_length()))
     parts = _coded(form.layout, access.tv, found, {k for k, _ in bounds}, fields)
-    digits = None if parts is None else _digits_of(found, parts, fields)
+    digits = None if parts is None else _digits_of(found, parts, fields, every)
     if digits is None:
         return None
     limits = [(_FIRST_MODE + k, bound) for k, bound in bounds]

@@ -29,8 +29,9 @@ exact rewritings make them:
     go on       iteration i, thread t reads element 256 i + t: as if 4352 threads read one element each
     round up    48 does not divide 4352; 4368 threads are composed, and the 16 past the end are left out
 
-Warps stay warps if they are whole, so every instruction costs what it did; only its name changes, from (warp,
-iteration) to a later warp, and back.  Iterations go on in registers likewise, and every mode is rounded up.
+Every instruction costs what it did; only its name changes, from (warp, iteration) to a later warp, and back.
+Where threads are not whole warps, every round of them starts a warp of its own (`every`).  Iterations go on
+in registers likewise, and every mode is rounded up.
 """
 
 from __future__ import annotations
@@ -291,7 +292,8 @@ class Straddling:
     """A rewritten access, of which the first `counts` threads, registers and iterations are instructions.
 
     `warps` and `registers` are the numbers of the access that was asked about; `as_threads` and
-    `as_registers` are (position, extent) of the digits that went on in those.
+    `as_registers` are (position, extent) of the digits that went on in those.  Warps start at multiples of
+    `every` threads, and of the lanes of a warp between two of them.
     """
 
     access: Access
@@ -301,6 +303,7 @@ class Straddling:
     registers: int
     as_threads: tuple[tuple[int, int], ...]
     as_registers: tuple[tuple[int, int], ...]
+    every: int
 
     def renamed(self, kind: CostClass) -> CostClass:
         """The kind with the place of its instruction in the original access."""
@@ -340,8 +343,9 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     vector = _vector(digits[_REGISTER], elems)
     threads, registers = size(modes(access.tv)[0]), size(modes(access.tv)[1]) // elems
     as_threads: tuple[tuple[int, int], ...] = ()
-    if threads % machine.lanes == 0 and guard.threads is None:
+    if guard.threads is None:
         as_threads = tuple(_go_on(digits, _THREAD))
+    every = threads if as_threads and threads % machine.lanes else machine.lanes
     as_registers = tuple(_go_on(digits, _REGISTER))
     counts = tuple(math.prod(extent for extent, _ in part) for part in digits)
     # Coordinates that a guard bounds have to be told apart, so modes that continue each other stay two.
@@ -361,7 +365,7 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     if strides is None:
         return None
     return Straddling(
-        wide, strides, counts, -(-threads // machine.lanes), registers, as_threads, as_registers
+        wide, strides, counts, -(-threads // machine.lanes), registers, as_threads, as_registers, every
     )
 
 

@@ -60,11 +60,15 @@ class ResidueDigit(NamedTuple):
 
 
 class ResidueFamily(NamedTuple):
-    """Instructions that differ in `digits` only: start + (sum of value * step), for offset and place."""
+    """Instructions that differ in `digits` only: start + (sum of value * step), for offset and place.
+
+    Of these, members are those whose thread number is `first` modulo the lanes of the residues.
+    """
 
     offset: int
     place: tuple[int, int, int]
     digits: tuple[ResidueDigit, ...]
+    first: int = 0
 
 
 class Residues:
@@ -91,15 +95,16 @@ class Residues:
         return self._joint(digits).threads()
 
     def starts(self, family: ResidueFamily) -> list[int]:
-        """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
+        """Number of members of a family, by offset modulo `modulus`."""
         spend(16 + self.modulus // 128)
-        column = self.column(family.digits, -family.place[0] % self.lanes)
+        column = self.column(family.digits, (family.first - family.place[0]) % self.lanes)
         steps = family.offset % self.modulus
         return column[-steps:] + column[:-steps] if steps else column
 
     def member(self, family: ResidueFamily, residue: int) -> tuple[int, int, int]:
         """(thread, register, iteration) of one member that `starts` counts under `residue`."""
-        offset, thread = (residue - family.offset) % self.modulus, -family.place[0] % self.lanes
+        offset = (residue - family.offset) % self.modulus
+        thread = (family.first - family.place[0]) % self.lanes
         position = list(family.place)
         for i, digit in enumerate(family.digits):
             rest = family.digits[i + 1 :]

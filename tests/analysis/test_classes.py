@@ -227,7 +227,9 @@ def test_every_kind_is_an_instruction_of_the_access_and_costs_that(pair: Pair) -
     layout, access = pair
     rule = SM90.instructions[access.op]
     over = find_straddling(layout, access, rule, SM90)
-    table = None if over is None else guarded_table(layout, over.access, over.strides, over.counts)
+    table = (
+        None if over is None else guarded_table(layout, over.access, over.strides, over.counts, over.every)
+    )
     assume(table is not None)
     assert over is not None and table is not None
     extent = access_extent(layout, access, rule, SM90)
@@ -255,6 +257,8 @@ RAGGED = Layout((48, 100), (101, 1))
         (ComposedLayout(Swizzle(3, 2, 3), 0, Layout((60, 34), (34, 1))), ((96, 1, 21), (1, 0, 96))),
         (Layout((7, 9, 11), (1, 7, 64)), ((32, 1, 21), (1, 0, 32))),
         (Layout((6, 50), (50, 1)), ((1, 1, 70), (0, 0, 1))),
+        (Layout((7, 9, 4), (1, 7, 64)), ((20, 1, 12), (1, 0, 20))),  # every round starts a warp, within a row
+        (Layout((7, 9, 4), (1, 7, 64)), ((48, (1, 2), 2), (1, (0, 48), 96))),
     ],
 )
 @each("op", ["ld.shared.b32", "ld.global.b32"])
@@ -273,12 +277,14 @@ def test_size_does_not_matter() -> None:
     loop = Access("ld.global.b32", Layout((256, 1, 1000 * rows // 256), (1, 0, 256)), "f32")  # type: ignore[arg-type]
     report = analyze(Layout((1000, rows), (1, 1024)), loop)
     assert report.method == "digit-classes" and report.instructions == 8 * (1000 * rows // 256)
+    loop = Access("ld.global.b32", Layout((48, 1, 1000 * rows // 48), (1, 0, 48)), "f32")  # type: ignore[arg-type]
+    report = analyze(Layout((1000, rows), (1, 1024)), loop)
+    assert report.method == "digit-classes" and report.instructions == 2 * (1000 * rows // 48)
 
 
 @each(
     ("tv", "active"),
     [
-        (((20, 1, 4), (1, 0, 20)), None),  # warps of 20 lanes end in the middle of what goes on
         (((64, 1, 7), (3, 0, 5)), None),  # steps that no mode is a multiple of
         (((64, 1, 20), (1, 0, 64)), Guard(threads=50)),  # threads that go on are no longer numbered alike
         (((64, 1, 20), (1, 0, 64)), lambda t, v, i: t < 9),

@@ -13,9 +13,10 @@ from layoutalg.codegen import instr
 from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
+from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.tuning import Job, check_modelled, model_place, rates_of
 from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
+from layoutalg.ops import plan_grouped_matmul, plan_matmul
 from tests.command import refusal
 
 LAWS = [family for family in FAMILIES.values() if family.law is not None]

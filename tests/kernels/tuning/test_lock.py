@@ -14,7 +14,7 @@ import pytest
 
 from layoutalg import __version__
 from layoutalg.errors import LayoutAlgError, MismatchError, ParseError, ResourceError
-from layoutalg.kernels import FAMILIES, find_family, plan_cache, plan_matmul, tuning
+from layoutalg.kernels import FAMILIES, find_family, plan_cache, tuning
 from layoutalg.kernels.bench import Timed, make
 from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.plan_cache import ready_sequence
@@ -22,6 +22,7 @@ from layoutalg.kernels.tuning.files import read_once
 from layoutalg.kernels.tuning.jobs import counters_of
 from layoutalg.kernels.tuning.rates import MOST_RANKED
 from layoutalg.limits import Most
+from layoutalg.ops import plan_matmul
 from tests.command import refusal, run
 from tests.sweeps import each
 
