@@ -9,8 +9,7 @@
     tensor_maps     tensor maps, encoded by the driver and cached
     preparation     compiling many kernels, on all cores
     runtime         arrays and launches through CuPy
-    starts          a kernel with its grid, as a function of addresses
-    launch          sequences of launches: compiled, loaded, launched
+    launch          sequences of launches: compiled, loaded, launched, again at little cost
     monitor         clocks, power, temperature and throttle reasons, while something runs
 
 Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made without one.
@@ -30,9 +29,12 @@ from layoutalg.codegen.gpu.cubin_cache import (
 from layoutalg.codegen.gpu.driver import encode_tiled
 from layoutalg.codegen.gpu.launch import (
     CompiledSequence,
+    Launch,
     LoadedSequence,
+    Picks,
     ReadySequence,
     compile_sequence,
+    load_launch,
     load_sequence,
 )
 from layoutalg.codegen.gpu.monitor import (
@@ -103,7 +105,6 @@ from layoutalg.codegen.gpu.sass import (
     main_loop,
     parse_sass,
 )
-from layoutalg.codegen.gpu.starts import Launch, Picks, load_launch
 from layoutalg.codegen.gpu.tensor_maps import (
     MapImages,
     encode_tensor_map,

@@ -7,8 +7,7 @@
     closures     expressions, compiled to closures over lanes
     operands     operands, compiled to loads and stores of lanes
     statements   statements compiled to generators
-    simulator    simulate: all blocks of a launch
-    sequence     simulate_sequence: all launches of a sequence
+    simulator    simulate: all blocks of a launch; simulate_sequence: all launches of a sequence
     main_loops   timeline: the contents of a main loop's stages and registers, step by step
     waits        role_timeline: which warp waits for what, in a warp-specialized kernel
 
@@ -19,8 +18,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.sim.main_loops import Timeline, Use, timeline
 from layoutalg.codegen.sim.memtrace import MemTrace
-from layoutalg.codegen.sim.sequence import simulate_sequence
-from layoutalg.codegen.sim.simulator import Simulation, simulate
+from layoutalg.codegen.sim.simulator import Simulation, simulate, simulate_sequence
 from layoutalg.codegen.sim.waits import RoleTimeline, role_timeline
 
 __all__ = [

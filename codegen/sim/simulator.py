@@ -35,10 +35,12 @@ from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
 from layoutalg.codegen.program import (
+    SCRATCH,
     Do,
     Global,
     If,
     Kernel,
+    LaunchSequence,
     MemRef,
     Roles,
     Shared,
@@ -521,3 +523,40 @@ def _given_blocks(blocks: Iterable[Block], grid: Block) -> list[Block]:
         if any(not 0 <= b < n for b, n in zip(block, grid, strict=True)):
             raise ShapeError(f"block {block} is not in the grid {grid}")
     return chosen
+
+
+UNIT_BYTES = 16
+"""Scratch memory is whole units."""
+
+
+def simulate_sequence(
+    sequence: LaunchSequence,
+    given: Mapping[str, Any],
+    *,
+    arch: str | Arch = "sm_90",
+    group: Literal["block", "warp"] = "block",
+    seed: int = 0,
+    trace: bool = True,
+) -> tuple[Simulation, ...]:
+    """Run all kernels, as they are, on NumPy buffers and scalars `given` by name; buffers are modified.
+
+    All bits of scratch memory are set before: what is read there and was not written is not a number.  Raises
+    what `simulate` raises, ArgumentTypeError for a missing name.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> simulate_sequence(launch_sequence([]), {})
+    ()
+    """
+    import numpy
+
+    units = -(-sequence.scratch_bytes // UNIT_BYTES)
+    scratch = numpy.full(max(units, 1) * UNIT_BYTES, 255, numpy.uint8)
+    steps = zip(sequence.kernels, sequence.arguments({**given, SCRATCH: scratch}), strict=True)
+    return tuple(
+        simulate(kernel, _as_bytes(args), arch=arch, group=group, seed=seed, trace=trace)
+        for kernel, args in steps
+    )
+
+
+def _as_bytes(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x.reshape(-1).view("u1") if hasattr(x, "dtype") else x for name, x in args.items()}

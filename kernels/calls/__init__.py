@@ -2,11 +2,11 @@
 
     arrays          arrays of every library as records: addresses, shapes and strides
     api             permute, transpose, relayout
-    reduce_api      reduce, softmax, layer_norm, rms_norm
-    entropy_api     cross_entropy
-    product_api     matmul; product_plan: checks of its arrays, and the problem that a kernel computes
+    reduce_api      reduce, softmax, layer_norm, rms_norm, cross_entropy
+    product_api     matmul, plan_matmul
+    product_plan    checks of the arrays of a product, and the problem that a kernel computes
     grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
-    product_choice  the kernels that can compute a product, also on padded copies; product_report: plan_matmul
+    product_choice  the kernels that can compute a product, also on padded copies
     operation       Operation: the record of each, by which calls are worked out; preparing: prepare, by name
     repeated        a cache of launches, keyed by the arrays' types, shapes and strides
 
@@ -16,13 +16,11 @@ A call is planned once; its launches are cached.
 from __future__ import annotations
 
 from layoutalg.kernels.calls.api import permute, relayout, transpose
-from layoutalg.kernels.calls.entropy_api import cross_entropy
 from layoutalg.kernels.calls.grouped_api import GroupedPlan, grouped_matmul, plan_grouped_matmul
 from layoutalg.kernels.calls.operation import Prepared
 from layoutalg.kernels.calls.preparing import prepare
-from layoutalg.kernels.calls.product_api import matmul
-from layoutalg.kernels.calls.product_report import MatmulPlan, plan_matmul
-from layoutalg.kernels.calls.reduce_api import layer_norm, reduce, rms_norm, softmax
+from layoutalg.kernels.calls.product_api import MatmulPlan, matmul, plan_matmul
+from layoutalg.kernels.calls.reduce_api import cross_entropy, layer_norm, reduce, rms_norm, softmax
 
 __all__ = [
     "GroupedPlan",

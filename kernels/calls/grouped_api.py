@@ -38,9 +38,8 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, form_of, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_api import DEFAULT_ARCH, MATMUL, asked_of, dense_copy, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
-from layoutalg.kernels.calls.product_report import DEFAULT_ARCH
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (
     MOST_TOGETHER,

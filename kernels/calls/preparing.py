@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, check_choice
-from layoutalg.kernels.calls import api, entropy_api, grouped_api, product_api, reduce_api
+from layoutalg.kernels.calls import api, grouped_api, product_api, reduce_api
 from layoutalg.kernels.calls.operation import Operation, Prepared
 from layoutalg.kernels.rowwise import FOLD
 
@@ -26,7 +26,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Any], Operation]] = MappingProxyTyp
         "softmax": (reduce_api.softmax, reduce_api.SOFTMAX),
         "layer_norm": (reduce_api.layer_norm, reduce_api.LAYER_NORM),
         "rms_norm": (reduce_api.rms_norm, reduce_api.RMS_NORM),
-        "cross_entropy": (entropy_api.cross_entropy, entropy_api.CROSS_ENTROPY),
+        "cross_entropy": (reduce_api.cross_entropy, reduce_api.CROSS_ENTROPY),
         "matmul": (product_api.matmul, product_api.MATMUL),
         "grouped_matmul": (grouped_api.grouped_matmul, grouped_api.GROUPED_MATMUL),
     }

@@ -1,4 +1,4 @@
-"""The operations that reduce data: reduce, softmax and norms over any axes of arrays on a GPU or the CPU.
+"""The operations that reduce data: reduce, softmax, norms and cross entropy of arrays on a GPU or the CPU.
 
 The idea.  As in api, an array is an address, a shape and strides, and a problem's kernels are planned
 for it, compiled once and kept.
@@ -14,6 +14,13 @@ Integers are reduced exactly, in 64 bits: sums and products modulo 2^64.
 Notes.  Sums are made in a fixed order: equal calls give equal bits.  A maximum, a softmax and a layer norm of
 NaN are NaN.  A sum of nothing is 0, a mean of nothing NaN with a RuntimeWarning, a maximum of nothing is
 refused, all as in NumPy.
+
+Cross entropy is the loss of logits and integer targets.
+
+    layoutalg.ops.cross_entropy(x, target)                              the mean over the rows of x
+    layoutalg.ops.cross_entropy(x, target, 1, reduction="none")         a loss per position of (n, c, h, w)
+
+Its rows are read once, independent of their length.
 """
 
 from __future__ import annotations
@@ -21,13 +28,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
-from math import isnan
+from math import isnan, nan
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     ShapeError,
+    UnknownNameError,
     UnsupportedError,
     check_choice,
     shown,
@@ -48,12 +56,17 @@ from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.kernels.rowwise import (
     FOLD,
+    IGNORE_INDEX,
     OF_INTEGERS,
     PARAMETERS,
+    REDUCTIONS,
+    CrossEntropyProblem,
     NormProblem,
     ReduceProblem,
     checked_eps,
+    cross_entropy_problem,
     find_axes,
+    joined_losses,
     norm_problem,
     normed,
     reduce_problem,
@@ -334,3 +347,85 @@ def _places(call: Call, over: Shape, starts: Mapping[str, int]) -> tuple[Shape, 
         steps = iter(dst)
         dst = tuple(0 if k in over else next(steps) for k in range(len(src)))
     return src, dst, at, to
+
+
+_TARGETS = {"int64": "s64", "int32": "s32"}
+
+
+def cross_entropy(
+    x: Any, target: Any, axis: int = -1, ignore_index: int = IGNORE_INDEX, reduction: str = "mean",
+    out: Any = None, *, simulate: bool = False,
+) -> Any:  # fmt: skip
+    """log sum e^x - x[target] along an axis of classes: the "mean" over all targets but `ignore_index`, the
+    "sum", or with "none" each of them, 0 where it is ignored.
+
+    Targets are int64 or int32, contiguous, of the shape of x without the axis.  A loss is NaN where its
+    target is neither a class nor ignored, and so is a mean of nothing.  The result has x's type, or that of
+    `out`, which may be float32 and is contiguous.  `simulate` runs the kernels for arrays on the CPU in the
+    simulator.
+
+    Raises UnknownNameError for another reduction, ShapeError for an axis that x has not, targets or an `out`
+    of another shape or not contiguous, and where there is no class, UnsupportedError for elements and targets
+    of other types, ArgumentTypeError for what is not an array, an ignore_index that is not an integer of 64
+    bits, arrays of several libraries or devices, and an `out` that overlaps, AlignmentError for elements that
+    do not start at multiples of their width, ResourceError where the result does not fit into memory, or x is
+    simulated and too large.
+
+    >>> import numpy
+    >>> x = numpy.zeros((3, 4), "f4")
+    >>> [round(float(loss), 4) for loss in cross_entropy(x, numpy.array([0, 3, -100]), reduction="none")]
+    [1.3863, 1.3863, 0.0]
+    """
+    return CROSS_ENTROPY.compute((axis, ignore_index, reduction), (x, target, out), simulate)
+
+
+def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callable[[], object]:
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+        given = reduction if isinstance(reduction, str) else shown(reduction)
+        raise UnknownNameError("reduction of losses", given, REDUCTIONS)
+    source, at = call.first, call.views["target"]
+    form = source.form
+    check_element(form, "cross_entropy", REDUCED)
+    if at.form.kind not in _TARGETS:
+        raise UnsupportedError(f"targets of {at.form.kind}: {' and '.join(_TARGETS)} are accepted")
+    over, _, shape = whole_axes(axis, form.shape)
+    if len(over) != 1:
+        raise ShapeError(f"cross_entropy along the axes {shown(axis)}: classes lie along one")
+    check_fellows(source, at, "target")
+    if at.form.shape != shape:
+        raise ShapeError(f"target has shape {at.form.shape}; x without its axis of classes has {shape}")
+    made = shape if reduction == "none" else ()
+    goal = call.result(made, tuple(dict.fromkeys((form.kind, "float32"))))
+    for name, v in (("target", at), ("out", goal)):
+        if not is_dense(v.form):
+            raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
+
+    def problem(starts: Mapping[str, int] | None) -> CrossEntropyProblem:
+        modes = zip(form.shape, form.strides, strict=True)
+        steps = None if starts is None else tuple(d // form.itemsize if n > 1 else 0 for n, d in modes)
+        begin = {name: (starts or {name: 0})[name] // call.views[name].form.itemsize for name in call.views}
+        return cross_entropy_problem(
+            form.shape, over[0], ELEMENT[form.kind], _TARGETS[at.form.kind], steps, begin["x"], begin["out"],
+            target_offset=begin["target"], ignore_index=ignore_index, reduction=reduction,
+            result=ELEMENT[goal.form.kind],
+        )  # fmt: skip
+
+    if form.elems:
+        return rows(
+            call, "cross_entropy", problem,
+            lambda p, numbers: joined_losses(p, numbers["src"], at.host.ravel()), _between,
+        )  # fmt: skip
+    problem(None)  # raises what has to be refused of arrays without elements too
+    if reduction == "none":
+        return nothing
+    return functools.partial(of_nothing, "cross_entropy", goal, nan if reduction == "mean" else 0.0)
+
+
+def _between(p: CrossEntropyProblem) -> Mapping[str, int]:
+    """Bytes of the losses and their sums, which are passed from launch to launch."""
+    return {} if p.reduction == "none" else {"losses": 4 * p.loss_words, "sums": 8}
+
+
+CROSS_ENTROPY = Operation(
+    "cross_entropy", ("x", "target", "out"), ("axis", "ignore_index", "reduction"), _losses, needed=2
+)

@@ -3,6 +3,15 @@
 Elements are bits: they are verified on random ones, and what is not written has to stay as it was; those
 that a permute converts have to be the definition's to the bit (`codegen.instr.converted`).  They are timed
 beside the driver's copy of as many bytes, and beside what CuPy and PyTorch do with the same strides.
+
+The least that memory moves for a permute in any order is the units that both sides touch, each once.  A
+tile's rows share units with other rows, which may ask the L2 twice, and memory too.  No order asks memory for
+less than the union: every half line that holds an element of the source is read, every sector that holds one
+of the destination is written, and one that the destination fills in part is read before.
+
+    100 rows of 24 f32, 100 bytes apart      read 100 to 200 half lines, written 4 sectors of each, 1 in part
+
+The union is in closed form where strides are nested (`analysis.touched_by`), and listed otherwise.
 """
 
 from __future__ import annotations
@@ -11,9 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from layoutalg.arch import Arch, find_arch, find_board
+from layoutalg.analysis import Units, nested
+from layoutalg.arch import DRAM_RULES, Arch, find_arch, find_board
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes, random_normal, to_host
 from layoutalg.codegen.instr import converted
@@ -25,7 +35,6 @@ from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER, NUMPY_NAME, in_units
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import plan
-from layoutalg.kernels.move.bound import least_bytes
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix_plan import (
     copy_configs,
@@ -34,9 +43,78 @@ from layoutalg.kernels.move.matrix_plan import (
     transpose_configs,
     transpose_refusals,
 )
-from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.move.problem import Moves, PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.programs import build_copy, build_permute, build_transpose
+from layoutalg.limits import Most
+
+
+class LeastBytes(NamedTuple):
+    """Bytes that memory reads and writes at least.
+
+    >>> LeastBytes(96, 64).total
+    160
+    """
+
+    read: int
+    written: int
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.read + self.written
+
+
+def least_bytes(x: Moves, arch: str | Arch = "sm_90", *, listed: bool = False) -> LeastBytes:
+    """Return the least bytes that memory moves; with `listed` by the definition, up to Most.LISTED elements.
+
+    Raises UnsupportedError for an architecture whose units of memory were not counted, UndecidedError where
+    bytes have to be listed and are too many.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> least_bytes(normalise(permute_problem((997, 999), (1, 0), "f32")))
+    LeastBytes(read=3984096, written=3984032)
+    """
+    machine = find_arch(arch)
+    if machine.name not in DRAM_RULES:
+        raise UnsupportedError(
+            f"what the memory of {machine.name} moves at once was not counted; {', '.join(DRAM_RULES)} was"
+        )
+    rules = DRAM_RULES[machine.name]
+    read = _touched(x, "src", rules.fill_bytes, listed=listed).touched * rules.fill_bytes
+    merged = _touched(x, "dst", machine.sector_bytes, listed=listed).partial * rules.merge_bytes
+    written = _touched(x, "dst", rules.written_bytes, listed=listed).touched * rules.written_bytes
+    return LeastBytes(read + merged, written)
+
+
+def _touched(x: Moves, side: str, unit_bytes: int, *, listed: bool) -> Units:
+    """The units of one side."""
+    source = side == "src"
+    size, offset = (x.element_bytes, x.src_offset) if source else (x.result_bytes, x.dst_offset)
+    swizzles = x.src_swizzle if source else x.dst_swizzle
+    digits = [(m.extent, abs(m.src if source else m.dst) * size) for m in x.modes]
+    runs = None if listed or swizzles else nested(offset * size, size, digits)
+    if runs is not None:
+        return runs.units(unit_bytes)
+    Most.LISTED.decide(prod(n for n, step in digits if step), f"elements whose bytes are listed, of {x}")
+    return _listed(swizzles, offset, size, digits, unit_bytes)
+
+
+def _listed(
+    swizzles: Any, offset: int, size: int, digits: Sequence[tuple[int, int]], unit_bytes: int
+) -> Units:
+    """The definition: every byte once, and the bytes of every unit."""
+    import numpy as np
+
+    places = np.array([offset])
+    for extent, step in digits:
+        if step:
+            places = (places[:, None] + np.arange(extent) * (step // size)).ravel()
+    elements = np.unique(swizzles(places) if swizzles else places)
+    found = (elements[:, None] * size + np.arange(size)).ravel() // unit_bytes
+    _, counts = np.unique(found, return_counts=True)
+    return Units(len(counts), int((counts == unit_bytes).sum()))
+
 
 MATRIX_DTYPES, SIDES = ("f32", "f16", "u8"), (4096, 16384)
 """Square matrices that are timed by default."""

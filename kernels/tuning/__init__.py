@@ -1,16 +1,14 @@
 """Autotuning: timings of many configurations, stored once, and the choice of the fastest.
 
 files     opened, Format, read_as: files that others may have written, read by the types of records
-keys      Key and Record: the identity of a timing, and its data
-store     Store: an append-only file of records, safe with several and with killed writers
+store     Store: an append-only file of records, safe with several and with killed writers; Key and Record
 jobs      Job: one timing; the kernel is built without a GPU, and timed in a child process with a limit
 engines   local_engine, cluster_engine: processes of a host, Dask, Ray, each as two executors
 tuner     jobs_of, tune: the search
 lockfile  Lock: the fastest configuration of each problem, in a file to be committed
 rates     Rates: fitted rates in a file, which rank the candidates of a family
-sweep     cases_of: random problems of a family, verified by the same engines
+sweep     cases_of: random problems of a family, verified by the same engines; laws_of: the laws' cases
 counting  counted_cases: Nsight Compute's counters of such cases, beside the prediction
-fuzz      laws_of: random cases of the laws of the algebra
 study     shares, boards_of, t4_results: statistics of a store
 """
 
@@ -18,14 +16,12 @@ from __future__ import annotations
 
 from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
-from layoutalg.kernels.tuning.fuzz import ALGEBRA, HOST, laws_of
 from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
-from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record
 from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
 from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
-from layoutalg.kernels.tuning.store import Store, salvaged
+from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, Store, salvaged
 from layoutalg.kernels.tuning.study import Board, boards_of, by_problem, shares, t4_results, without
-from layoutalg.kernels.tuning.sweep import SIMULATOR, cases_of
+from layoutalg.kernels.tuning.sweep import ALGEBRA, HOST, SIMULATOR, cases_of, laws_of
 from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 __all__ = [

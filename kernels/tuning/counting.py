@@ -34,7 +34,7 @@ from layoutalg.codegen.gpu import compile_sequence, require_gpu
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, UnfitWorkerError, check_worker
-from layoutalg.kernels.tuning.keys import Record
+from layoutalg.kernels.tuning.store import Record
 from layoutalg.kernels.tuning.sweep import cases_of, random_case
 from layoutalg.kernels.verification import check_run, given_to, run_on_gpu
 from layoutalg.tools import run_tool

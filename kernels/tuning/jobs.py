@@ -38,8 +38,7 @@ from layoutalg.kernels.baselines import Launch, clock_of
 from layoutalg.kernels.family import Family, Pace
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
-from layoutalg.kernels.tuning.keys import MOST_TEXT, Key, Record, kernel_digest, text_digest
-from layoutalg.kernels.tuning.store import Store
+from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
 from layoutalg.tools import end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"

@@ -31,8 +31,8 @@ from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
 from layoutalg.kernels.tuning.files import Digest, Format, of_environment, read_as
-from layoutalg.kernels.tuning.keys import TIMINGS, VERIFIED, Record, kernel_digest
 from layoutalg.kernels.tuning.rates import current_rates
+from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, kernel_digest
 from layoutalg.limits import Most
 
 FORMAT = Format("layoutalg lock", 1, "the lock", "a lock file of layoutalg", Most.REPORT)
@@ -123,7 +123,7 @@ def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
     Raises MismatchError for records of several GPUs, drivers or versions, unless `gpu` names one GPU and its
     records are of the same place.
 
-    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> from layoutalg.kernels.tuning.store import Key
     >>> key = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> lock = lock_of([Record(key, "64 x 64", "by rows", 0, (1500.0,))])
     >>> [one.ns for one in lock.choices.values()]

@@ -41,7 +41,7 @@ from layoutalg.errors import MismatchError, ParseError, ResourceError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.tuning.files import Format, of_environment, read_as
 from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
-from layoutalg.kernels.tuning.keys import TIMINGS, Record
+from layoutalg.kernels.tuning.store import TIMINGS, Record
 from layoutalg.kernels.tuning.study import by_problem
 from layoutalg.limits import Most
 
@@ -152,7 +152,7 @@ def rates_of(records: Iterable[Record], family: str) -> Rates:
     Raises MismatchError for records of several places, ResourceError for fewer problems than FOLDS,
     UnsupportedError for records whose counters are not known.
 
-    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> from layoutalg.kernels.tuning.store import Key
     >>> def timed(n):
     ...     key = Key("sum", f"{n:064}", "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     ...     counters = {"launches": 1.0, "sectors": 100.0 * n * n, "wavefronts": 0.0}

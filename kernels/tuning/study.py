@@ -20,7 +20,7 @@ from typing import Any
 
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, SLOW
-from layoutalg.kernels.tuning.keys import VERIFIED, Record
+from layoutalg.kernels.tuning.store import VERIFIED, Record
 
 
 def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:
@@ -44,7 +44,7 @@ def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> di
     has no share and is left out (`without` counts them); where all are, the share is 0.  Raises MismatchError
     for no records.
 
-    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> from layoutalg.kernels.tuning.store import Key
     >>> def timed(rank, ns):
     ...     key = Key("sum", "a" * 64, f"{rank:064}", "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     ...     return Record(key, "64 x 64", "by rows", rank, (ns,))
@@ -113,7 +113,7 @@ def boards_of(records: Iterable[Record]) -> list[Board]:
 
     The median of a model is that of the medians of its boards, so that a board counts once.
 
-    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> from layoutalg.kernels.tuning.store import Key
     >>> def timed(board, config, rate):
     ...     key = Key("sum", "a" * 64, f"{config:064}", "d" * 64, "gpu", "NVIDIA H200", "", "", "", "0.1.0")
     ...     return Record(key, "64 x 64", "by rows", 0, (1.0,), {"calibration GB/s": rate}, "", board)

@@ -36,9 +36,8 @@ from layoutalg.kernels.tuning.jobs import (
     build,
     take_times,
 )
-from layoutalg.kernels.tuning.keys import MOST_TEXT, Record
 from layoutalg.kernels.tuning.rates import current_rates
-from layoutalg.kernels.tuning.store import Store
+from layoutalg.kernels.tuning.store import MOST_TEXT, Record, Store
 from layoutalg.limits import Most
 
 VAIN = 10

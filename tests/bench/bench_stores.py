@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from layoutalg.kernels.tuning import Record, Store
-from layoutalg.kernels.tuning.keys import Key
+from layoutalg.kernels.tuning.store import Key
 
 WRITERS, SAID_BYTES = 4, 8
 

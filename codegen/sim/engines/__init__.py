@@ -4,14 +4,12 @@ knowledge       AgentClocks: vector clocks of warps, engines and blocks; what th
 mbarriers       mbarriers, their phases and bytes; named barriers
 tensor_copies   TMA: boxes in flight, bulk groups
 matrix_engine   wgmma: products that own registers and bytes until they are waited for
-cluster         cluster barriers, the shared memory of other blocks
-grid            barriers of the blocks of a launch, by counters
+cluster         barriers of the blocks of a cluster or a launch, the shared memory of other blocks
 """
 
 from __future__ import annotations
 
-from layoutalg.codegen.sim.engines.cluster import Cluster, ClusterBarrier, connected
-from layoutalg.codegen.sim.engines.grid import Grid
+from layoutalg.codegen.sim.engines.cluster import Cluster, ClusterBarrier, Grid, connected
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine, RegisterPlace
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Mbarriers

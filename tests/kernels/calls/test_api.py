@@ -120,7 +120,7 @@ def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: py
         ran.append(kernel.name)
         return simulate(kernel, *args, **options)
 
-    monkeypatch.setattr("layoutalg.codegen.sim.sequence.simulate", counted)
+    monkeypatch.setattr("layoutalg.codegen.sim.simulator.simulate", counted)
     x, half = np.zeros((8, 16), "f4"), np.zeros((8, 16), "f2")
     calls: list[Callable[..., Any]] = [
         lambda **how: permute(x, (1, 0), **how), lambda **how: reduce(x, "max", 0, **how),

@@ -240,7 +240,7 @@ def test_memory_fills_what_neighbours_in_time_do_not_share(
     walk: Literal["target", "source", "tile", "rows"], near: int, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     dtype, shape, axes, tile = case
-    monkeypatch.setattr("layoutalg.kernels.move.tiles.units.NEAR_BYTES", near)
+    monkeypatch.setattr("layoutalg.kernels.move.tiles.NEAR_BYTES", near)
     x = normalise(permute_problem(shape, axes, dtype))
     wide = 16 // x.element_bytes
     stage = Stage(x, PermuteConfig("staged", tile, 256, wide, 1, walk=walk))

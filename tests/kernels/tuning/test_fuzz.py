@@ -13,7 +13,7 @@ from layoutalg.errors import MismatchError
 from layoutalg.kernels import FAMILIES, find_family, tuning
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.identity import code_id, data_digest
-from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
+from layoutalg.kernels.tuning.sweep import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
 from tests.command import answer, refusal, run
 from tests.stand_ins.engines import lasting_engines
@@ -57,7 +57,7 @@ def test_a_case_that_fails_names_its_seed_and_the_rest_is_checked(monkeypatch: p
             raise MismatchError(f"{name}: it does not hold of 4:1, seed {seed}")
         return True
 
-    monkeypatch.setattr(tuning.fuzz, "check_law", wrong)
+    monkeypatch.setattr(tuning.sweep, "check_law", wrong)
     (job,) = tuning.laws_of(20, seed=500)
     with pytest.raises(MismatchError, match=r"2 of 20 .* 503, 510; the first: .* 503"):
         by_laws(job, read_algebra(job))
@@ -68,17 +68,17 @@ def test_another_algebra_is_checked_again(
     path: Path, engine: tuning.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
-    monkeypatch.setattr(tuning.fuzz, "algebra_digest", lambda: "0" * 64)
+    monkeypatch.setattr(tuning.sweep, "algebra_digest", lambda: "0" * 64)
     assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
     assert len(tuning.Store(path).records()) == 2
 
 
 def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
     package = Path(layoutalg.__file__).parent
-    texts = {code_id(package / room) for room in tuning.fuzz.ROOMS}
-    assert len(texts) == len(tuning.fuzz.ROOMS) and code_id(tmp_path) not in texts
-    assert tuning.fuzz.algebra_digest() == tuning.keys.text_digest(
-        [code_id(package / room) for room in tuning.fuzz.ROOMS]
+    texts = {code_id(package / room) for room in tuning.sweep.ROOMS}
+    assert len(texts) == len(tuning.sweep.ROOMS) and code_id(tmp_path) not in texts
+    assert tuning.sweep.algebra_digest() == tuning.store.text_digest(
+        [code_id(package / room) for room in tuning.sweep.ROOMS]
     )
 
 

@@ -16,7 +16,7 @@ from layoutalg.answers import fields_of
 from layoutalg.errors import ParseError, ResourceError
 from layoutalg.kernels.tuning import Record, Store, salvaged
 from layoutalg.kernels.tuning import store as module
-from layoutalg.kernels.tuning.keys import Key, record_of
+from layoutalg.kernels.tuning.store import Key, record_of
 from layoutalg.limits import Most
 from tests.bench.bench_stores import KINDS, trial
 from tests.sweeps import each

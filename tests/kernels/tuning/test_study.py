@@ -21,7 +21,7 @@ from tests.sweeps import each
 def record(problem: int, rank: int, ns: float, counters: Any = None, **more: Any) -> tuning.Record:
     """A time of a way of a problem, of a board where one is given."""
     place = ("gpu", "H200", "580", "13", "13") if "board" in more else ("model", "sm_90", "", "", "")
-    key = tuning.keys.Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, *place, "0.1.0")
+    key = tuning.store.Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, *place, "0.1.0")
     return tuning.Record(key, f"problem <{problem}>", f"way {rank}", rank, (ns,), counters or {}, **more)
 
 
