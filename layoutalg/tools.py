@@ -27,6 +27,7 @@ import errno
 import math
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.context
 import os
 import pkgutil
 import secrets
@@ -157,6 +158,44 @@ def end_with_parent(then: str = "", *given: object) -> None:
         threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
     if then:
         pkgutil.resolve_name(then)(*given)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold the first signal that the block is sent back until its end, where Python code takes signals.
+
+    >>> with contextlib.suppress(KeyboardInterrupt), uninterrupted():
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     print("to the end")
+    to the end
+    """
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {n: handler for n in numbers if callable(handler := signal.getsignal(n))}
+    for number in before:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+class _Process(multiprocessing.context.SpawnProcess):
+    def start(self) -> None:
+        # Interrupted before it has written what to do, the owner would leave a process that reads nothing.
+        with uninterrupted():
+            super().start()
+
+
+class Processes(multiprocessing.context.SpawnContext):
+    """The context of multiprocessing whose processes begin anew, and are started whole."""
+
+    Process = _Process
 
 
 def _follow(sentinel: int) -> None:

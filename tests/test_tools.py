@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import reduction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from layoutalg import tools
-from layoutalg.tools import run_tool
+from layoutalg.tools import Processes, run_tool
 from tests.stand_ins.ending_faults import MARK, alive
 
 ROOT = Path(__file__).parents[1]
@@ -190,3 +192,21 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     killed(tmp_path / "begun0", "owner.py", cwd=tmp_path, PYTHONPATH=str(ROOT), **{MARK: mark})
     assert until(lambda: not alive(mark)), "a worker is alive"
+
+
+def test_an_interrupted_process_is_started_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was to read its work from an owner that is gone would end with a traceback."""
+    dump = reduction.dump
+
+    def interrupted(*given: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        dump(*given)
+
+    monkeypatch.setattr(reduction, "dump", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = Processes().Process(target=abs, args=(-3,))
+    with pytest.raises(KeyboardInterrupt):
+        process.start()
+    signal.signal(signal.SIGINT, before)
+    process.join()
+    assert process.exitcode == 0

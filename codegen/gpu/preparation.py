@@ -15,7 +15,6 @@ under `if __name__ == "__main__"`.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -41,7 +40,7 @@ from layoutalg.codegen.program import (
     walk,
 )
 from layoutalg.errors import ArgumentTypeError
-from layoutalg.tools import end_with_parent
+from layoutalg.tools import Processes, end_with_parent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -156,8 +155,7 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     processes = min(len(work), len(os.sched_getaffinity(0)))
     if processes <= 1:
         return [function(item) for item in work]
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, Processes(), end_with_parent) as pool:
         return list(pool.map(function, work))
 
 

@@ -22,7 +22,6 @@ Sources: distributed.dask.org, "Worker Resources", "Client.get_executor"; docs.r
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import socket
 import time
@@ -35,7 +34,7 @@ from typing import Any
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from layoutalg.limits import Most
 from layoutalg.optional import import_trouble, loaded
-from layoutalg.tools import end_with_parent
+from layoutalg.tools import Processes, end_with_parent
 
 UNFIT_S = 2.0
 """The seconds for which a worker that cannot do a job holds its answer, so that others take the next ones."""
@@ -99,7 +98,7 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
         raise ArgumentTypeError(f"gpus = {gpus!r}: an int is needed")
     Most.PARTS.integer(gpus, "number of GPUs of a host")
     cores = builders or len(os.sched_getaffinity(0))
-    spawn = multiprocessing.get_context("spawn")
+    spawn = Processes()
 
     def pool(count: int, begin: str, *given: Any) -> Executor:
         return ProcessPoolExecutor(count, spawn, end_with_parent, (f"{__name__}:{begin}", *given))

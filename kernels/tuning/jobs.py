@@ -39,7 +39,7 @@ from layoutalg.kernels.family import Family, Pace
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
-from layoutalg.tools import end_with_parent
+from layoutalg.tools import Processes, end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"
 """The kind of timing, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
@@ -449,7 +449,7 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
             "it may not start processes: start Dask's with DASK_DISTRIBUTED__WORKER__DAEMON=False"
         )
     if not _CHILDREN:
-        spawn = multiprocessing.get_context("spawn")
+        spawn = Processes()
         ours, theirs = spawn.Pipe()
         asked = (f"{__name__}:_serve", theirs)
         process = spawn.Process(target=end_with_parent, args=asked, daemon=True)
