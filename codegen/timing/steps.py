@@ -67,8 +67,8 @@ PIPES: Mapping[Pipe, frozenset[str]] = MappingProxyType(
 """Opcodes by the pipe that takes them; integer ones with a U in front are uniform.  Nothing states
 what any other takes: wgmma, TMA, mbarriers, atomics, fences and calls among them."""
 
-_SIZE = re.compile(r"\.(U8|S8|U16|S16|64|128)(?=\.|$)")
-_BYTES = {"": 4, "64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+_SIZE = re.compile(r"\.(U8|S8|U16|S16|64|128|256)(?=\.|$)")
+_BYTES = {"": 4, "64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 _MATRICES = re.compile(r"\.(2|4)$")
 _WAIT = re.compile(r"^DEPBAR\.LE SB(?P<board>\d), 0x(?P<most>[0-9a-f]+)")
 _LSU = frozenset({"lds", "sts", "ldsm", "ldg", "stg", "ldgsts", "local"})

@@ -8,8 +8,9 @@ Programming Guide, 5.1.3 "Features and Technical Specifications": table 30 has w
 31 registers and shared memory per SM and per block, one column per compute capability.  What the system
 keeps of each block: the same guide, "Shared Memory" of 8.x ("the 1 KB of shared memory not made available to
 a thread block is reserved for system use").  Allocation units: cuda_occupancy.h of the CUDA toolkit.  Which
-instructions exist: PTX ISA, target notes of ldmatrix (sm_75), cp.async (sm_80) and stmatrix (sm_90).  The
-access rules were counted on hardware for sm_90 alone and are assumed elsewhere: layoutalg.arch.instructions.
+instructions exist: PTX ISA, target notes of ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90) and vectors
+of 256 bits (sm_100).  The access rules were counted on hardware for sm_90 alone and are assumed elsewhere:
+layoutalg.arch.instructions.
 
 Where two documents disagree: the Blackwell tuning guide gives compute capability 12.0 a shared memory of 128
 KB and 32 blocks per SM; tables 30 to 32 of the programming guide and cuda_occupancy.h give 100 KB (128 KB is
@@ -36,7 +37,7 @@ _GUIDE_13 = "CUDA Programming Guide 13, 5.1.3, tables 30 and 31, compute capabil
 
 _TURING = instruction_table(matrix_loads=True)
 _AMPERE = instruction_table(matrix_loads=True, async_copies=True)
-_BLACKWELL = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True)
+_BLACKWELL = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True, wide_vectors=True)
 _HOPPER = instruction_table(matrix_loads=True, matrix_stores=True, async_copies=True, measured=True)
 
 

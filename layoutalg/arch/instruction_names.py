@@ -5,6 +5,7 @@ instructions).  A program, a disassembly or a CuTe kernel spells the same instru
 
     ld.shared.b128      ld.shared.v4.f32   ld.shared::cta.v2.b64   LDS.128
     st.global.b64       st.global.v2.u32   STG.E.64
+    ld.global.b256      ld.global.v8.f32   ld.global.v4.u64          LDG.E.ENL2.256
     ldmatrix.x4.trans   ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16   LDSM.16.MT88.4   SM75_U16x8_LDSM_T
     cp.async.16         cp.async.cg.shared.global.16   cp.async.b128   LDGSTS.E.BYPASS.128
                         SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>
@@ -46,6 +47,8 @@ def _ptx() -> Iterator[tuple[str, str]]:
                     if count * width <= _WIDEST_BYTES:
                         name = f"{kind}.{space}.b{8 * count * width}"
                         yield from ((f"{kind}.{space}{vector}.{t}", name) for t in types.split())
+        for types, vector in ((_PTX_TYPES[4], ".v8"), (_PTX_TYPES[8], ".v4")):
+            yield from ((f"{kind}.global{vector}.{t}", f"{kind}.global.b256") for t in types.split())
     yield "red.shared.add.u32", "red.shared.u32"
     for width in (4, 8, 16):
         yield f"cp.async.b{8 * width}", f"cp.async.{width}"
@@ -70,6 +73,8 @@ def _sass() -> Iterator[tuple[str, str]]:
         for middle in ("", ".E") if code.endswith("G") else ("",):
             for size, width in _SASS_SIZES.items():
                 yield f"{code}{middle}{size}", f"{name}.b{8 * width}"
+        if code.endswith("G"):
+            yield f"{code}.E.ENL2.256", f"{name}.b256"
     for code, name in (("LDSM", "ldmatrix"), ("STSM", "stmatrix")):
         for letters, trans in (("M", ""), ("MT", ".trans")):
             for size, count in (("", 1), (".2", 2), (".4", 4)):

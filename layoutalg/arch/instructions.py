@@ -17,7 +17,8 @@ Sources.  Shared memory on sm_90: counted on an H200 with Nsight Compute 2025.3
 (l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}.sum, one warp and one instruction per launch);
 tests/data/h200_wavefronts.jsonl holds the rows that carry the mark "measured" here.  Sectors: the same
 counts, and CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".  Which instruction exists
-where: PTX ISA, sections ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90).
+where: PTX ISA, sections ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90), ld and st of 32 bytes a lane
+(sm_100, PTX ISA 8.8: .v8 of 32 bits and .v4 of 64, in global memory alone).
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ def instruction_table(
     matrix_loads: bool = False,
     matrix_stores: bool = False,
     async_copies: bool = False,
+    wide_vectors: bool = False,
     measured: bool = False,
 ) -> Mapping[str, Instruction]:
     """Every instruction of a machine with `lanes` lanes and `banks` banks of `bank_bytes` bytes.
 
-    The flags add ldmatrix, stmatrix and cp.async; a lane wider than all banks together has no instruction.
+    The flags add ldmatrix, stmatrix, cp.async, and vectors of 32 bytes in global memory; a lane wider than
+    all banks together has no instruction.
     `measured` marks the rules that the repository's own measurements cover; otherwise shared rules are
     "assumed", each with the counted rule that it is taken from as its source, and global ones "documented".
     A read-only mapping by name.
@@ -81,6 +84,8 @@ def instruction_table(
         add(f"st.shared.{suffix}", "shared", width_bytes)
         add(f"ld.global.{suffix}", "global", width_bytes)
         add(f"st.global.{suffix}", "global", width_bytes)
+    for kind in ("ld", "st") if wide_vectors else ():
+        add(f"{kind}.global.b256", "global", 32)
     add("red.shared.u32", "shared", 4, broadcast=False)
     for mnemonic, present in (("ldmatrix", matrix_loads), ("stmatrix", matrix_stores)):
         for count in (1, 2, 4) if present else ():
@@ -101,6 +106,6 @@ def instruction_table(
 
 
 INSTRUCTIONS: Mapping[str, Instruction] = instruction_table(
-    matrix_loads=True, matrix_stores=True, async_copies=True
+    matrix_loads=True, matrix_stores=True, async_copies=True, wide_vectors=True
 )
 """Every instruction name the library knows, with the rules of a 32-lane, 32-bank machine; read only."""

@@ -402,7 +402,7 @@ def _narrower(
     q: _Question, wider: AnyLayout | None, which: str = "layout"
 ) -> tuple[str, tuple[tuple[str, object], ...]]:
     """The widest instruction that is legal on the layout as it is; else the nearest layout, if any is."""
-    for lane_bytes in (8, 4, 2, 1):
+    for lane_bytes in (16, 8, 4, 2, 1):
         fits = lane_bytes < q.op.lane_bytes and 8 * lane_bytes % q.element.bits == 0
         if not fits or q.op.family == "matrix" or (q.op.family == "copy" and lane_bytes not in COPY_BYTES):
             continue

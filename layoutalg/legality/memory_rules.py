@@ -40,7 +40,7 @@ MATRIX_ROWS = 8
 SCALAR_BITS = (8, 16, 32, 64, 128)
 COPY_BYTES = (4, 8, 16)
 
-_VECTORS = {16: (4, 32), 8: (2, 32), 4: (1, 32), 2: (1, 16), 1: (1, 8)}
+_VECTORS = {32: (8, 32), 16: (4, 32), 8: (2, 32), 4: (1, 32), 2: (1, 16), 1: (1, 8)}
 """(registers, bits of each) of the usual vector of so many bytes."""
 
 _LD = "PTX ISA, ld and st, syntax; Vectors"
@@ -51,8 +51,8 @@ _USE = "the tile itself: nothing beside it may be moved"
 
 _RULES = (
     Rule("vector.width", "a register has 8, 16, 32, 64 or 128 bits", _LD, UnsupportedError),
-    Rule("vector.count", "a vector has 2 or 4 registers", _LD, UnsupportedError),
-    Rule("vector.bytes", "a lane moves at most 16 bytes", _LD, UnsupportedError),
+    Rule("vector.count", "a vector has 2 or 4 registers, or 8 (global, sm_100)", _LD, UnsupportedError),
+    Rule("vector.bytes", "a lane moves at most 16 bytes, or 32 (global, sm_100)", _LD, UnsupportedError),
     Rule("matrix.exists", "ldmatrix needs sm_75, stmatrix sm_90", _MATRIX, UnsupportedError),
     Rule("matrix.count", "an instruction moves 1, 2 or 4 matrices", _MATRIX, UnsupportedError),
     Rule("matrix.trans", ".trans transposes 16-bit elements", _MATRIX, UnsupportedError),
@@ -145,11 +145,14 @@ def read_memory_op(text: str) -> MemoryOp:
     cache = _ASYNC.fullmatch(spelled)
     name = spelled if cache else instruction_name(text)
     match = _VECTOR.fullmatch(name)
-    if match is None and name != spelled:
-        match = _VECTOR.fullmatch(spelled)
+    if match is None or int(match[4]) not in SCALAR_BITS:
+        match = _VECTOR.fullmatch(spelled) or match
     if match:
         space: Literal["shared", "global"] = "shared" if match[2] == "shared" else "global"
-        return MemoryOp("vector", match[1], space, int(match[3] or 1), int(match[4]))
+        count, bits = int(match[3] or 1), int(match[4])
+        if match[0] in INSTRUCTIONS and bits not in SCALAR_BITS:  # the library's name of a vector
+            count, bits = _VECTORS[bits // 8]
+        return MemoryOp("vector", match[1], space, count, bits)
     matrices = _MATRICES.fullmatch(name)
     if matrices:
         return MemoryOp("matrix", matrices[1], "shared", int(matrices[2] or 4), 16, bool(matrices[3]))
@@ -167,5 +170,5 @@ def widest_vector_bytes(op: MemoryOp, machine: Arch) -> int:
     >>> [widest_vector_bytes(read_memory_op("ld.global.v8.f32"), ARCHS[a]) for a in ("sm_90", "sm_100")]
     [16, 32]
     """
-    eight = op.space == "global" and machine.compute_capability >= (10, 0)
-    return 32 if eight and (op.count, op.bits) in ((8, 32), (4, 64)) else 16
+    wide = f"{op.mnemonic}.{op.space}.b256" in machine.instructions
+    return 32 if wide and (op.count, op.bits) in ((8, 32), (4, 64)) else 16

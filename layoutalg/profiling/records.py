@@ -7,9 +7,9 @@ and line that `-lineinfo` gave them; `by_line` puts together what one line becam
 
 SASS instructions by the names that the analysis has for them.
 
->>> texts = "LDS.128 R8, [R8]", "@!P0 STG.E.64 desc[UR4][R2.64], R4", "LDSM.16.MT88.2 R4, [R1]"
+>>> texts = "LDS.128 R8", "@!P0 STG.E.64 [R2], R4", "LDSM.16.MT88.2 R4, [R1]", "LDG.E.ENL2.256 R8, R4, [R2]"
 >>> [instruction_op(text) for text in texts]
-['ld.shared.b128', 'st.global.b64', 'ldmatrix.x2.trans']
+['ld.shared.b128', 'st.global.b64', 'ldmatrix.x2.trans', 'ld.global.b256']
 
 Notes.  Modifiers of caching, ordering and sign do not change which addresses are asked for.  Atomics of
 shared memory are `red.shared.u32`, whatever they compute; local memory, atomics of global memory and loads
@@ -26,7 +26,7 @@ from typing import Any
 
 _PLAIN = {"LDS": "ld.shared", "STS": "st.shared", "LDG": "ld.global", "STG": "st.global"}
 _MATRIX = {"LDSM": "ldmatrix", "STSM": "stmatrix"}
-_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
+_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
 _NEVER = "@!PT"
 
 

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from error
 
 from layoutalg.analysis import Access, Guard
-from layoutalg.arch import INSTRUCTIONS
+from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle, flatten_tree, size
 
@@ -229,9 +229,15 @@ def _guards(draw: st.DrawFn, layout: Layout) -> Guard:
 
 @st.composite
 def accesses(
-    draw: st.DrawFn, *, space: str | None = None, kind: str | None = None, max_size: int = 2048
+    draw: st.DrawFn,
+    *,
+    space: str | None = None,
+    kind: str | None = None,
+    max_size: int = 2048,
+    arch: str | Arch = "sm_90",
 ) -> tuple[AnyLayout, Access]:
-    """Pairs (layout, access) that fit each other; `space` and `kind` (one of KINDS) narrow the draw.
+    """Pairs (layout, access) that fit each other and exist on `arch`; `space` and `kind` (one of KINDS)
+    narrow the draw.
 
     The access cuts the tile into the vectors of its instruction, in any order, reads some of them several
     times or not at all, and spreads them over threads, registers and iterations.
@@ -244,7 +250,8 @@ def accesses(
     kind = draw(st.sampled_from(KINDS)) if kind is None else kind
     mixed = st.frozensets(st.sampled_from(KINDS[1:8]), min_size=2)
     kinds = draw(mixed) if kind == "mixed" else frozenset({kind})
-    rule = draw(st.sampled_from([r for r in INSTRUCTIONS.values() if space in (None, r.space)]))
+    rules = find_arch(arch).instructions.values()
+    rule = draw(st.sampled_from([r for r in rules if space in (None, r.space)]))
     fits = [t for t in ("f32", "u8", "f16", "f64", "s4") if dtype(t).bits <= 8 * rule.width_bytes]
     element = dtype(draw(st.sampled_from(fits)))
     elems = 8 * rule.width_bytes // element.bits

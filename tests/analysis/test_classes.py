@@ -34,13 +34,15 @@ from tests.draws.guards import active_lanes, draw_case
 from tests.judges.reports import numbers
 from tests.sweeps import each
 
-SM90 = ARCHS["sm_90"]
+SM90, WIDE = ARCHS["sm_90"], ARCHS["sm_100"]
+"""The second has accesses of 32 bytes, too."""
+
 Pair = tuple[AnyLayout, Access]
 HERE = (0, 0, 0)
 
 
 def footprint(layout: AnyLayout, access: Access) -> AccessStrides | None:
-    return find_footprint(layout, access, SM90.instructions[access.op], SM90)
+    return find_footprint(layout, access, WIDE.instructions[access.op], WIDE)
 
 
 def table_of(layout: AnyLayout, access: Access) -> ClassTable | None:
@@ -142,12 +144,12 @@ def test_how_many_classes(extents: tuple[int, ...], full: int, partial: int) -> 
     assert (lengths[True], lengths[False]) == (full, partial)
 
 
-@given(accesses())
+@given(accesses(arch=WIDE))
 def test_classes_cost_what_the_definition_counts(pair: Pair) -> None:
     table = table_of(*pair)
     assume(table is not None and pair[1].active is None)
     assert table is not None
-    defined = {k.cost: k.instructions for k in count_all(*pair, table.found.rule, SM90)}
+    defined = {k.cost: k.instructions for k in count_all(*pair, table.found.rule, WIDE)}
     for by_stride in (False, True) if table.is_progression else (False,):
         counted: Counter[tuple[int, ...]] = Counter()
         for kind in count_classes(table, by_stride=by_stride):
@@ -155,14 +157,14 @@ def test_classes_cost_what_the_definition_counts(pair: Pair) -> None:
         assert counted == defined
 
 
-@given(accesses(space="global", max_size=512))
+@given(accesses(space="global", max_size=512, arch=WIDE))
 def test_the_worst_alignment_is_the_worst_of_all_bases(pair: Pair) -> None:
     table = table_of(*pair)
     assume(table is not None and pair[1].active is None)
     assert table is not None
     rule = table.found.rule
     totals = [
-        sum(k.instructions * k.cost[0] for k in count_all(*pair, rule, SM90, shift))
+        sum(k.instructions * k.cost[0] for k in count_all(*pair, rule, WIDE, shift))
         for shift in range(0, 32, rule.width_bytes)
     ]
     assert classes.worst_alignment(table) == max(totals)

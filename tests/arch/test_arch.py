@@ -106,7 +106,10 @@ def test_limits_are_those_of_the_programming_guide(
 
 
 def test_instructions_exist_from_their_architecture_on() -> None:
-    since = {"ldmatrix.x4": (7, 5), "cp.async.16": (8, 0), "stmatrix.x4": (9, 0), "ld.shared.b128": (7, 0)}
+    since = {
+        "ldmatrix.x4": (7, 5), "cp.async.16": (8, 0), "stmatrix.x4": (9, 0), "ld.shared.b128": (7, 0),
+        "ld.global.b256": (10, 0), "st.global.b256": (10, 0),
+    }  # fmt: skip
     for machine in ARCHS.values():
         for name, first in since.items():
             assert (name in machine.instructions) == (machine.compute_capability >= first), machine.name

@@ -19,7 +19,7 @@ Meaning = tuple[str, str, int, int, bool]
 """Kind, memory, bytes per lane, matrices, transposed."""
 
 SASS = {"LDS": ("ld", "shared"), "STS": ("st", "shared"), "LDG": ("ld", "global"), "STG": ("st", "global")}
-SASS_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128}
+SASS_BITS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128, "256": 256}
 
 
 def _meaning(text: str) -> Meaning:

@@ -36,6 +36,8 @@ ALONE: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("vector.aligned", "ld.shared.b128", {"layout": Layout((64, 64), (66, 1))}, "byte 132", "ld.shared.b32"),
     ("vector.aligned", "LDS.128", {"layout": ComposedLayout(Swizzle(3, 3, 3), 4, TILE)}, "is byte 8",
         "ld.shared.v2.b32"),
+    ("vector.aligned", "LDG.E.ENL2.256", {"layout": Layout((64, 64), (72, 1)), "arch": "sm_100"},
+        "byte 144", "ld.global.v4.b32"),
     ("vector.base", "ld.global.b128", {"alignment_bytes": 4}, "a multiple of 4 bytes", "16 bytes"),
     ("matrix.exists", "stmatrix.x4", {"arch": "sm_80"}, "sm_80 has no stmatrix", "sm_90"),
     ("matrix.exists", "ldmatrix.x4", {"arch": "sm_70"}, "sm_70 has no ldmatrix", "sm_75"),
