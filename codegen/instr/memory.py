@@ -1,7 +1,7 @@
 """Loads, stores, asynchronous copies and barriers; moves and byte permutes of registers.
 
 Loads and stores are tables keyed by the bytes that a lane moves: LDG[16] is a 16-byte global load.  Values of
-1 and 2 bytes live zero-extended in one 32-bit word.
+1 and 2 bytes live zero-extended in one 32-bit word; vectors of 32 bytes, of global memory alone, need sm_100.
 
 From sm_80 on: CP_ASYNC[n] starts a copy of n bytes per lane from global to shared memory; CP_COMMIT closes
 the group of copies started since the last one; CP_WAIT(n) waits until at most the n newest groups of this
@@ -28,10 +28,20 @@ from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, guard, i
 from layoutalg.codegen.instr.words import at
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
-"""Bytes a lane can load or store at once."""
+"""Bytes a lane can load or store at once, in any memory."""
 
-_CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4"}
-_FIELDS = "xyzw"
+WIDE_BYTES = 32
+"""The same from sm_100 on, in global memory alone."""
+
+_GLOBAL_BYTES = (*WIDTHS_BYTES, WIDE_BYTES)
+_CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4", WIDE_BYTES: "Words"}
+_FIELDS = "xyzwabcd"
+_DECLARED = {WIDE_BYTES: "    struct alignas(32) Words { u32 x, y, z, w, a, b, c, d; };\n"}
+"""A vector that CUDA does not have: what is aligned to its size, nvcc moves by one instruction."""
+
+
+def _needs(nbytes: int) -> Requires:
+    return Requires(sm=100) if nbytes == WIDE_BYTES else Requires()
 
 
 def _element(nbytes: int) -> str:
@@ -59,13 +69,14 @@ def _load(prefix: str, space: Space, nbytes: int) -> Instr:
             return f"void {name}({kind}& d, const void* p) {{{inner}}}"
         ends = " " if kind == "u32" else "\n    "
         takes = ends.join(f"d[{i}] = {typed(f'q.{_FIELDS[i]}')};" for i in range(nbytes // 4))
-        return f"void {name}({kind}* d, const void* p) {{\n    const {carrier} q = {source};\n    {takes}\n}}"
+        head = f"void {name}({kind}* d, const void* p) {{\n{_DECLARED.get(nbytes, '')}"
+        return f"{head}    const {carrier} q = {source};\n    {takes}\n}}"
 
     words, floats = _both(nbytes, text, "__uint_as_float")
     operands = (
         out("d", max(1, nbytes // 4), _element(nbytes)), read("p", space, nbytes, f"ld.{space}.b{8 * nbytes}")
     )  # fmt: skip
-    return Instr(name, operands, words, float_text=floats)
+    return Instr(name, operands, words, requires=_needs(nbytes), float_text=floats)
 
 
 def _store(prefix: str, space: Space, nbytes: int) -> Instr:
@@ -77,14 +88,16 @@ def _store(prefix: str, space: Space, nbytes: int) -> Instr:
             word = typed("v") if nbytes == 4 else f"static_cast<{carrier}>(v)"
             return f"void {name}(void* p, const {kind}& v) {{ {target} = {word}; }}"
         words = ", ".join(typed(f"v[{i}]") for i in range(nbytes // 4))
-        return f"void {name}(void* p, const {kind}* v) {{\n    {target} = make_{carrier}({words});\n}}"
+        head = f"void {name}(void* p, const {kind}* v) {{\n{_DECLARED.get(nbytes, '')}"
+        made = f"{carrier}{{{words}}}" if nbytes in _DECLARED else f"make_{carrier}({words})"
+        return f"{head}    {target} = {made};\n}}"
 
     words, floats = _both(nbytes, text, "__float_as_uint")
     operands = (
         write("p", space, nbytes, f"st.{space}.b{8 * nbytes}"),
         into("v", max(1, nbytes // 4), _element(nbytes)),
     )
-    return Instr(name, operands, words, float_text=floats)
+    return Instr(name, operands, words, requires=_needs(nbytes), float_text=floats)
 
 
 def _store_whole(nbytes: int) -> Instr:
@@ -102,7 +115,7 @@ def _store_whole(nbytes: int) -> Instr:
 
     bits, floats = _both(nbytes, text, "__float_as_uint")
     operands = (write("p", "global", nbytes, f"st.global.b{8 * nbytes}"), into("v", words, ANY))
-    return Instr(name, operands, bits, float_text=floats)
+    return Instr(name, operands, bits, requires=_needs(nbytes), float_text=floats)
 
 
 def _clear(nbytes: int) -> Instr:
@@ -122,18 +135,19 @@ def _clear(nbytes: int) -> Instr:
 
 
 def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
-    return MappingProxyType({n: make(prefix, space, n) for n in WIDTHS_BYTES})
+    widths = _GLOBAL_BYTES if space == "global" else WIDTHS_BYTES
+    return MappingProxyType({n: make(prefix, space, n) for n in widths})
 
 
 LDG = _table(_load, "ldg", "global")
 STG = _table(_store, "stg", "global")
-STG_WHOLE = MappingProxyType({n: _store_whole(n) if n > 4 else STG[n] for n in WIDTHS_BYTES})
+STG_WHOLE = MappingProxyType({n: _store_whole(n) if n > 4 else STG[n] for n in _GLOBAL_BYTES})
 """Stores that stay one: under a branch the compiler splits vectors of STG into single words, which costs
 four times the sectors.  No memory clobber: they may not write what the kernel loads."""
 
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
-CLEAR = MappingProxyType({n: _clear(n) for n in WIDTHS_BYTES})
+CLEAR = MappingProxyType({n: _clear(n) for n in _GLOBAL_BYTES})
 """Registers set to zero: what replaces a load in lanes that must not load."""
 
 
@@ -319,10 +333,11 @@ def _fresh(nbytes: int) -> Instr:
     operands = (
         out("d", words, ANY if nbytes >= 4 else ""), read("p", "global", nbytes, f"ld.global.b{8 * nbytes}")
     )  # fmt: skip
-    return Instr(name, operands, text("u32"), float_text=text("float") if nbytes >= 4 else "")
+    floats = text("float") if nbytes >= 4 else ""
+    return Instr(name, operands, text("u32"), requires=_needs(nbytes), float_text=floats)
 
 
-LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in WIDTHS_BYTES})
+LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in _GLOBAL_BYTES})
 
 GRID_WAIT = Instr(
     "grid_wait",

@@ -303,7 +303,7 @@ def mma(
 def clear(k: KernelBuilder, held: Fragment) -> None:
     """Set registers to zero.  See `KernelBuilder.clear`."""
     rows, words = held.reg.shape[0], held.reg.shape[-1]
-    piece = gcd(words, max(CLEAR) // 4)
+    piece = gcd(words, 4)
     with k.Unroll(k.fresh("i"), rows) as i, _pieces(k, words // piece) as e:
         at = held.reg[i] if piece == words else held.reg.slice(i, e * piece, count=piece)
         k.do(CLEAR[4 * piece], at)

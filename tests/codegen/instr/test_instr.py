@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from layoutalg.arch import find_arch
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import moves
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_helpers
@@ -78,10 +77,15 @@ def test_the_helper_takes_the_operands_in_order(instr: isa.Instr) -> None:
         assert [kind for kind, _ in signature(instr.float_text)] == of_floats
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100"])
 def test_every_text_compiles(arch: str) -> None:
     made = [i for i in (*ALL.values(), *MADE) if not i.name.startswith("wgmma")]  # see test_wgmma
-    here = [i for i in made if i.requires.sm <= int(arch[3:5])]
+    major, minor = find_arch(arch).compute_capability
+    here = [
+        i
+        for i in made
+        if i.requires.sm <= 10 * major + minor and (arch == "sm_90a" or not i.requires.arch_specific)
+    ]
     kernels = []
     for number, (instr, text) in enumerate(
         (i, text) for i in here for text in (i.text, i.float_text) if text
@@ -99,7 +103,7 @@ def test_every_text_compiles(arch: str) -> None:
 
 @EVERY
 def test_memory_operands_are_known_to_the_analysis(instr: isa.Instr) -> None:
-    known = find_arch("sm_90").instructions
+    known = find_arch(f"sm_{max(90, instr.requires.sm)}").instructions
     for o in instr.operands:
         match o.role:
             case "read" | "write":
@@ -145,17 +149,20 @@ def test_a_turn_is_a_transpose(instr: isa.Instr, carrier: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("way", ["simulator", "text"])
-@pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
+@pytest.mark.parametrize("nbytes", isa.LDG)
 def test_a_load_and_a_store_move_their_bytes(nbytes: int, way: str) -> None:
     """Narrow values are zero-extended when loaded; a store ends with its width; clearing is zero."""
     k, words = KernelBuilder("widths", 32), max(1, nbytes // 4)
-    x, y = k.pointer("x", nbytes), k.pointer("y", nbytes, writable=True)
+    each = min(nbytes, 16)
+    step = 2 * nbytes // each
+    x, y = (k.pointer(name, each, writable=name == "y", align_bytes=32) for name in "xy")
     z, w = k.pointer("z", 4, (2 * words, 1), writable=True), k.reg("w", words, 1)
-    tile = k.shared_buffer("tile", nbytes, Layout(64), 64, 16)
-    k.do(isa.LDG[nbytes], w, k.at(x, k.tid * 2))
-    k.do(isa.STS[nbytes], k.at(tile, k.tid * 2), w)
-    k.do(isa.LDS[nbytes], w, k.at(tile, k.tid * 2))
-    k.do(isa.STG[nbytes], k.at(y, k.tid * 2), w)
+    tile = k.shared_buffer("tile", each, Layout(64), 64, 16)
+    k.do(isa.LDG[nbytes], w, k.at(x, k.tid * step))
+    if nbytes in isa.LDS:
+        k.do(isa.STS[nbytes], k.at(tile, k.tid * 2), w)
+        k.do(isa.LDS[nbytes], w, k.at(tile, k.tid * 2))
+    k.do(isa.STG[nbytes], k.at(y, k.tid * step), w)
     for first, instr in ((0, None), (words, isa.CLEAR[nbytes])):
         if instr:
             k.do(instr, w)
@@ -164,7 +171,7 @@ def test_a_load_and_a_store_move_their_bytes(nbytes: int, way: str) -> None:
     data = RANDOM.integers(0, 256, (64, nbytes), dtype=np.uint8)
     seen, held = np.full((64, nbytes), 0xEE, np.uint8), np.full((32, 2 * words), 7, np.uint32)
     if way == "text":
-        run_cuda_text(to_cuda(k.build()), "widths", (1,), (32,), [data, seen, held])
+        run_cuda_text(to_cuda(k.build(), "sm_100"), "widths", (1,), (32,), [data, seen, held])
     else:
         simulate(k.build(), {"x": data, "y": seen, "z": held})
     assert (seen[::2] == data[::2]).all() and (seen[1::2] == 0xEE).all()
