@@ -6,6 +6,7 @@
     grid       barriers of the blocks of a launch
     mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
+    lanewise   arithmetic of a lane's floats, stated once: printed in C, computed on arrays
     arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima

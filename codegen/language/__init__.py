@@ -5,6 +5,7 @@ fragment    Fragment: the registers of a thread, with the layout of a partition
 values      arithmetic on fragments: v * alpha + b
 copying     tiled copies: load, store and copy partitions, under predicates
 ring        pipeline: a circular buffer of shared tiles that cp.async or TMA fills
+warpgroup   products of wgmma: tensors in shared memory as their operands
 asynchronous  tensor maps, mbarriers, TMA, roles (warp specialization), clusters
 builder     KernelBuilder: how a program is written
 run         simulate, compile and launch, with parameters by name

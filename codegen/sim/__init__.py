@@ -4,6 +4,7 @@
     copies       cp.async: what is in flight, what has landed
     machine      Machine, Group: memory, registers, warps
     memtrace     MemTrace: what every access cost
+    engines/     what works beside the warps: TMA, wgmma, mbarriers, clusters
     closures     expressions, compiled to closures over lanes
     operands     operands, compiled to loads and stores of lanes
     statements   statements compiled to generators

@@ -13,6 +13,8 @@ from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom, make_tile
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Layout
+from layoutalg.legality import check_memory
+from layoutalg.profiling import instruction_op
 from tests.sweeps import each
 
 Meaning = tuple[str, str, int, int, bool]
@@ -68,6 +70,17 @@ def test_every_alias_means_what_it_says() -> None:
     assert not {n for n in INSTRUCTIONS if _meaning(n) != _of_rule(n)}
     assert not {*INSTRUCTION_ALIASES} & {*INSTRUCTIONS}
     assert {*INSTRUCTION_ALIASES.values()} == {*INSTRUCTIONS}  # each has another name
+
+
+def test_profiles_and_legality_read_every_name_alike() -> None:
+    for alias, name in INSTRUCTION_ALIASES.items():
+        if alias.split(".")[0] in (*SASS, "LDGSTS", "LDSM", "STSM") and ":" not in alias:
+            assert instruction_op(f"@!P0 {alias} R0, [R1]") == name, alias
+    for name, rule in INSTRUCTIONS.items():
+        if not name.startswith("red") and ":" not in name:
+            element = "f16" if rule.width_bytes > 1 else "u8"
+            report = check_memory(name, Layout((64, 64), (64, 1)), element, arch="sm_100")
+            assert report.require().lane_bytes == rule.width_bytes, name
 
 
 def test_an_alias_is_found_wherever_its_instruction_is() -> None:

@@ -153,11 +153,11 @@ def test_a_turn_is_a_transpose(instr: isa.Instr, carrier: type[Any]) -> None:
 def test_a_load_and_a_store_move_their_bytes(nbytes: int, way: str) -> None:
     """Narrow values are zero-extended when loaded; a store ends with its width; clearing is zero."""
     k, words = KernelBuilder("widths", 32), max(1, nbytes // 4)
-    each = min(nbytes, 16)
-    step = 2 * nbytes // each
-    x, y = (k.pointer(name, each, writable=name == "y", align_bytes=32) for name in "xy")
+    element = min(nbytes, 16)
+    step = 2 * nbytes // element
+    x, y = (k.pointer(name, element, writable=name == "y", align_bytes=32) for name in "xy")
     z, w = k.pointer("z", 4, (2 * words, 1), writable=True), k.reg("w", words, 1)
-    tile = k.shared_buffer("tile", each, Layout(64), 64, 16)
+    tile = k.shared_buffer("tile", element, Layout(64), 64, 16)
     k.do(isa.LDG[nbytes], w, k.at(x, k.tid * step))
     if nbytes in isa.LDS:
         k.do(isa.STS[nbytes], k.at(tile, k.tid * 2), w)
