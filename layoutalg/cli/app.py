@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import importlib
+import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -63,7 +65,9 @@ def _command(name: str, command: Command) -> Any:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    alone.command(name, epilog=_TERMS if command.terms else None)(budgeted(run) if command.budget else run)
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(run.__doc__ or ""))  # typer would break its lines
+    register = alone.command(name, help=text, epilog=_TERMS if command.terms else None)
+    register(budgeted(run) if command.budget else run)
     return typer.main.get_command(alone)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -35,6 +36,11 @@ def test_every_command_has_help_and_json(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
+    prose = result.stdout.partition("╭")[0].splitlines()
+    width = max(map(len, prose))
+    for line, following in itertools.pairwise(prose):  # lines are filled
+        if line.strip() and following.strip():
+            assert len(f"{line.rstrip()} {following.split()[0]}") > width - 2, line
 
 
 def test_the_version_is_the_installed_one() -> None:
