@@ -22,7 +22,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Name = TypeVar("_Name", bound=str)
 
-LISTED_NAMES, NEAREST_NAMES = 100, 8
+LISTED_NAMES, NEAREST_NAMES = 30, 8
 """Names of a table that a refusal lists in full; how many it lists of a longer one."""
 
 MOST_COMPARED = 100
@@ -263,7 +263,8 @@ class UnknownNameError(LayoutAlgError, ValueError):
             offered = nearest(compared, self.choices, NEAREST_NAMES)
         if not hint and len(text) <= MOST_COMPARED:
             by_lower = {choice.lower(): choice for choice in (*also, *offered)}
-            near = difflib.get_close_matches(text.lower(), by_lower, n=1)
+            begun = [key for key in by_lower if len(text) > 2 and key.startswith(text.lower())]
+            near = begun or difflib.get_close_matches(text.lower(), by_lower, n=1)
             hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
         listed = ", ".join(offered)
         if offered is not self.choices:

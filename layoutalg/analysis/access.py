@@ -73,6 +73,7 @@ from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     DivisibilityError,
+    ParseError,
     ShapeError,
     UndecidedError,
     UnsupportedError,
@@ -479,7 +480,11 @@ class Access:
         op, at, mapping = (part.strip() for part in spec.partition("@"))
         if not at or mapping in ("row", "col"):
             return Access.along(op, layout, element, mapping or "default", arch)
-        tv = parse(mapping)
+        try:
+            tv = parse(mapping)
+        except ParseError as error:
+            why = f"access {spec!r}: row, col or a layout is needed behind @; {error.message}"
+            raise ParseError(why, text=error.text, position=error.position) from None
         if not isinstance(tv, Layout):
             raise ShapeError(f"access {spec!r}: {tv} is not a thread-value layout; row, col or a Layout is")
         return Access.along(op, layout, element, tv, arch)

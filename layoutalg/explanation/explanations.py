@@ -245,5 +245,8 @@ def _coordinate(call: str, function: AnyLayout | Swizzle | Swizzles, operands: t
         if len(operands) != 1 or not integral or isinstance(operands[0], tuple) or operands[0] < 0:
             raise ArgumentTypeError(f"{call}: a swizzle takes one integer, 0 or greater")
     elif not operands or not integral:
-        raise ArgumentTypeError(f"{call}: a layout takes a coordinate of integers")
+        asked = call if operands else f"explain of {function}"
+        raise ArgumentTypeError(
+            f"{asked}: a layout takes a coordinate of integers; an operation is named first"
+        )
     return operands[0] if len(operands) == 1 else operands
