@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from layoutalg.answers import Positive
 from layoutalg.arch import Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
@@ -60,19 +61,12 @@ class Field:
 Values: TypeAlias = Mapping[str, Any]
 
 
-class Evidence(NamedTuple):
-    """A line of the source that a check is about, and a remark on it."""
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A line of the source that a check is about which does not pass."""
 
-    line: int
+    line: Positive
     what: str
-
-
-def _no_quantities(values: Values) -> Quantities:
-    return {}
-
-
-def _no_properties(values: Values) -> Properties:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +76,8 @@ class Kind:
     `measured` makes the subject of the values that the fields have read: what quantities and properties are
     asked about; it may raise any error of layoutalg.errors, by which the check does not pass.  `always` are
     limits that every check of the kind has; without them, a check has to state one.  `label` is the name of
-    a check that has none of its own, of its table as it is written; `place` the source that it is about,
-    and `evidence` the remarks on its lines where the check does not pass.
+    a check that has none of its own, of its table as it is written; `evidence` the remarks on the lines of
+    its file where the check does not pass.
 
     `scope` says how much of a part of the subject was examined: of the values, the subject, the part's name,
     and whether a limit of the check allows what was not.  The quantity `allows` counts that; a limit on it
@@ -97,10 +91,9 @@ class Kind:
     label: Callable[[Mapping[str, Any]], str]
     scope: Callable[[Values, Any, str, bool], Scope] = field(kw_only=True)
     allows: str = field(default="", kw_only=True)
-    quantities: Callable[[Values], Quantities] = _no_quantities
-    properties: Callable[[Values], Properties] = _no_properties
+    quantities: Callable[[Values], Quantities] = field(default=lambda values: {})
+    properties: Callable[[Values], Properties] = field(default=lambda values: {})
     always: tuple[str, ...] = ()
-    place: Callable[[Values], Path | None] = field(default=lambda values: None)
     evidence: Callable[[Any], Iterable[Evidence]] = field(default=lambda subject: ())
 
 
@@ -216,10 +209,5 @@ def _shown(value: object) -> str:
 
 TILE = Field("tile", "a name of [tiles], or a layout in CuTe notation", a_tile, required=True)
 DTYPE = Field("dtype", "an element type such as f16", an_element, default=dtype("f32"), shared=True)
-ARCH = Field(
-    "arch",
-    "an architecture such as sm_90, or a GPU such as H100",
-    an_arch,
-    default=find_arch("sm_90"),
-    shared=True,
-)
+_MACHINES = "an architecture such as sm_90, or a GPU such as H100"
+ARCH = Field("arch", _MACHINES, an_arch, default=find_arch("sm_90"), shared=True)

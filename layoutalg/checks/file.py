@@ -68,6 +68,12 @@ class Check:
     values: Values
     limits: tuple[Limit, ...]
 
+    @property
+    def source(self) -> str:
+        """The path of the source that it is about; "" where it is about none."""
+        path, _ = self.values.get("file", ("", ""))
+        return str(path)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckFile:

@@ -23,6 +23,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from layoutalg import __version__
 from layoutalg.answers import Amount, Answer, Count, Positive, taken
+from layoutalg.checks.fields import Evidence
 from layoutalg.checks.file import KINDS
 from layoutalg.checks.limits import Number, number_text
 from layoutalg.checks.runner import Failure, Outcome
@@ -83,23 +84,6 @@ class ExaminedAnswer:
 
 
 @dataclass(frozen=True)
-class FailureAnswer:
-    """A limit that does not hold."""
-
-    limit: str
-    line: Positive
-    why: str
-
-
-@dataclass(frozen=True)
-class EvidenceAnswer:
-    """A line of the source that a check is about which does not pass."""
-
-    line: Positive
-    what: str
-
-
-@dataclass(frozen=True)
 class OutcomeAnswer:
     """The outcome of one check."""
 
@@ -114,8 +98,8 @@ class OutcomeAnswer:
     read."""
     examined: tuple[ExaminedAnswer, ...]
     """A verdict for each limit; empty where the check is not answered."""
-    failures: tuple[FailureAnswer, ...]
-    evidence: tuple[EvidenceAnswer, ...]
+    failures: tuple[Failure, ...]
+    evidence: tuple[Evidence, ...]
     notes: tuple[str, ...]
     seconds: Amount
 
@@ -266,17 +250,12 @@ def _location(path: str, line: int | None) -> dict[str, Any]:
 
 def _related(outcome: Outcome) -> dict[str, Any]:
     """The source that a check is about."""
-    source = outcome.check.kind.place(outcome.check.values)
-    if source is None:
-        return {}
-    if not outcome.evidence:
-        return {"relatedLocations": [_location(source.as_posix(), None)]}
-    return {
-        "relatedLocations": [
-            _location(source.as_posix(), evidence.line) | {"message": {"text": evidence.what}}
-            for evidence in outcome.evidence
-        ]
-    }
+    source = outcome.check.source
+    lines = [
+        _location(source, evidence.line) | {"message": {"text": evidence.what}}
+        for evidence in outcome.evidence
+    ]
+    return {"relatedLocations": lines or [_location(source, None)]} if source else {}
 
 
 def _fingerprint(outcome: Outcome, failure: Failure) -> str:
@@ -293,20 +272,20 @@ def as_github(results: Results) -> str:
     >>> print(as_github(Results("layoutalg.toml", ())), end="")
     layoutalg.toml: 0 checks, 0 passed
     """
+
+    def annotation(level: str, outcome: Outcome, path: str, line: int, text: str) -> str:
+        title = _property(f"layoutalg {outcome.check.kind.name}")
+        return f"::{level} file={_property(path)},line={line},title={title}::{_data(text)}"
+
     lines = [
-        f"::error file={_property(results.path)},line={failure.line},"
-        f"title={_property(f'layoutalg {outcome.check.kind.name}')}"
-        f"::{_data(failure_text(outcome, failure))}"
+        annotation("error", outcome, results.path, failure.line, failure_text(outcome, failure))
         for outcome, failure in _failures(results)
     ]
-    for outcome in results.outcomes:
-        source = outcome.check.kind.place(outcome.check.values)
-        if source is not None:
-            lines += [
-                f"::warning file={_property(source.as_posix())},line={evidence.line},"
-                f"title={_property(f'layoutalg {outcome.check.kind.name}')}::{_data(evidence.what)}"
-                for evidence in outcome.evidence
-            ]
+    lines += [
+        annotation("warning", outcome, outcome.check.source, evidence.line, evidence.what)
+        for outcome in results.outcomes
+        for evidence in outcome.evidence
+    ]
     total = len(results.outcomes)
     return "\n".join([*lines, f"{results.path}: {total} checks, {results.passed} passed"]) + "\n"
 
@@ -332,6 +311,5 @@ def failure_lines(results: Results) -> list[str]:
     lines = []
     for outcome in results.outcomes:
         lines += [f"Line {failure.line}: {failure_text(outcome, failure)}" for failure in outcome.failures]
-        source = outcome.check.kind.place(outcome.check.values)
-        lines += [f"{source}, line {evidence.line}: {evidence.what}." for evidence in outcome.evidence]
+        lines += [f"{outcome.check.source}, line {part.line}: {part.what}." for part in outcome.evidence]
     return lines

@@ -10,8 +10,6 @@ The file is built and run, in a process of its own with limits on its time and m
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from layoutalg.checks.fields import (
     DTYPE,
     TILE,
@@ -24,7 +22,7 @@ from layoutalg.checks.fields import (
     a_text,
     one_of,
 )
-from layoutalg.checks.limits import Property
+from layoutalg.checks.limits import Property, by_name
 from layoutalg.decide import cosize
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, MismatchError, UndecidedError
@@ -101,11 +99,6 @@ def _difference(values: Values) -> str:
     return ""
 
 
-def _place(values: Values) -> Path | None:
-    path: Path = values["file"][0]
-    return path
-
-
 EQUAL = Property("equal", "the layout's offset at every coordinate", lambda difference, _: str(difference))
 
 FUNCTION = Kind(
@@ -124,7 +117,6 @@ FUNCTION = Kind(
     _difference,
     lambda table: f"{table.get('function', 'f')} in {table['file']}",
     scope=lambda values, difference, part, allowed: Scope("coordinates", size(_wanted(values))),
-    properties=lambda values: {EQUAL.name: EQUAL},
+    properties=lambda values: by_name(EQUAL),
     always=("equal",),
-    place=_place,
 )

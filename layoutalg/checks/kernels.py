@@ -15,13 +15,12 @@ A limit is undecided while an access that it speaks of is not read, unless a lim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values, a_file, a_name, a_text
-from layoutalg.checks.limits import Property, Quantity
+from layoutalg.checks.limits import Property, Quantity, by_name
 from layoutalg.errors import ArgumentTypeError, ParseError
 from layoutalg.source import KernelReading, SourceAccess, read_kernel, refuse_unread
 from layoutalg.testing import Scope, listed
@@ -83,29 +82,25 @@ def _unread(reading: KernelReading) -> int:
     return sum(access.reached and not access.read for access in reading.memory) + len(reading.unfollowed)
 
 
-QUANTITIES = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("accesses", "accesses to shared and global memory", None, lambda r: len(r.memory)),
-        Quantity(
-            "unread", "accesses that are not read, and parts that are not followed", "less", _unread, LISTED
-        ),
-        Quantity(
-            "wavefronts", "of shared memory", "less", lambda r: sum(a.total or 0 for a in _shared(r)), SHARED
-        ),
-        Quantity(
-            "ideal", "the fewest wavefronts", None, lambda r: sum(a.ideal_total or 0 for a in _shared(r)),
-            SHARED,
-        ),
-        Quantity("ways", "the worst access's", "less", _ways, SHARED),
-        Quantity(
-            "sectors", "of global memory", "less", lambda r: sum(a.total or 0 for a in _global(r)), GLOBAL
-        ),
-        Quantity(
-            "efficiency", "the worst access's useful share of bytes moved", "more", _efficiency, GLOBAL
-        ),
-    )
-}  # fmt: skip
+def _total(accesses: Iterable[SourceAccess]) -> int:
+    return sum(access.total or 0 for access in accesses)
+
+
+def _ideal(reading: KernelReading) -> int:
+    return sum(access.ideal_total or 0 for access in _shared(reading))
+
+
+QUANTITIES = by_name(
+    Quantity("accesses", "accesses to shared and global memory", None, lambda r: len(r.memory)),
+    Quantity(
+        "unread", "accesses that are not read, and parts that are not followed", "less", _unread, LISTED
+    ),
+    Quantity("wavefronts", "of shared memory", "less", lambda r: _total(_shared(r)), SHARED),
+    Quantity("ideal", "the fewest wavefronts", None, _ideal, SHARED),
+    Quantity("ways", "the worst access's", "less", _ways, SHARED),
+    Quantity("sectors", "of global memory", "less", lambda r: _total(_global(r)), GLOBAL),
+    Quantity("efficiency", "the worst access's useful share of bytes moved", "more", _efficiency, GLOBAL),
+)
 """The quantities of kernels: of the block at the origin, or of a whole grid where the check has one."""
 
 
@@ -114,15 +109,8 @@ def _conflicts(reading: KernelReading, _: object) -> str:
     return f"bank conflicts: {', '.join(texts)}" if texts else ""
 
 
-PROPERTIES = {
-    "conflict-free": Property(
-        "conflict-free",
-        "every access that may be to shared memory is read, and has no bank conflicts",
-        _conflicts,
-        scope=SHARED,
-        shows="ways",
-    )
-}
+_FREE = "every access that may be to shared memory is read, and has no bank conflicts"
+PROPERTIES = by_name(Property("conflict-free", _FREE, _conflicts, scope=SHARED, shows="ways"))
 """The properties of kernels."""
 
 
@@ -188,11 +176,6 @@ def _evidence(reading: KernelReading) -> Iterator[Evidence]:
         yield Evidence(part.line, part.why)
 
 
-def _place(values: Values) -> Path | None:
-    path: Path = values["file"][0]
-    return path
-
-
 _SIZES = 'a number, "16x16" or [16, 16]'
 
 KERNEL = Kind(
@@ -212,6 +195,5 @@ KERNEL = Kind(
     lambda values: PROPERTIES,
     scope=_scope,
     allows="unread",
-    place=_place,
     evidence=_evidence,
 )

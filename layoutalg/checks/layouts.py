@@ -22,6 +22,7 @@ operand = "A"
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -45,11 +46,11 @@ from layoutalg.checks.fields import (
     an_int_tuple,
     one_of,
 )
-from layoutalg.checks.limits import Property, Quantities, Quantity
+from layoutalg.checks.limits import Property, Quantities, Quantity, by_name
 from layoutalg.decide import cosize, find_collision, find_difference, image_size
 from layoutalg.dtype import DType
 from layoutalg.errors import MismatchError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+from layoutalg.layout import AnyLayout, ComposedLayout, size
 from layoutalg.legality import Legality, check_memory, check_tma, check_wgmma
 from layoutalg.testing import Scope, check_bijective
 
@@ -66,20 +67,16 @@ def _bytes(elements: int, tile: Tile) -> int:
     return -(-elements * tile.element.bits // 8)
 
 
-QUANTITIES = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("size", "coordinates", None, lambda t: size(t.layout)),
-        Quantity("cosize", "the greatest offset and one, in elements", "less", lambda t: cosize(t.layout)),
-        Quantity("bytes", "bytes up to the last element", "less", lambda t: _bytes(cosize(t.layout), t)),
-        Quantity(
-            "extra_bytes",
-            "bytes up to the last element that hold none",
-            "less",
-            lambda t: _bytes(cosize(t.layout), t) - _bytes(image_size(t.layout), t),
-        ),
-    )
-}
+def _extra_bytes(tile: Tile) -> int:
+    return _bytes(cosize(tile.layout), tile) - _bytes(image_size(tile.layout), tile)
+
+
+QUANTITIES = by_name(
+    Quantity("size", "coordinates", None, lambda t: size(t.layout)),
+    Quantity("cosize", "the greatest offset and one, in elements", "less", lambda t: cosize(t.layout)),
+    Quantity("bytes", "bytes up to the last element", "less", lambda t: _bytes(cosize(t.layout), t)),
+    Quantity("extra_bytes", "bytes up to the last element that hold none", "less", _extra_bytes),
+)
 """The quantities of layouts."""
 
 
@@ -114,18 +111,13 @@ def _no_box(tile: Tile, _: object) -> str:
         inner = inner.inner
     refusals = []
     for mode in HOPPER_MODES:
-        verdict = check_tma(
-            _dense(inner), inner.shape, tile.element, mode=mode, shared=tile.layout, arch=tile.arch
-        )
+        # the tensor's leaves are stored in the order of the tile's strides, innermost first
+        tensor = make_ordered_layout(inner.shape, inner.stride)
+        verdict = check_tma(tensor, inner.shape, tile.element, mode=mode, shared=tile.layout, arch=tile.arch)
         if verdict.legal:
             return ""
         refusals.append(f"{mode}: {verdict.violations[0]}")
     return "; ".join(refusals)
-
-
-def _dense(layout: Layout) -> Layout:
-    """A tensor of the layout's shape whose leaves are stored in the order of its strides, innermost first."""
-    return make_ordered_layout(layout.shape, layout.stride)
 
 
 def _not_operand(operand: Any) -> Property:
@@ -139,24 +131,16 @@ def _refused(verdict: Legality[Any], _: object) -> str:
     return "; ".join(map(str, verdict.violations))
 
 
-def _rules(values: Values, verdict: Legality[Any], part: str, allowed: bool) -> Scope:
-    """The rules that a request was held against."""
-    return Scope("rules", len(verdict.rules))
-
-
 LEGAL = Property("legal", "no rule of the instruction is broken", _refused)
 
-PROPERTIES = {
-    known.name: known
-    for known in (
-        Property("injective", "no two coordinates share an offset", _collides),
-        Property("bijective", "the offsets are 0 to size - 1, each once", _not_bijective),
-        Property("equals ", "the same offset at every coordinate as a layout", _differs, a_tile),
-        Property("legal for TMA", "a box of a dense tensor is written as this layout in some mode", _no_box),
-        _not_operand("A"),
-        _not_operand("B"),
-    )
-}
+PROPERTIES = by_name(
+    Property("injective", "no two coordinates share an offset", _collides),
+    Property("bijective", "the offsets are 0 to size - 1, each once", _not_bijective),
+    Property("equals ", "the same offset at every coordinate as a layout", _differs, a_tile),
+    Property("legal for TMA", "a box of a dense tensor is written as this layout in some mode", _no_box),
+    _not_operand("A"),
+    _not_operand("B"),
+)
 """The properties of layouts."""
 
 LAYOUT = Kind(
@@ -171,42 +155,37 @@ LAYOUT = Kind(
 )
 
 
-def _box(values: Values) -> Legality[Any]:
-    return check_tma(
-        values["tensor"], values["box"], values["dtype"], mode=values["mode"], shared=values["tile"],
-        arch=values["arch"],
+def _legal(
+    name: str,
+    what: str,
+    fields: tuple[Field, ...],
+    verdict: Callable[[Values], Legality[Any]],
+    label: Callable[[Mapping[str, Any]], str],
+) -> Kind:
+    """A kind whose checks hold a request against the rules of an instruction."""
+    return Kind(
+        name, what, (*fields, DTYPE, ARCH), verdict, label,
+        scope=lambda values, verdict, part, allowed: Scope("rules", len(verdict.rules)),
+        properties=lambda values: by_name(LEGAL), always=("legal",),
     )  # fmt: skip
 
 
-TMA = Kind(
+_MODES = one_of(*(mode.name for mode in HOPPER_MODES))
+
+TMA = _legal(
     "tma",
     "whether TMA copies boxes of a tensor, and what it then writes",
     (
         Field("tensor", "a layout in CuTe notation", a_layout, required=True),
         Field("box", 'extents as a text, such as "(64,64)"', an_int_tuple, required=True),
-        Field(
-            "mode", "none, 32B, 64B or 128B", one_of(*(mode.name for mode in HOPPER_MODES)), default="none"
-        ),
+        Field("mode", "none, 32B, 64B or 128B", _MODES, default="none"),
         Field("tile", "the layout that the box has in shared memory", TILE.read),
-        DTYPE,
-        ARCH,
     ),
-    _box,
+    lambda v: check_tma(v["tensor"], v["box"], v["dtype"], mode=v["mode"], shared=v["tile"], arch=v["arch"]),
     lambda table: f"boxes {table['box']} of {table['tensor']}",
-    scope=_rules,
-    properties=lambda values: {LEGAL.name: LEGAL},
-    always=("legal",),
 )
 
-
-def _operand(values: Values) -> Legality[Any]:
-    return check_wgmma(
-        values["tile"], values["dtype"], values["operand"], major=values["major"], n=values["n"],
-        arch=values["arch"],
-    )  # fmt: skip
-
-
-WGMMA = Kind(
+WGMMA = _legal(
     "wgmma",
     "whether wgmma reads a tile as an operand",
     (
@@ -214,25 +193,12 @@ WGMMA = Kind(
         Field("operand", "A or B", one_of("A", "B"), required=True),
         Field("major", "K or MN", one_of("K", "MN")),
         Field("n", "the N of the instruction", a_whole_number(8, 256)),
-        DTYPE,
-        ARCH,
     ),
-    _operand,
+    lambda v: check_wgmma(v["tile"], v["dtype"], v["operand"], major=v["major"], n=v["n"], arch=v["arch"]),
     lambda table: f"{table['tile']} as operand {table['operand']}",
-    scope=_rules,
-    properties=lambda values: {LEGAL.name: LEGAL},
-    always=("legal",),
 )
 
-
-def _move(values: Values) -> Legality[Any]:
-    return check_memory(
-        values["op"], values["tile"], values["dtype"], source=values["source"],
-        alignment_bytes=values["alignment"], arch=values["arch"],
-    )  # fmt: skip
-
-
-MEMORY = Kind(
+MEMORY = _legal(
     "memory",
     "whether ld, st, ldmatrix, stmatrix or cp.async may move a tile",
     (
@@ -240,59 +206,55 @@ MEMORY = Kind(
         Field("op", "an instruction such as cp.async.cg.16 or ld.shared.v4.f32", a_name, required=True),
         Field("source", "of cp.async, the layout in global memory", TILE.read),
         Field("alignment", "bytes that the tile's address is a multiple of", a_whole_number(1), default=256),
-        DTYPE,
-        ARCH,
     ),
-    _move,
+    lambda v: check_memory(
+        v["op"], v["tile"], v["dtype"], source=v["source"], alignment_bytes=v["alignment"], arch=v["arch"]
+    ),
     lambda table: f"{table['op']} of {table['tile']}",
-    scope=_rules,
-    properties=lambda values: {LEGAL.name: LEGAL},
-    always=("legal",),
 )
 
 
-SHARED = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("wavefronts", "wavefronts of all instructions", "less", lambda r: r.total),
-        Quantity(
-            "ideal", "the fewest wavefronts that the instructions can take", None, lambda r: r.ideal_total
-        ),
-        Quantity("excess", "wavefronts beyond the ideal", "less", lambda r: r.excess),
-        Quantity("ways", "the n of the worst n-way conflict, 1 without one", "less", lambda r: r.ways),
-        Quantity("worst", "wavefronts of the costliest instruction", "less", lambda r: r.worst),
-        Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
-    )
-}
-"""The quantities of accesses to shared memory."""
+INSTRUCTIONS = Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions)
 
-GLOBAL = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity("sectors", "sectors of all instructions", "less", lambda r: r.sectors),
-        Quantity("ideal", "the fewest sectors that hold their bytes", None, lambda r: r.ideal),
-        Quantity("lines", "cache lines of all instructions", "less", lambda r: r.lines),
-        Quantity("efficiency", "useful bytes over bytes moved", "more", lambda r: _efficiency(r)),
-        Quantity("worst_base", "sectors at the worst base address", "less", lambda r: r.worst_alignment),
-        Quantity("instructions", "instructions of all warps", None, lambda r: r.instructions),
-    )
-}
-"""The quantities of accesses to global memory."""
+SHARED = by_name(
+    Quantity("wavefronts", "wavefronts of all instructions", "less", lambda r: r.total),
+    Quantity("ideal", "the fewest wavefronts that the instructions can take", None, lambda r: r.ideal_total),
+    Quantity("excess", "wavefronts beyond the ideal", "less", lambda r: r.excess),
+    Quantity("ways", "the n of the worst n-way conflict, 1 without one", "less", lambda r: r.ways),
+    Quantity("worst", "wavefronts of the costliest instruction", "less", lambda r: r.worst),
+    INSTRUCTIONS,
+)
+"""The quantities of accesses to shared memory."""
 
 
 def _efficiency(report: Any) -> Fraction:
     return Fraction(report.useful_bytes, report.moved_bytes) if report.moved_bytes else Fraction(1)
 
 
+GLOBAL = by_name(
+    Quantity("sectors", "sectors of all instructions", "less", lambda r: r.sectors),
+    Quantity("ideal", "the fewest sectors that hold their bytes", None, lambda r: r.ideal),
+    Quantity("lines", "cache lines of all instructions", "less", lambda r: r.lines),
+    Quantity("efficiency", "useful bytes over bytes moved", "more", _efficiency),
+    Quantity("worst_base", "sectors at the worst base address", "less", lambda r: r.worst_alignment),
+    INSTRUCTIONS,
+)
+"""The quantities of accesses to global memory."""
+
+
+def _op(access: str) -> str:
+    return access.partition("@")[0].strip()
+
+
 def _an_access(value: Any, reading: Reading) -> str:
     text = a_text(value, reading)
-    find_instruction(text.partition("@")[0].strip())
+    find_instruction(_op(text))
     return text
 
 
 def _quantities(values: Values) -> Quantities:
-    op = values["access"].partition("@")[0].strip()
-    return GLOBAL if find_instruction(op, values["arch"]).space == "global" else SHARED
+    space = find_instruction(_op(values["access"]), values["arch"]).space
+    return GLOBAL if space == "global" else SHARED
 
 
 def _report(values: Values) -> Report:
@@ -311,18 +273,14 @@ CONFLICT_FREE = Property(
     "conflict-free", "no instruction takes more wavefronts than its ideal", _conflict, shows="ways"
 )
 
+_ACCESSES = "OP, OP@row, OP@col or OP@TV layout, or a list of them"
+
 ACCESS = Kind(
     "access",
     "what an access to a tile costs",
     (
         TILE,
-        Field(
-            "access",
-            "OP, OP@row, OP@col or OP@TV layout, or a list of them",
-            _an_access,
-            required=True,
-            each=True,
-        ),
+        Field("access", _ACCESSES, _an_access, required=True, each=True),
         DTYPE,
         ARCH,
         Field("base", "bytes added to every address", a_whole_number(0), default=0),
@@ -330,6 +288,6 @@ ACCESS = Kind(
     _report,
     lambda table: f"{table['tile']}, {table['access']}",
     _quantities,
-    lambda values: {"conflict-free": CONFLICT_FREE} if _quantities(values) is SHARED else {},
+    lambda values: by_name(CONFLICT_FREE) if _quantities(values) is SHARED else {},
     scope=lambda values, report, part, allowed: Scope("instructions", report.instructions),
 )

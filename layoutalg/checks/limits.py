@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from layoutalg.errors import ParseError, UnknownNameError, check_choice
 from layoutalg.testing import Scope, Verdict, verdict
@@ -86,6 +86,12 @@ class Property:
 
 Quantities: TypeAlias = Mapping[str, Quantity]
 Properties: TypeAlias = Mapping[str, Property]
+Named = TypeVar("Named", Quantity, Property)
+
+
+def by_name(*things: Named) -> Mapping[str, Named]:
+    """Quantities or properties by the names that limits use."""
+    return {thing.name: thing for thing in things}
 
 
 @dataclass(frozen=True, slots=True)

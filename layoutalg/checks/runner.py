@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.answers import Positive
 from layoutalg.checks.fields import Evidence
 from layoutalg.checks.file import Check, CheckFile
 from layoutalg.checks.limits import (
@@ -61,14 +62,14 @@ _FRACTION = re.compile(r"[0-9]{1,20}/[1-9][0-9]{0,19}")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A limit that is broken, the line that states it, and why.
+    """A limit that does not hold.
 
     >>> Failure("ways <= 1", 7, "ways is 8, and the limit is ways <= 1").line
     7
     """
 
     limit: str
-    line: int
+    line: Positive
     why: str
 
 

@@ -20,6 +20,7 @@ Notes.  Counted on an H200: tests/data/h200_wavefronts.jsonl, h200_copies.jsonl,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from layoutalg.arch import INSTRUCTIONS
@@ -66,18 +67,14 @@ def _reason(op: str) -> str | None:
     return _MIXED.get(op) or (None if op in INSTRUCTIONS else f"no rule says what {op} does to banks")
 
 
-class Pipe(NamedTuple):
-    """A counter of the whole launch beside the sum over its instructions, and what the difference is."""
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A counter of the launch that is not the sum over instructions, and what the rest is."""
 
     counter: str
     launch: int
     instructions: int
     why: str
-
-    @property
-    def beyond(self) -> int:
-        """The part of the launch's counter for which no instruction accounts."""
-        return self.launch - self.instructions
 
 
 _LOST = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 COUNTERS = {
@@ -49,7 +50,6 @@ SUMS = {
 """The sums of launches: counters of the hardware, in MemoryWorkloadAnalysis_Tables, and times."""
 
 _MEMORY = ("wavefronts", "sectors")
-_SIDES = ("x", "y", "z")
 
 
 class Refused(Exception):
@@ -64,6 +64,12 @@ def metric_value(action: Any, name: str) -> Any:
     """A metric of a launch as a plain value, None where the report has none."""
     metric = action.metric_by_name(name)
     return None if metric is None else metric.value()
+
+
+def metric_values(action: Any, name: str, parts: Iterable[str]) -> list[Any]:
+    """The metrics of these parts of a name, those that the report has."""
+    values = (metric_value(action, f"{name}{part}") for part in parts)
+    return [value for value in values if value is not None]
 
 
 def instances(action: Any, name: str) -> dict[int, int] | None:
@@ -85,7 +91,7 @@ def launch(action: Any, index: int) -> dict[str, Any]:
     instructions = []
     for at in sorted(touched):
         where = action.source_info(at)
-        file, line = (None, None) if where is None else (str(where.file_name()), int(where.line()))
+        file, line = (None, None) if where is None else (str(where.file_name()), int(where.line()) or None)
         if file is not None and line is not None and texts.get(file):
             lines = texts[file].splitlines()
             if 0 < line <= len(lines):
@@ -96,16 +102,16 @@ def launch(action: Any, index: int) -> dict[str, Any]:
     return {
         "index": index,
         "name": action.name(),
-        "signature": action.name(action.NameBase_DEMANGLED),
-        "block": [metric_value(action, f"launch__block_dim_{side}") for side in _SIDES],
-        "grid": [metric_value(action, f"launch__grid_dim_{side}") for side in _SIDES],
-        "device": metric_value(action, "device__attribute_display_name"),
-        "capability": [
-            metric_value(action, f"device__attribute_compute_capability_{part}")
-            for part in ("major", "minor")
-        ],
+        "signature": action.name(action.NameBase_DEMANGLED) or action.name(),
+        "block": metric_values(action, "launch__block_dim_", "xyz"),
+        "grid": metric_values(action, "launch__grid_dim_", "xyz"),
+        "device": metric_value(action, "device__attribute_display_name") or "",
+        "capability": metric_values(action, "device__attribute_compute_capability_", ("major", "minor")),
         "missing": [COUNTERS[name] for name, values in by_name.items() if values is None],
-        "sums": {name: metric_value(action, metric) for name, metric in SUMS.items()},
+        "sums": {
+            name: None if (value := metric_value(action, metric)) is None else round(value)
+            for name, metric in SUMS.items()
+        },
         "instructions": instructions,
         "text": {file: {str(line): text for line, text in lines.items()} for file, lines in files.items()},
     }

@@ -19,10 +19,12 @@ of other kinds have no name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+
+from layoutalg.answers import Count, Positive
 
 _PLAIN = {"LDS": "ld.shared", "STS": "st.shared", "LDG": "ld.global", "STG": "st.global"}
 _MATRIX = {"LDSM": "ldmatrix", "STSM": "stmatrix"}
@@ -74,23 +76,25 @@ Place = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A SASS instruction of a launch, and its counters; None where a counter does not apply to it.
+    """A SASS instruction of a launch; counters that do not apply to it are null.
 
-    `at` is bytes from the kernel's beginning; `executed` counts warps, `threads` active lanes; `wavefronts`
-    and `sectors` are sums over all of them, beside the fewest possible.
+    `executed` counts warps, `threads` active lanes; `wavefronts` and `sectors` are sums over all of them,
+    beside the fewest possible.
     """
 
-    at: int
+    at: Count
+    """Bytes from the kernel's beginning."""
     sass: str
-    file: str | None
-    line: int | None
-    executed: int
-    threads: int
-    wavefronts: int | None
-    ideal_wavefronts: int | None
-    sectors: int | None
-    ideal_sectors: int | None
     op: str | None = field(init=False)
+    """The analysis's name of it."""
+    file: str | None
+    line: Positive | None
+    threads: Count = 0
+    executed: Count = 0
+    wavefronts: Count | None = None
+    ideal_wavefronts: Count | None = None
+    sectors: Count | None = None
+    ideal_sectors: Count | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "op", instruction_op(self.sass))
@@ -166,29 +170,7 @@ def by_line(launch: Launch) -> tuple[Row, ...]:
 
 def launch_of(read: Mapping[str, Any]) -> Launch:
     """A launch as the importer printed it."""
-    return Launch(
-        read["index"],
-        read["name"],
-        read["signature"] or read["name"],
-        _sides(read["block"]),
-        _sides(read["grid"]),
-        read["device"] or "",
-        _sides(read["capability"]),
-        tuple(read["missing"]),
-        {name: None if value is None else round(value) for name, value in read["sums"].items()},
-        tuple(_measured(each) for each in read["instructions"]),
-        {(file, int(line)): text for file, lines in read["text"].items() for line, text in lines.items()},
-    )
-
-
-def _sides(read: Sequence[int | None]) -> tuple[int, ...]:
-    return tuple(side for side in read if side is not None)
-
-
-def _measured(read: Mapping[str, Any]) -> Measured:
-    counters = "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors"
-    counts = {name: read.get(name) for name in counters}
-    source = read["file"], read["line"] or None
-    return Measured(
-        read["at"], read["sass"], *source, read.get("executed", 0), read.get("threads", 0), **counts
-    )
+    lists = {name: tuple(read[name]) for name in ("block", "grid", "capability", "missing")}
+    instructions = tuple(Measured(**each) for each in read["instructions"])
+    text = {(file, int(line)): text for file, lines in read["text"].items() for line, text in lines.items()}
+    return Launch(**{**read, **lists, "instructions": instructions, "text": text})

@@ -9,7 +9,7 @@ from layoutalg.answers import Count, Positive, taken
 from layoutalg.profiling.counting import Pipe, pipe_counters
 from layoutalg.profiling.explaining import Finding
 from layoutalg.profiling.joining import file_name
-from layoutalg.profiling.records import Launch
+from layoutalg.profiling.records import Launch, Measured
 
 HEADER = ("line", "op", "array", "SASS", "executed", "wavefronts", "ideal", "sectors", "ideal")
 """The header of `finding_rows`."""
@@ -99,25 +99,6 @@ _COUNTERS = ("executed", "wavefronts", "ideal_wavefronts", "sectors", "ideal_sec
 
 
 @dataclass(frozen=True)
-class MeasuredAnswer:
-    """A SASS instruction of a launch; counters that do not apply to it are null."""
-
-    at: Count
-    """Bytes from the kernel's beginning."""
-    sass: str
-    op: str | None
-    """The analysis's name of it."""
-    file: str | None
-    line: Positive | None
-    threads: Count
-    executed: Count
-    wavefronts: Count | None
-    ideal_wavefronts: Count | None
-    sectors: Count | None
-    ideal_sectors: Count | None
-
-
-@dataclass(frozen=True)
 class LineAnswer:
     """The instructions of one op that a source line became, with their sums."""
 
@@ -151,16 +132,6 @@ class LineAnswer:
 
 
 @dataclass(frozen=True)
-class BeyondAnswer:
-    """A counter of the launch that is not the sum over instructions, and what the rest is."""
-
-    counter: str
-    launch: int
-    instructions: int
-    why: str
-
-
-@dataclass(frozen=True)
 class ProfiledLaunch:
     """A profiled launch of a kernel."""
 
@@ -175,8 +146,8 @@ class ProfiledLaunch:
     """The time of one run under the profiler."""
     cycles: Count | None
     lines: tuple[LineAnswer, ...]
-    instructions: tuple[MeasuredAnswer, ...]
-    beyond: tuple[BeyondAnswer, ...]
+    instructions: tuple[Measured, ...]
+    beyond: tuple[Pipe, ...]
 
 
 def launch_answer(launch: Launch, findings: Sequence[Finding]) -> ProfiledLaunch:
