@@ -21,21 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.algebra import (
-    blocked_product,
-    complement,
-    flat_divide,
-    flat_product,
-    left_inverse,
-    logical_divide,
-    logical_product,
-    raked_product,
-    right_inverse,
-    tiled_divide,
-    tiled_product,
-    zipped_divide,
-    zipped_product,
-)
+from layoutalg import algebra
 from layoutalg.compose import Chain, composition, normal_form
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
 from layoutalg.explanation.steps import Derivation, Page, notation
@@ -134,28 +120,23 @@ def _certificate(page: Page, found: Synthesis) -> None:
 _WORDS: Mapping[str, Operation] = MappingProxyType({**WORDS, "count": _count, "certificate": _certificate})
 
 
+_NOTING = {
+    name: operation
+    for name, operation in inspect.getmembers(algebra, inspect.isfunction)
+    if name in algebra.__all__ and "trace" in inspect.signature(operation).parameters
+}
+"""The operations of the algebra that note what they find."""
+
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {"analyze": _analyze}
-    | {
-        operation.__name__: operation
-        for operation in (
-            blocked_product,
-            coalesce,
-            complement,
-            composition,
-            flat_divide,
-            flat_product,
-            left_inverse,
-            logical_divide,
-            logical_product,
-            normal_form,
-            raked_product,
-            right_inverse,
+    dict(
+        sorted(
+            {
+                **_NOTING, "analyze": _analyze, "coalesce": coalesce, "composition": composition,
+                "normal_form": normal_form, "synthesize": _synthesize,
+            }.items()
         )
-    }
-    | {"synthesize": _synthesize}
-    | {op.__name__: op for op in (tiled_divide, tiled_product, zipped_divide, zipped_product)}
-)
+    )
+)  # fmt: skip
 """The operations that can be explained, by name, read only."""
 
 

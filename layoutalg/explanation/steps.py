@@ -136,3 +136,7 @@ class Page:
         self._names[value] = free
         self._new.append(f"{free} = {notation(value)}")
         return free
+
+    def names(self, **values: object) -> list[str]:
+        """The names of several functions by the letters that are wished for."""
+        return [self.name(value, wish) for wish, value in values.items()]

@@ -53,7 +53,7 @@ def _same(page: Page, law: str, left: str, result: AnyLayout) -> None:
 
 
 def _composition(page: Page, a: Layout, b: Layout, radix: list[int], weights: list[int]) -> None:
-    x, y = page.name(a, "A"), page.name(b, "B")
+    x, y = page.names(A=a, B=b)
     if not radix:
         terms = [f"i * {weights[0]}"]
         law = f"{x} has one digit, so it multiplies its index by one stride"
@@ -95,7 +95,7 @@ def _modes(
 
 
 def _composed(page: Page, a: Layout, b: Layout, result: Layout) -> None:
-    x, y, r = page.name(a, "A"), page.name(b, "B"), page.name(result, "R")
+    x, y, r = page.names(A=a, B=b, R=result)
     law = "side by side, in the tree of the second layout, the modes satisfy the definition"
     page.step(law, f"{x} o {y} = {r}", f"{x}({y}(c)) = {r}(c) for every c < {size(b)}")
 
@@ -114,20 +114,19 @@ def _together(page: Page, parts: Sequence[Layout], result: Layout) -> None:
 
 
 def _joined(page: Page, a: Swizzle | Swizzles, b: Swizzle | Swizzles, chain: Swizzle | Swizzles) -> None:
-    x, y = page.name(a, "S"), page.name(b, "T")
-    r = page.name(chain, "R")
+    x, y, r = page.names(S=a, T=b, R=chain)
     law = "swizzles in a row are joined where they move bits alike; equal moves cancel"
     page.step(law, f"{x}({y}(i)) = {r}(i) for every i < {Swizzles(a, b).period}")
 
 
 def _outside(page: Page, outer: Any, offset: int, inner: AnyLayout, result: AnyLayout) -> None:
-    f, m = page.name(outer, "S"), page.name(inner, "L")
+    f, m = page.names(S=outer, L=inner)
     law = "the outer function stays outside, and swizzles in a row are joined"
     _same(page, law, f"{f}({offset} + {m}(c))" if offset else f"{f}({m}(c))", result)
 
 
 def _inside(page: Page, operation: Operation, layout: ComposedLayout, result: ComposedLayout) -> None:
-    x, m = page.name(layout, "X"), page.name(layout.inner, "M")
+    x, m = page.names(X=layout, M=layout.inner)
     page.step(f"{operation.__name__} works on {m} inside of {x}; the outer function and the offset stay")
     _outside(page, result.outer, result.offset, result.inner, result)
 
@@ -143,7 +142,7 @@ def _normal_form(page: Page, layout: AnyLayout, result: AnyLayout) -> None:
 def _through(
     page: Page, a: Layout, swizzles: Swizzles, offset: int, inner: Layout, moved: NormalForm
 ) -> None:
-    x, m = page.name(a, "A"), page.name(inner, "M")
+    x, m = page.names(A=a, M=inner)
     chain, constant, base = moved
     index = f"{offset} + {m}(c)"
     value = f"{constant} + {page.name(base, 'N')}(c)"
@@ -157,7 +156,7 @@ def _through(
 
 
 def _coalesced(page: Page, layout: Layout, result: Layout) -> None:
-    x, r = page.name(layout, "A"), page.name(result, "R")
+    x, r = page.names(A=layout, R=result)
     lines: list[str] = []
     last: tuple[int, int] | None = None
     for s, d in leaves(layout):
@@ -227,7 +226,7 @@ def _searched(page: Page, stride: int, current: int, below: int) -> None:
 def _inverse(
     page: Page, name: str, layout: Layout, result: Layout, target: int | None = None, offset: int = 0
 ) -> None:
-    x, r = page.name(layout, "A"), page.name(result, "R")
+    x, r = page.names(A=layout, R=result)
     if name == "complement":
         law = f"what is missing, side by side: every offset is one of {x} plus one of {r}"
         page.step(law, f"complement({x}, {target}) = {r}")
@@ -243,7 +242,7 @@ def _inverse(
 def _undone(
     page: Page, layout: AnyLayout, undo: Swizzles, length: int, plain: Layout, result: AnyLayout, left: bool
 ) -> None:
-    x, r, p = page.name(layout, "X"), page.name(result, "R"), page.name(plain, "P")
+    x, r, p = page.names(X=layout, R=result, P=plain)
     if left:
         law = f"the swizzles are undone first, by {notation(undo)}, and then {p} takes the offset back"
         page.step(law, f"{r}({x}(i)) = i for every i < {size(layout)}")
@@ -253,7 +252,7 @@ def _undone(
 
 
 def _divide(page: Page, layout: Layout, tile: Layout) -> None:
-    x, t = page.name(layout, "A"), page.name(tile, "T")
+    x, t = page.names(A=layout, T=tile)
     law = (
         f"logical_divide({x}, {t}) = {x} o ({t}, complement({t}, size({x}))): mode 0 walks one tile, mode 1 "
         f"from tile to tile"
@@ -262,7 +261,7 @@ def _divide(page: Page, layout: Layout, tile: Layout) -> None:
 
 
 def _product(page: Page, layout: Layout, copies: Layout, target: int) -> None:
-    x, b = page.name(layout, "A"), page.name(copies, "B")
+    x, b = page.names(A=layout, B=copies)
     law = (
         f"logical_product({x}, {b}) = ({x}, complement({x}, size({x}) * cosize({b})) o {b}): mode 0 is the "
         f"tile, mode 1 walks its copies through the room that it leaves"
@@ -271,7 +270,7 @@ def _product(page: Page, layout: Layout, copies: Layout, target: int) -> None:
 
 
 def _regrouped(page: Page, name: str, first: Layout, second: Layout, result: Layout) -> None:
-    t, q, r = page.name(first, "T"), page.name(second, "Q"), page.name(result, "R")
+    t, q, r = page.names(T=first, Q=second, R=result)
     kind, _, what = name.partition("_")
     rest = "rests" if what == "divide" else "copies"
     count = len(modes(second))
