@@ -31,7 +31,7 @@ from layoutalg.analysis import (
     wavefronts,
 )
 from layoutalg.arch import Arch, find_arch, find_instruction
-from layoutalg.draw.picture import BANK_LEGEND, EMPTY, HUES, Cell, Panel, Picture
+from layoutalg.draw.picture import BANK_LEGEND, EMPTY, HUES, Cell, Panel, Picture, grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,16 @@ def _wavefronts(
         served.setdefault((s.group, s.wavefront), {}).setdefault(s.bank, []).append(s.lane)
     rows = sorted(served)
     several = len({group for group, _ in rows}) > 1
-    names = tuple(f"{_letter(group)}{turn}" if several else str(turn) for group, turn in rows)
-    waiting = frozenset((group, turn) for group, turn in rows if turn)
-    cells = tuple(
-        tuple(
-            _cell(served[row].get(bank), bank * HUES // machine.banks, row in waiting)
-            for bank in range(machine.banks)
-        )
-        for row in rows
-    )
+
+    def name(row: tuple[int, int]) -> str:
+        return f"{_letter(row[0])}{row[1]}" if several else str(row[1])
+
+    def cell(row: tuple[int, int], bank: int) -> Cell:
+        """The first lane of a bank, marked where it waits for it."""
+        lanes = served[row].get(bank)
+        hue = bank * HUES // machine.banks
+        return EMPTY if lanes is None else Cell(str(min(lanes)), hue, marked=row[1] > 0)
+
     total = wavefronts(instruction, offsets, machine)
     notes = [f"{counted(total, 'wavefront')}; each row is one, each cell the lane that its bank serves"]
     if several:
@@ -125,8 +126,7 @@ def _wavefronts(
         notes.append(f"the hardware counter adds {total - len(rows)} to this instruction")
     notes += filter(None, [conflict_note(instruction, offsets, machine)])
     notes += _shared(lanes for banks in served.values() for lanes in banks.values())
-    columns = tuple(map(str, range(machine.banks)))
-    panel = Panel("wavefronts by bank", names, columns, cells)
+    panel = grid("wavefronts by bank", rows, range(machine.banks), cell, name)
     rule, _ = warp_rule(instruction, "shared", machine)
     return _joined(panel, rule.width_bytes // machine.bank_bytes), tuple(notes)
 
@@ -142,12 +142,12 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
     touched = {word // sector_words for word in wanted}
     lines = sorted({word // words for word in wanted})
 
-    def cell(word: int) -> Cell:
+    def cell(line: int, column: int) -> Cell:
+        word = line * words + column
         sector = word // sector_words
         text = str(min(wanted[word])) if word in wanted else "."
         return Cell(text, sector * 4 % HUES) if sector in touched else EMPTY
 
-    cells = tuple(tuple(cell(line * words + column) for column in range(words)) for line in lines)
     moved = traffic(instruction, offsets, machine)
     notes = [
         f"{counted(moved.sectors, 'sector')} in {counted(moved.lines, 'line')} carry {moved.useful_bytes} "
@@ -155,8 +155,9 @@ def _lines(instruction: str, offsets: Sequence[int | None], machine: Arch) -> tu
         f"that moves, each cell a word and the lane that wants it (a dot: none)",
         *_shared(wanted.values()),
     ]
-    names = tuple(str(line * machine.line_bytes) for line in lines)
-    return Panel("words by line, from byte", names, tuple(map(str, range(words))), cells), tuple(notes)
+    title = "words by line, from byte"
+    panel = grid(title, lines, range(words), cell, lambda line: str(line * machine.line_bytes))
+    return panel, tuple(notes)
 
 
 def _joined(panel: Panel, words: int) -> Panel:
@@ -167,11 +168,6 @@ def _joined(panel: Panel, words: int) -> Panel:
         return panel
     heads = tuple(f"{s}-{min(s + words, len(panel.columns)) - 1}" for s in starts)
     return replace(panel, columns=heads, cells=tuple(row[::words] for row in panel.cells))
-
-
-def _cell(lanes: Sequence[int] | None, hue: int | None, waits: bool) -> Cell:
-    """The cell of the lanes that want one word: the first of them, marked where it waits for its bank."""
-    return EMPTY if lanes is None else Cell(str(min(lanes)), hue, marked=waits)
 
 
 def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | Arch) -> str:

@@ -43,10 +43,24 @@ walk shows where that holds, and where a carry breaks it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from layoutalg.algebra import upcast
-from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Diagram, Panel, Picture, check_cells, extents
+from layoutalg.draw.picture import (
+    EIGHTS_LEGEND,
+    Cell,
+    Diagram,
+    Panel,
+    Picture,
+    check_cells,
+    extents,
+    grid,
+    shade,
+    sides,
+    unit_of,
+    unswizzled,
+)
 from layoutalg.draw.scene import (
     LINE_COLORS,
     PALETTE,
@@ -63,7 +77,7 @@ from layoutalg.draw.svg import GRAY, MARGIN, note_lines
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, NotLinearError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import to_f2
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, product
 from layoutalg.limits import Most
 
 _WIDTH, _HEIGHT, _GAP, _DROP = 38, 26, 22, 150
@@ -139,9 +153,7 @@ def _read(layout: AnyLayout, element: DType | None) -> tuple[tuple[str, ...], tu
         columns = to_f2(layout)
     except NotLinearError as error:
         raise NotLinearError(f"bits_diagram of {layout}: {error}") from error
-    plain = columns
-    if isinstance(layout, ComposedLayout) and layout.swizzles:
-        plain = to_f2(ComposedLayout(Swizzles(), layout.offset, layout.inner))
+    plain = to_f2(unswizzled(layout))
     extents = list(map(product, layout.shape)) if isinstance(layout.shape, tuple) else [layout.shape]
     names = tuple(
         f"{_LETTERS[min(mode, len(_LETTERS) - 1)]}{bit}"
@@ -263,32 +275,26 @@ def index_picture(layout: AnyLayout) -> Picture:
     ['row,column', 'linear', 'binary', 'bit by bit']
     """
     check_type("index_picture", layout, (Layout, ComposedLayout), "a layout")
-    if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
-        raise ShapeError(f"tables of the indices of {layout}: rows and columns are needed, two modes")
-    swizzled = isinstance(layout, ComposedLayout) and bool(layout.swizzles)
-    unit = 1
-    if isinstance(layout, ComposedLayout) and swizzled:
-        unit = 1 << min(swizzle.base for swizzle in layout.swizzles if swizzle.bits)
+    sides("tables of the indices of", layout)
+    swizzled, unit = unswizzled(layout) is not layout, unit_of(layout)
     units = upcast(layout, unit) if unit > 1 else layout
     rows, columns = extents(units.shape)
     check_cells(rows * columns)
-    plain: AnyLayout = units
-    if isinstance(units, ComposedLayout) and swizzled:
-        plain = ComposedLayout(Swizzles(), units.offset, units.inner)
+    plain = unswizzled(units)
     offsets = [[units(r, c) for c in range(columns)] for r in range(rows)]
     before = [[plain(r, c) for c in range(columns)] for r in range(rows)]
     bits = max(1, max(max(map(max, offsets)), max(map(max, before))).bit_length())
 
-    def grid(title: str, text: list[list[str]]) -> Panel:
-        cells = tuple(
-            tuple(Cell(text[r][c], offsets[r][c] % 8 * 4) for c in range(columns)) for r in range(rows)
-        )
-        return Panel(title, tuple(map(str, range(rows))), tuple(map(str, range(columns))), cells)
+    def table(title: str, text: Callable[[int, int, int], str]) -> Panel:
+        def cell(r: int, c: int) -> Cell:
+            return Cell(text(r, c, offsets[r][c]), shade(offsets[r][c]))
+
+        return grid(title, range(rows), range(columns), cell)
 
     panels = [
-        grid("row,column", [[f"{r},{c}" for c in range(columns)] for r in range(rows)]),
-        grid("linear", [[str(n) for n in row] for row in offsets]),
-        grid("binary", [[f"{n:0{bits}b}" for n in row] for row in offsets]),
+        table("row,column", lambda r, c, n: f"{r},{c}"),
+        table("linear", lambda r, c, n: str(n)),
+        table("binary", lambda r, c, n: f"{n:0{bits}b}"),
         _bit_by_bit(before, offsets, bits, columns, swizzled),
     ]
     notes = [f"a cell is {unit} element{'s' * (unit > 1)}; the colour of the grids is the index mod 8"]
@@ -361,18 +367,15 @@ def pointer_walk(
     if not isinstance(layout, ComposedLayout) or isinstance(layout.outer, Layout) or not layout.swizzles:
         raise ArgumentTypeError(f"{layout} has no swizzle to walk through")
     Most.PARTS.integer(count, "steps of a walk")
-    if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
-        raise ShapeError(f"a walk through {layout}: rows and columns are needed, two modes")
-    sides = extents(layout.shape)
-    plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
+    rows, columns = sides("a walk through", layout)
+    plain = unswizzled(layout)
     swizzle = layout.outer
     steps = []
     for n in range(count):
         at = (start[0] + n * step[0], start[1] + n * step[1])
-        if not all(0 <= x < extent for x, extent in zip(at, sides, strict=True)):
+        if not (0 <= at[0] < rows and 0 <= at[1] < columns):
             raise ShapeError(
-                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {sides[0]} x "
-                f"{sides[1]} tile {layout}"
+                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {rows} x {columns} tile {layout}"
             )
         a = plain(*start)
         b = plain(*at) - a
@@ -397,7 +400,7 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
             Cell(f"{s.coordinate[0]},{s.coordinate[1]}"),
             Cell(str(s.b)),
             Cell(str(s.a + s.b)),
-            Cell(str(s.offset), _hue(layout, s.offset)),
+            Cell(str(s.offset), shade(s.offset // unit_of(layout))),
             Cell(_by_xor(s), marked=s.by_xor != s.offset),
             Cell(f"{s.a + s.b:0{bits}b}"),
             Cell(f"{s.offset:0{bits}b}"),
@@ -433,29 +436,17 @@ def _by_xor(step: WalkStep) -> str:
 
 def _tile(layout: AnyLayout, steps: tuple[WalkStep, ...]) -> tuple[Panel, ...]:
     """The tile in the vectors that the swizzle keeps whole, with the number of each step."""
-    unit = _unit(layout)
+    unit = unit_of(layout)
     rows, columns = extents(layout.shape)
     if columns % unit or rows * columns // unit > MAX_TILE:
         return ()
     at = {(s.coordinate[0], s.coordinate[1] // unit): n for n, s in enumerate(steps)}
     low, high = min(r for r, _ in at) // 8 * 8, (max(r for r, _ in at) // 8 + 1) * 8
-    chosen = range(low, min(high, rows))
+
+    def cell(r: int, c: int) -> Cell:
+        text = str(at.get((r, c), ""))
+        return Cell(text, shade(layout(r, c * unit) // unit), marked=(r, c) in at)
+
+    title = "the tile, a cell per vector that stays whole"
     vectors = range(columns // unit)
-    cells = tuple(
-        tuple(
-            Cell(str(at.get((r, c), "")), _hue(layout, layout(r, c * unit)), marked=(r, c) in at)
-            for c in vectors
-        )
-        for r in chosen
-    )
-    names = tuple(str(c * unit) for c in vectors)
-    return (Panel("the tile, a cell per vector that stays whole", tuple(map(str, chosen)), names, cells),)
-
-
-def _unit(layout: AnyLayout) -> int:
-    swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
-    return 1 << min((swizzle.base for swizzle in swizzles if swizzle.bits), default=0)
-
-
-def _hue(layout: AnyLayout, offset: int) -> int:
-    return offset // _unit(layout) % 8 * 4
+    return (grid(title, range(low, min(high, rows)), vectors, cell, str, lambda c: str(c * unit)),)

@@ -26,8 +26,11 @@ A drawing that is more than a grid: its shapes for SVG, PNG and PDF, and a grid 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from functools import partial
+from operator import itemgetter
+from typing import Literal, TypeAlias, TypeVar
 
 from layoutalg.analysis import swizzle_notes
 from layoutalg.draw.scene import Scene, clean
@@ -51,6 +54,9 @@ from layoutalg.layout import (
 )
 from layoutalg.limits import Most
 from layoutalg.notebook import Shown
+
+R = TypeVar("R")
+C = TypeVar("C")
 
 MAX_PANELS = 16
 """Most panels that the modes of a layout past its second are drawn in."""
@@ -143,15 +149,9 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: Vie
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
     titles = {"offset": "offsets", "index": "indices", "bank": "banks" if element else "colours"}
-    title = "coordinates" if _has_bases(layout) else titles[(view or View()).says]
     seen = view or View()
-    panels = _grids(layout, title, element, _unit(layout), seen)
-    notes = (
-        *_reading(layout, element),
-        *_seen_notes(layout, seen, element),
-        *_shared_offsets(layout, panels, seen),
-    )
-    return Picture(str(layout), panels, notes, legend=_legend(layout, element))
+    title = "coordinates" if _has_bases(layout) else titles[seen.says]
+    return _offsets(layout, [(title, layout)], element, seen)
 
 
 def swizzle_picture(
@@ -174,16 +174,78 @@ def swizzle_picture(
             f"{layout} has no swizzle, so there is no before and after; draw it as a layout, or give "
             f"one such as Sw<3,4,3> o 0 o (8,64):(64,1)"
         )
-    plain, unit = ComposedLayout(Swizzles(), layout.offset, layout.inner), _unit(layout)
-    seen = view or View()
-    before = _grids(plain, f"before {layout.outer}", element, unit, seen)
-    after = _grids(layout, f"after {layout.outer}", element, unit, seen)
-    notes = (
-        *_reading(layout, element),
-        *_seen_notes(layout, seen, element),
-        *_shared_offsets(layout, after, seen),
-    )
-    return Picture(str(layout), (*before, *after), notes, legend=_legend(layout, element))
+    return _offsets(layout, before_and_after(layout), element, view or View())
+
+
+def _offsets(
+    layout: AnyLayout, stages: Sequence[tuple[str, AnyLayout]], element: DType | None, view: View
+) -> Picture:
+    """The picture of a layout by titled stages, of which it is the last."""
+    rows, columns = extents(layout.shape)
+    down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
+    check_cells(len(down) * len(across))
+    unit = unit_of(layout)
+
+    def cell(stage: AnyLayout, row: int, column: int) -> Cell:
+        index = row + rows * column
+        offset = stage(index)
+        if not isinstance(offset, int):
+            return Cell(to_text(offset))
+        hue = shade(offset // unit) if element is None else bank_of(offset, element)
+        says = {"offset": offset, "index": index, "bank": hue if element is not None else hue // 4}
+        return Cell(str(says[view.says]), hue)
+
+    whole = [grid(title, down, across, partial(cell, stage)) for title, stage in stages]
+    outer = layout.shape[2:] if isinstance(layout.shape, tuple) else ()
+    several = 1 < product(outer) <= MAX_PANELS and view.rows is None and view.columns is None
+    panels = [part for panel in whole for part in (_by_mode(panel, outer) if several else [panel])]
+    reading, legend = _reading(layout, element)
+    notes = (*reading, *_seen_notes(view, element, down, across, (rows, columns)))
+    if view.says == "offset":
+        notes += _shared_offsets(whole[-1])
+    return Picture(str(layout), tuple(panels), notes, legend=legend)
+
+
+def _by_mode(panel: Panel, outer: tuple[IntTuple, ...]) -> Iterator[Panel]:
+    """A panel for each coordinate of the modes past the second, which are its columns."""
+    step = len(panel.columns) // product(outer)
+    for n in range(product(outer)):
+        at = ",".join(map(to_text, idx2crd(n, outer)))
+        cells = tuple(row[n * step : (n + 1) * step] for row in panel.cells)
+        yield Panel(f"{panel.title} at (_,_,{at})", panel.rows, panel.columns[:step], cells)
+
+
+def _reading(layout: AnyLayout, element: DType | None) -> tuple[tuple[str, ...], Legend]:
+    """Notes on how to read the grid, and the meaning of its colours."""
+    axes, unit = _axes(layout.shape), unit_of(layout)
+    if _has_bases(layout):
+        return (f"{axes}; cells are coordinates",), ()
+    if any(has_symbols(part) for part in _parts(layout)):
+        return (f"{axes}; cells are offsets",), ()
+    if element is None:
+        hue, legend = f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8", EIGHTS_LEGEND
+    else:
+        legend = BANK_LEGEND
+        hue = (
+            f"the colour is the bank of an {element} element, one hue per 16-byte chunk and one shade per "
+            f"bank, which a bar counts in quarters"
+        )
+    return (f"{axes}; {hue}", *swizzle_notes(layout)), legend
+
+
+def before_and_after(
+    layout: AnyLayout, swizzle: Swizzle | Swizzles | Layout | None = None
+) -> list[tuple[str, AnyLayout]]:
+    """A layout without its swizzles and with them, under titles that name `swizzle`, by default its own."""
+    name = layout.outer if swizzle is None and isinstance(layout, ComposedLayout) else swizzle
+    return [(f"before {name}", unswizzled(layout)), (f"after {name}", layout)]
+
+
+def unswizzled(layout: AnyLayout) -> AnyLayout:
+    """The layout without its swizzles."""
+    if isinstance(layout, ComposedLayout) and layout.swizzles:
+        return ComposedLayout(Swizzles(), layout.offset, layout.inner)
+    return layout
 
 
 def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
@@ -215,10 +277,8 @@ def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) 
                     f"{rows * columns} cells of the tile {to_text(tile)}"
                 )
             holders[index].append((thread if thr_layout is None else thr_layout(thread), value))
-    cells = tuple(
-        tuple(_holder(holders[row + rows * column]) for column in range(columns)) for row in range(rows)
-    )
-    panel = Panel("thread and value of each cell", _numbers(rows), _numbers(columns), cells)
+    title = "thread and value of each cell"
+    panel = grid(title, range(rows), range(columns), lambda r, c: _holder(holders[r + rows * c]))
     notes = [f"rows and columns are those of the tile {to_text(tile)}; the colour is the thread mod {HUES}"]
     if any(len(held) > 1 for held in holders):
         notes.append("+ marks a cell that several threads or values hold; the first is shown")
@@ -240,18 +300,19 @@ def linear_picture(linear: LinearLayout) -> Picture:
     rows = [(k, f"{name} {1 << j}", j) for k, (name, extent) in enumerate(linear.outs)
             for j in range(extent.bit_length() - 1)]  # fmt: skip
     check_cells(len(rows) * len(columns))
-    cells = tuple(
-        tuple(Cell("1", _shade(d)) if basis[k] >> j & 1 else Cell(".") for d, _, basis in columns)
-        for k, _, j in rows
-    )
-    names, heads = tuple(name for _, name, _ in rows), tuple(name for _, name, _ in columns)
+
+    def cell(row: tuple[int, str, int], column: tuple[int, str, Sequence[int]]) -> Cell:
+        (k, _, j), (d, _, basis) = row, column
+        return Cell("1", shade(d)) if basis[k] >> j & 1 else Cell(".")
+
+    panel = grid("matrix over F2", rows, columns, cell, itemgetter(1), itemgetter(1))
     ins = ", ".join([f"{name} ({1 << len(bases)})" for name, bases in linear.ins])
     outs = ", ".join([f"{name} ({extent})" for name, extent in linear.outs])
     return Picture(
         f"{ins} -> {outs}",
-        (Panel("matrix over F2", names, heads, cells),),
+        (panel,),
         ("a column per input bit, a row per output bit; an output bit is the XOR of the inputs with a 1",),
-        legend=tuple((_shade(d), name) for d, (name, _) in enumerate(linear.ins)),
+        legend=tuple((shade(d), name) for d, (name, _) in enumerate(linear.ins)),
     )
 
 
@@ -263,6 +324,24 @@ def bank_of(offset: int, element: DType) -> int:
     1
     """
     return offset * element.bits // 32 % HUES
+
+
+def grid(
+    title: str,
+    rows: Iterable[R],
+    columns: Sequence[C],
+    cell: Callable[[R, C], Cell],
+    row_name: Callable[[R], str] = str,
+    column_name: Callable[[C], str] = str,
+) -> Panel:
+    """A panel with a cell for each of these rows and columns, and a name for each.
+
+    >>> grid("sums", range(2), (10, 20), lambda r, c: Cell(str(r + c))).cells[1][1].text
+    '21'
+    """
+    lines = [(row_name(row), tuple(cell(row, column) for column in columns)) for row in rows]
+    names, cells = tuple(name for name, _ in lines), tuple(line for _, line in lines)
+    return Panel(title, names, tuple(map(column_name, columns)), cells)
 
 
 def check_cells(cells: int) -> None:
@@ -318,44 +397,6 @@ def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
     )
 
 
-def _grids(layout: AnyLayout, title: str, element: DType | None, unit: int, view: View) -> tuple[Panel, ...]:
-    """The offsets of a layout, rows by mode 0; the modes past the second are panels, or where they would be
-    many or a part is seen, columns."""
-    rows, columns = extents(layout.shape)
-    down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
-    check_cells(len(down) * len(across))
-    outer = layout.shape[2:] if isinstance(layout.shape, tuple) else ()
-    count = product(outer)
-    if not 1 < count <= MAX_PANELS or view.rows is not None or view.columns is not None:
-        return (_grid(layout, title, element, unit, rows, down, across, view),)
-    step = columns // count
-    panels = []
-    for n in range(count):
-        at = ",".join(map(to_text, idx2crd(n, outer)))
-        part = range(n * step, (n + 1) * step)
-        panel = _grid(layout, f"{title} at (_,_,{at})", element, unit, rows, down, part, view)
-        panels.append(replace(panel, columns=_numbers(step)))
-    return tuple(panels)
-
-
-def _grid(
-    layout: AnyLayout, title: str, element: DType | None, unit: int, rows: int, down: range, across: range,
-    view: View,
-) -> Panel:  # fmt: skip
-    """The chosen rows and columns of a layout with `rows` rows."""
-
-    def cell(index: int) -> Cell:
-        offset = layout(index)
-        if not isinstance(offset, int):
-            return Cell(to_text(offset))
-        hue = _shade(offset // unit) if element is None else bank_of(offset, element)
-        says = {"offset": offset, "index": index, "bank": hue if element is not None else hue // 4}
-        return Cell(str(says[view.says]), hue)
-
-    cells = tuple(tuple(cell(row + rows * column) for column in across) for row in down)
-    return Panel(title, tuple(map(str, down)), tuple(map(str, across)), cells)
-
-
 def _cut(wanted: range | None, extent: int, what: str) -> range:
     """The part of an extent that a view shows."""
     if wanted is None:
@@ -368,15 +409,15 @@ def _cut(wanted: range | None, extent: int, what: str) -> range:
     return range(wanted.start, min(wanted.stop, extent))
 
 
-def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[str, ...]:
+def _seen_notes(
+    view: View, element: DType | None, down: range, across: range, sides: tuple[int, int]
+) -> tuple[str, ...]:
     """Notes on what a view leaves out, and on what the cells say where it is not the offset."""
     notes = []
-    rows, columns = extents(layout.shape)
-    down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
-    if (len(down), len(across)) != (rows, columns):
+    if (len(down), len(across)) != sides:
         notes.append(
-            f"drawn are rows {down.start} to {down.stop - 1} of {rows} and columns {across.start} to "
-            f"{across.stop - 1} of {columns}"
+            f"drawn are rows {down.start} to {down.stop - 1} of {sides[0]} and columns {across.start} to "
+            f"{across.stop - 1} of {sides[1]}"
         )
     if view.says == "index":
         notes.append("a cell says its flat index, mode 0 fastest")
@@ -385,11 +426,9 @@ def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[s
     return tuple(notes)
 
 
-def _shared_offsets(layout: AnyLayout, panels: tuple[Panel, ...], view: View) -> tuple[str, ...]:
+def _shared_offsets(panel: Panel) -> tuple[str, ...]:
     """A note when several of the cells that are drawn have one offset."""
-    if view.says != "offset":
-        return ()
-    counts = Counter(cell.text for panel in panels for row in panel.cells for cell in row)
+    counts = Counter(cell.text for row in panel.cells for cell in row)
     text, most = max(counts.items(), key=lambda item: item[1], default=("", 0))
     if most < 2:
         return ()
@@ -405,31 +444,6 @@ def _holder(held: list[tuple[int, int]]) -> Cell:
         return EMPTY
     thread, value = held[0]
     return Cell(f"T{thread}V{value}{'+' if len(held) > 1 else ''}", thread % HUES)
-
-
-def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
-    """Notes on how to read the grid."""
-    if _has_bases(layout):
-        return (f"{_axes(layout.shape)}; cells are coordinates",)
-    if any(has_symbols(part) for part in _parts(layout)):
-        return (f"{_axes(layout.shape)}; cells are offsets",)
-    unit = _unit(layout)
-    hue = (
-        f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
-        if element is None
-        else (
-            f"the colour is the bank of an {element} element, one hue per 16-byte chunk and one shade per "
-            f"bank, which a bar counts in quarters"
-        )
-    )
-    return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
-
-
-def _legend(layout: AnyLayout, element: DType | None) -> Legend:
-    """The meaning of the colours of a layout's offsets."""
-    if _has_bases(layout) or any(has_symbols(part) for part in _parts(layout)):
-        return ()
-    return EIGHTS_LEGEND if element is None else BANK_LEGEND
 
 
 def _axes(shape: IntTuple) -> str:
@@ -450,8 +464,11 @@ def extents(shape: IntTuple) -> tuple[int, int]:
     return product(shape[0]), product(shape[1:])
 
 
-def _numbers(count: int) -> tuple[str, ...]:
-    return tuple(map(str, range(count)))
+def sides(what: str, layout: AnyLayout) -> tuple[int, int]:
+    """Rows and columns of a layout of two modes; raises ShapeError for another number of modes."""
+    if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
+        raise ShapeError(f"{what} {layout}: rows and columns are needed, two modes")
+    return extents(layout.shape)
 
 
 def _parts(layout: AnyLayout) -> list[Layout]:
@@ -467,7 +484,7 @@ def _has_bases(layout: AnyLayout) -> bool:
     return isinstance(outer, Layout) and has_bases(outer)
 
 
-def _unit(layout: AnyLayout) -> int:
+def unit_of(layout: AnyLayout) -> int:
     """The number of elements that a layout's swizzles keep together; 1 without swizzles."""
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     return 1 << min((swizzle.base for swizzle in swizzles if swizzle.bits), default=0)
@@ -477,7 +494,7 @@ def _elements(count: int) -> str:
     return f"{count} element{'' if count == 1 else 's'}"
 
 
-def _shade(number: int) -> int:
+def shade(number: int) -> int:
     """The hue of a number where no bank is meant: eight colours, each in its first shade."""
     return number % 8 * 4
 

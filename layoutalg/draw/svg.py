@@ -131,10 +131,10 @@ def _panel(panel: Panel, x: int, y: int, like: Panel | None) -> list[Shape]:
         return [Words(x, y + 12, panel.title, bold=True)] if panel.title else []
     cell, label = _cell_width(like or panel), _label_width(like or panel)
     top, left = y + 2 * ROW, x + label
-    boxes: list[Shape] = []
-    bars: list[Shape] = []
-    frames: list[Shape] = []
-    texts: list[Shape] = []
+    boxes: list[Box] = []
+    bars: list[Box] = []
+    frames: list[Box] = []
+    texts: list[Words] = []
     for row, cells in enumerate(panel.cells):
         line = top + row * ROW
         for column, content in enumerate(cells):
@@ -152,15 +152,14 @@ def _panel(panel: Panel, x: int, y: int, like: Panel | None) -> list[Shape]:
         for n, name in enumerate(panel.columns)
     ]
     names = [Words(left - 6, top + n * ROW + 14, name, "end", GRAY) for n, name in enumerate(panel.rows)]
-    untouched = [box for box in boxes if isinstance(box, Box) and box.stroke != "#fff"]
-    filled = [box for box in boxes if isinstance(box, Box) and box.stroke == "#fff"]
-    plain = [words for words in texts if isinstance(words, Words) and not words.bold]
-    bold = [words for words in texts if isinstance(words, Words) and words.bold]
+    # shapes that look alike follow each other, so that they share a group
+    boxes.sort(key=lambda box: box.stroke == "#fff")
+    texts.sort(key=lambda words: words.bold)
     title = Words(x, y + 12, panel.title, bold=True)
-    return [title, *heads, *names, *untouched, *filled, *bars, *frames, *plain, *bold]
+    return [title, *heads, *names, *boxes, *bars, *frames, *texts]
 
 
-def _cell(hue: int | None, x: int, y: int, width: int, height: int) -> list[Shape]:
+def _cell(hue: int | None, x: int, y: int, width: int, height: int) -> list[Box]:
     """The box of a colour, and the bar that tells its shade."""
     if hue is None:
         fill, stroke = _UNTOUCHED

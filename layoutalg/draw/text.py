@@ -19,13 +19,18 @@ rows run through mode 0, 2, columns through 4; the colour is the offset mod 8
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Sequence
 
 from layoutalg.draw.picture import Cell, Panel, Picture, fold
 from layoutalg.draw.scene import PALETTE, clean
 from layoutalg.errors import check_type
 
 GAP = "    "
+
+_CODES = re.compile("\x1b[^m]*m")
+"""ANSI codes, which take no column of the screen."""
 
 
 def as_text(picture: Picture, *, width: int = 100, color: bool = False, unicode: bool = True) -> str:
@@ -61,9 +66,7 @@ _Block = tuple[int, list[str]]
 
 def _blocks(panel: Panel, width: int, color: bool, unicode: bool) -> list[_Block]:
     """A panel as one block, or as several when its columns do not fit the page."""
-    label = max((len(clean(r)) for r in panel.rows), default=0)
-    texts = [clean(c.text) for row in panel.cells for c in row] + [clean(c) for c in panel.columns]
-    cell = max(map(len, texts), default=1)
+    label, cell = _widths([panel])
     fit = max(1, (width - label - 2) // (cell + 1))
     return [_block(part, label, cell, color, unicode) for part in fold(panel, fit)]
 
@@ -72,10 +75,7 @@ def _lined_up(picture: Picture, width: int, color: bool, unicode: bool) -> list[
     """The rows of panels whose columns continue from one to the next; empty where that does not fit."""
     if not picture.lined_up or not picture.across:
         return []
-    every = [len(clean(name)) for panel in picture.panels for name in panel.rows]
-    texts = [clean(c.text) for panel in picture.panels for row in panel.cells for c in row]
-    heads = [clean(name) for panel in picture.panels for name in panel.columns]
-    label, cell = max(every, default=0), max(map(len, texts + heads), default=1)
+    label, cell = _widths(picture.panels)
     blocks = [_block(panel, label, cell, color, unicode) for panel in picture.panels]
     across = picture.across
     columns = [max(block[0] for block in blocks[n::across]) for n in range(min(across, len(blocks)))]
@@ -92,6 +92,14 @@ def _lined_up(picture: Picture, width: int, color: bool, unicode: bool) -> list[
         ]
         rows.append(_join(row))
     return rows
+
+
+def _widths(panels: Sequence[Panel]) -> tuple[int, int]:
+    """The widths of the longest label of a row, and of the longest cell or head of a column."""
+    names = [name for panel in panels for name in panel.rows]
+    texts = [c.text for panel in panels for row in panel.cells for c in row]
+    texts += [name for panel in panels for name in panel.columns]
+    return max(map(len, names), default=0), max(map(len, texts), default=1)
 
 
 def _block(panel: Panel, label: int, cell: int, color: bool, unicode: bool) -> _Block:
@@ -132,19 +140,6 @@ def _join(row: list[_Block]) -> list[str]:
         for number in range(height):
             line = lines[number] if number < len(lines) else ""
             last = index == len(row) - 1
-            padding = "" if last else " " * (width - _visible(line)) + GAP
+            padding = "" if last else " " * (width - len(_CODES.sub("", line))) + GAP
             joined[number] += line + padding
     return [line.rstrip() for line in joined]
-
-
-def _visible(line: str) -> int:
-    """Columns a line takes on the screen: ANSI codes take none."""
-    count, inside = 0, False
-    for character in line:
-        if character == "\x1b":
-            inside = True
-        elif not inside:
-            count += 1
-        elif character == "m":
-            inside = False
-    return count

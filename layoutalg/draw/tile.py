@@ -28,7 +28,7 @@ A copy plan is the same grid with threads in it: T35.1 is thread 35 in its secon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product as combinations
@@ -46,12 +46,16 @@ from layoutalg.draw.picture import (
     Panel,
     Picture,
     View,
+    before_and_after,
     check_cells,
+    grid,
     layout_picture,
+    sides,
+    unswizzled,
 )
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import LayoutAlgError, ShapeError, check_type
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, modes, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, modes, product
 from layoutalg.limits import Most
 
 MAX_TILE_CELLS = 64 * 64
@@ -92,11 +96,10 @@ def layout_access_picture(
     machine = find_arch(arch)
     report = worst = analyze_access(layout, access, machine)
     stages: list[tuple[str, AnyLayout]] = [("", layout)]
-    if isinstance(layout, ComposedLayout) and layout.swizzles and isinstance(report, SharedReport):
-        plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
+    if (plain := unswizzled(layout)) is not layout and isinstance(report, SharedReport):
         with suppress(LayoutAlgError):  # without the swizzle it may not be an access at all
             worst = analyze_access(plain, access, machine)
-            stages = [(f"before {layout.outer}", plain), (f"after {layout.outer}", layout)]
+            stages = before_and_after(layout)
     elems = vector_elems(find_instruction(access.op, machine), access.element)
     chosen, place = place, Place(0, 0, 0)
     if chosen is not None:
@@ -156,11 +159,10 @@ def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -
     columns = range(min(c for _, c in touched), max(c for _, c in touched) + 1)
     check_cells(len(rows) * len(columns))
 
-    def cell(crd: tuple[int, int]) -> Cell:
+    def cell(*crd: int) -> Cell:
         return Cell(str(touched[crd][0]), touched[crd][1] % HUES) if crd in touched else EMPTY
 
-    cells = tuple(tuple(cell((r, c)) for c in columns) for r in rows)
-    return Panel(title, tuple(map(str, rows)), tuple(map(str, columns)), cells)
+    return grid(title, rows, columns, cell)
 
 
 def _checked(place: Place, access: Access, elems: int, machine: Arch) -> Place:
@@ -215,8 +217,7 @@ def _banks(
         text = "" if lane is None else str(lane if says == "lane" else layout(row + rows * column))
         return Cell(text, bank * HUES // machine.banks, marked=lane is not None)
 
-    cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
-    return [Panel(title, _names(heights), _names(widths), cells)]
+    return [grid(title, heights, widths, cell, _namer(heights), _namer(widths))]
 
 
 def memory_picture(layout: AnyLayout, element: str | DType) -> Picture:
@@ -232,11 +233,8 @@ def memory_picture(layout: AnyLayout, element: str | DType) -> Picture:
     ['1,8', '1,0', '1,24', '1,16', '1,40', '1,32', '1,56', '1,48']
     """
     what = dtype(element)
-    shape = layout.shape
-    if not isinstance(shape, tuple) or len(shape) != 2:
-        raise ShapeError(f"memory_picture of {layout}: rows and columns are needed, two modes")
-    check_cells(product(shape))
-    rows, columns = product(shape[0]), product(shape[1])
+    rows, columns = sides("memory_picture of", layout)
+    check_cells(rows * columns)
     first: dict[int, tuple[int, Crd]] = {}
     for row, column in combinations(range(rows), range(columns)):
         offset = layout(row, column)
@@ -245,17 +243,20 @@ def memory_picture(layout: AnyLayout, element: str | DType) -> Picture:
     wide = max(1, 8 * CHUNK_BYTES // what.bits)
     matrices = -(-columns // wide)
 
-    def cell(at: int) -> Cell:
+    def cell(line: int, chunk: int) -> Cell:
+        at = line * CHUNKS + chunk
         if at not in first:
             return Cell(".")
         row, column = first[at][1]
         matrix = row // 8 * matrices + column // wide
         return Cell(f"{row},{column}", matrix % 8 * 4 + matrix // 8 % 4)  # neighbours differ in colour
 
-    lines = range(max(first) // CHUNKS + 1)
-    cells = tuple(tuple(cell(line * CHUNKS + chunk) for chunk in range(CHUNKS)) for line in lines)
-    banks = tuple(f"{4 * chunk}-{4 * chunk + 3}" for chunk in range(CHUNKS))
-    panel = Panel("memory, columns are banks", tuple(str(128 * line) for line in lines), banks, cells)
+    lines, chunks = range(max(first) // CHUNKS + 1), range(CHUNKS)
+    line_bytes = CHUNKS * CHUNK_BYTES
+    panel = grid(
+        "memory, columns are banks", lines, chunks, cell,
+        lambda line: str(line_bytes * line), lambda chunk: f"{4 * chunk}-{4 * chunk + 3}",
+    )  # fmt: skip
     note = "rows are lines of 128 bytes, by their address; a cell is the row,column of its first element"
     return Picture(str(layout), (panel,), (note, f"the colour is the core matrix mod {HUES}"))
 
@@ -269,9 +270,9 @@ def _window(starts: range, touched: set[int]) -> range:
     return starts[first : last + 8]
 
 
-def _names(starts: range) -> tuple[str, ...]:
-    """The rows or columns of each vector."""
-    return tuple(str(n) if starts.step == 1 else f"{n}-{n + starts.step - 1}" for n in starts)
+def _namer(starts: range) -> Callable[[int], str]:
+    """The rows or columns of the vector that starts at one of them."""
+    return str if starts.step == 1 else lambda n: f"{n}-{n + starts.step - 1}"
 
 
 def _rows(layout: AnyLayout) -> int:
@@ -305,10 +306,8 @@ def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None 
         ) from error
     seen = view or View()
     stages: list[tuple[str, AnyLayout]] = [("chunks", wide)]
-    if isinstance(wide, ComposedLayout) and wide.swizzles and not isinstance(wide.outer, Layout):
-        plain = ComposedLayout(Swizzles(), wide.offset, wide.inner)
-        swizzle = layout.outer if isinstance(layout, ComposedLayout) else wide.outer
-        stages = [(f"before {swizzle}", plain), (f"after {swizzle}", wide)]
+    if unswizzled(wide) is not wide:
+        stages = before_and_after(wide, layout.outer if isinstance(layout, ComposedLayout) else None)
     panels = []
     notes: tuple[str, ...] = ()
     for name, stage in stages:
@@ -364,14 +363,14 @@ def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") 
         return Cell(text, thread % HUES)
 
     heights, widths = range(0, rows, down), range(0, columns, across)
-    cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
-    panel = Panel(f"who takes which {down} x {across} elements", _names(heights), _names(widths), cells)
+    title = f"who takes which {down} x {across} elements"
+    panel = grid(title, heights, widths, cell, _namer(heights), _namer(widths))
     notes = [f"T is the thread, the colour is the lane mod {HUES}"]
     if several:
         notes.append(
             f"the number after the point counts the {turns * values // elems} instructions of a thread"
         )
-    missing = sum(not c.text for row in cells for c in row)
+    missing = sum(not c.text for row in panel.cells for c in row)
     if missing:
         notes.append(f"{missing} of {len(heights) * len(widths)} vectors are not taken")
     return Picture(f"{access.op} on {layout}, {access.element}", (panel,), tuple(notes))
