@@ -8,7 +8,7 @@
     atoms     copy_picture, mma_picture
     bits      bits_diagram: the bits of an index by field, with the XOR wires of a swizzle; index_picture: all
               indices of a tile in three forms; walk_picture: S(a + b) = S(a) ^ S(b), step by step
-    graph     graph_diagram, as_dot, render: the composition as a graph
+    graph     graph_diagram, as_dot: the composition as a graph
     svg, text, files   as_svg, as_text, as_file
     scene     what is drawn, as shapes, and as SVG; PALETTE, CHUNK_COLORS, LINE_COLORS: colours that readers
               with colour blindness can tell apart
@@ -29,7 +29,7 @@ from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.bits import bits_diagram, index_picture, walk_picture
 from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.files import Drawing, as_file
-from layoutalg.draw.graph import as_dot, graph_diagram, render
+from layoutalg.draw.graph import as_dot, graph_diagram
 from layoutalg.draw.picture import (
     Cell,
     Diagram,
@@ -74,7 +74,6 @@ __all__ = [
     "mma_picture",
     "picture_of",
     "plan_picture",
-    "render",
     "rising",
     "roofline_chart",
     "schedule",

@@ -2,8 +2,7 @@ r"""A layout as a graph: which digits of the coordinate meet which strides, and 
 
 The idea.  A layout is a pipeline.  Every leaf mode takes a digit of the coordinate and multiplies it by its
 stride; the products are added, the offset joins them, and swizzles or outer layouts act on the sum, from the
-inside out.  `graph_diagram` draws that pipeline; `as_dot` writes it in graphviz's DOT language, and `render`
-has graphviz draw it.
+inside out.  `graph_diagram` draws that pipeline, and `as_dot` writes it in graphviz's DOT language.
 
 >>> print(as_dot(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1)))))
 digraph layout {
@@ -27,21 +26,12 @@ digraph layout {
 
 from __future__ import annotations
 
-import shutil
-
 from layoutalg.draw.picture import Cell, Diagram, Panel, Picture
 from layoutalg.draw.scene import CHUNK_COLORS, Box, Line, Scene, Shape, Words, hex_color, text_width
 from layoutalg.draw.svg import MARGIN
-from layoutalg.errors import UnsupportedError, check_choice, check_type
+from layoutalg.errors import check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
 from layoutalg.limits import Most
-from layoutalg.tools import run_tool
-
-FORMATS = ("svg", "png", "pdf")
-"""The formats of `render`."""
-
-TIMEOUT_S = 60.0
-"""The longest time that dot may take."""
 
 _LINE, _ARROW = 16, 40
 
@@ -120,39 +110,6 @@ def graph_diagram(layout: AnyLayout) -> Diagram:
         "from the coordinate to the offset", tuple(map(str, range(len(labels)))), ("what", "goes to"), cells
     )
     return Diagram(scene, Picture(title, (panel,)))
-
-
-def render(dot: str, file_format: str) -> bytes:
-    """Have graphviz draw DOT text as `svg`, `png` or `pdf`.
-
-    Raises UnknownNameError for another format and UnsupportedError, saying how to get one, where no
-    renderer is installed or it refuses the text.
-
-    >>> render("digraph { a -> b }", "gif")
-    Traceback (most recent call last):
-    layoutalg.errors.UnknownNameError: unknown graph format 'gif': accepted are svg, png, pdf
-    """
-    for text, what in ((dot, "DOT text"), (file_format, "the name of a format")):
-        check_type("render", text, str, what)
-    check_choice("graph format", file_format, FORMATS)
-    program = shutil.which("dot")
-    if program is None:
-        raise UnsupportedError(
-            f"drawing a graph as {file_format} needs graphviz's program dot, which is not on PATH: "
-            f"install it (apt-get install graphviz), or ask for the format dot and render that elsewhere"
-        )
-    try:
-        drawn = run_tool([program, f"-T{file_format}"], timeout_s=TIMEOUT_S, fed=dot.encode())
-    except TimeoutError as error:
-        ended = str(error)
-    else:
-        if drawn.status == 0:
-            return drawn.out
-        ended = f"it ended with status {drawn.status}"
-    raise UnsupportedError(
-        f"graphviz's program dot could not draw the graph as {file_format}: {ended}; ask for the format dot "
-        f"and render that elsewhere"
-    )
 
 
 def _pipeline(operation: str, layout: AnyLayout) -> tuple[list[str], list[tuple[int, int]]]:
