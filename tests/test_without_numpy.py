@@ -60,9 +60,10 @@ for shape, element, accesses, options in ASKED:
 """
 
 PAGES = """
-from layoutalg.page import report_html
+from layoutalg.page import PageRequest, report_html
 import re
-page = report_html(["(64,64):(64,1)", "Sw<3,3,3> o 0 o (32,96):(96,1)"], ["ldmatrix.x4"], dtype="f16")
+asked = PageRequest(["(64,64):(64,1)", "Sw<3,3,3> o 0 o (32,96):(96,1)"], ["ldmatrix.x4"], dtype="f16")
+page = report_html(asked)
 page = re.sub(r"<details><summary>Why.*?</details>|<p class=.soft.>The certificate.*?</p>", "", page)
 print(re.sub(r"proved [^<\\n]*", "proved", page))
 """

@@ -2,19 +2,19 @@
 
     engine      Engine: a tile under the settings of the sliders, and the model that the JavaScript evaluates
     sections    the static parts, as HTML: costs, ranked layouts, index code, pictures
-    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: their costs;
+    data        PageRequest: layouts, accesses and their costs; page_data: models and pieces of HTML of them;
                 answer: the requests that explore.html makes to the library
     document    report_html, explore_html: the pages as text; html_document: any page in their style
     explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
     assets/     model.js (the definitions), view.js (the panels), report.js, explore.js, style.css, live.html
 
->>> "<title>(32,32):(32,1), f32, sm_90</title>" in report_html(["(32,32):(32,1)"])
+>>> "<title>(32,32):(32,1), f32, sm_90</title>" in report_html(PageRequest(["(32,32):(32,1)"]))
 True
 """
 
 from __future__ import annotations
 
-from layoutalg.page.data import answer, page_reports
+from layoutalg.page.data import PageRequest, answer
 from layoutalg.page.document import html_document, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
@@ -22,11 +22,11 @@ from layoutalg.page.sections import escaped, paragraph, table
 
 __all__ = [
     "Engine",
+    "PageRequest",
     "answer",
     "escaped",
     "html_document",
     "model_of",
-    "page_reports",
     "paragraph",
     "parse_layout",
     "report_html",

@@ -2,7 +2,7 @@
 
 One function serves both pages: report.html holds its result, explore.html asks it in the browser.
 
->>> made = page_data(["(64,64):(64,1)"], ["ldmatrix.x4"], "f16")
+>>> made = page_data(PageRequest(["(64,64):(64,1)"], ["ldmatrix.x4"], "f16"))
 >>> [model["text"] for model in made["models"]][:2]
 ['(64,64):(64,1)', 'Sw<3,3,3> o 0 o (64,64):(64,1)']
 >>> sorted(made["html"])
@@ -22,9 +22,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from layoutalg.analysis import Access, Report, Wanted, analyze_access
+from layoutalg.analysis import Report, Wanted, analyze_access
 from layoutalg.draw import PALETTE
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import AnyLayout, size
@@ -50,35 +51,54 @@ MORE = (
 """Accesses that a page offers besides the requested ones, where they fit the layout."""
 
 
-def default_accesses(element_bits: int) -> list[str]:
-    """The accesses of a layout when nobody names one, as `layoutalg analyze` takes them.
+@dataclass(frozen=True)
+class PageRequest:
+    """Layouts and accesses of a page, as texts of `layoutalg analyze`, and how their costs are counted.
 
-    >>> default_accesses(32)
-    ['ld.shared.b32@row', 'ld.shared.b32@col']
+    Without accesses they are loads of one element by row and by column.  `method` is that of
+    `analyze_access`.
+
+    >>> [report.op for report in PageRequest(["(32,32):(32,1)"]).reports]
+    ['ld.shared.b32', 'ld.shared.b32']
     """
-    return [f"ld.shared.b{element_bits}@row", f"ld.shared.b{element_bits}@col"]
+
+    layouts: Sequence[str]
+    accesses: Sequence[str] = ()
+    dtype: str = "f32"
+    arch: str = "sm_90"
+    base_bytes: int = 0
+    method: Wanted = "auto"
+
+    @functools.cached_property
+    def counted(self) -> list[Counted]:
+        """The layouts with what the accesses cost on each; raises as `page_data`."""
+        for what, items in (("layouts of a page", self.layouts), ("accesses of a page", self.accesses)):
+            Most.PARTS.guard(len(items), what)
+        if not self.layouts:
+            raise ArgumentTypeError("a page needs a layout")
+        engines = [engine_of(text, self.dtype, self.arch, self.base_bytes) for text in self.layouts]
+        bits = engines[0].element.bits
+        specs = dict.fromkeys(self.accesses or (f"ld.shared.b{bits}@{way}" for way in ("row", "col")))
+        return [(engine, *_reports(engine, [*specs], self.method)) for engine in engines]
+
+    @property
+    def reports(self) -> list[Report]:
+        """The costs of the accesses, layout by layout; raises as `page_data`."""
+        return [report for _, named, _ in self.counted for _, report in named]
 
 
-def page_data(
-    layouts: Sequence[str],
-    accesses: Sequence[str] = (),
-    dtype: str = "f32",
-    arch: str = "sm_90",
-    base_bytes: int = 0,
-    method: Wanted = "auto",
-) -> dict[str, Any]:
-    """Models and pieces of HTML for layouts and accesses, given as texts.
+def page_data(asked: PageRequest) -> dict[str, Any]:
+    """Models and pieces of HTML for layouts and accesses.
 
     `models` are those of the layouts, then of what synthesis ranks for each.  An access that does not fit one
     of several layouts is said there.  Raises ArgumentTypeError without a layout, ResourceError for more than
     Most.PARTS layouts or accesses, what parsing raises, and what an access raises where none fits.
-    `method` is that of `analyze_access`; ranked layouts are counted by the first that applies.
+    Ranked layouts are counted by the first method that applies.
     """
-    counted = _counted(tuple(layouts), tuple(accesses), dtype, arch, base_bytes, method)
     models: dict[AnyLayout, dict[str, Any]] = {}
     html: dict[str, list[str]] = {"costs": [], "ranking": [], "code": [], "pictures": []}
     room = sections.MOST_PICTURE_BYTES
-    for engine, named, refused in counted:
+    for engine, named, refused in asked.counted:
         models.setdefault(engine.layout, _model(engine, "given", [name for name, _ in named]))
         html["costs"].append(sections.costs(engine.layout, named, refused))
         html["code"].append(sections.index_code(engine))
@@ -86,7 +106,7 @@ def page_data(
         pictures = sections.pictures(engine.layout, drawn, engine.machine, room)
         room -= sum(map(len, pictures))
         html["pictures"] += pictures
-    for engine, named, _ in counted:
+    for engine, named, _ in asked.counted:
 
         def number_of(layout: AnyLayout, engine: Engine = engine, specs: Sequence[Any] = named) -> int:
             other = Engine(layout, engine.element, engine.machine, engine.base_bytes)
@@ -100,42 +120,6 @@ def page_data(
         "html": {name: "".join(dict.fromkeys(parts)) for name, parts in html.items()}
         | {"terms": sections.terms()},
     }
-
-
-def page_reports(
-    layouts: Sequence[str],
-    accesses: Sequence[str] = (),
-    dtype: str = "f32",
-    arch: str = "sm_90",
-    base_bytes: int = 0,
-    method: Wanted = "auto",
-) -> list[Report]:
-    """The costs of the accesses of a page, layout by layout; raises as `page_data`.
-
-    >>> [report.op for report in page_reports(["(32,32):(32,1)"])]
-    ['ld.shared.b32', 'ld.shared.b32']
-    """
-    counted = _counted(tuple(layouts), tuple(accesses), dtype, arch, base_bytes, method)
-    return [report for _, named, _ in counted for _, report in named]
-
-
-@functools.lru_cache(maxsize=4)
-def _counted(
-    layouts: tuple[str, ...],
-    accesses: tuple[str, ...],
-    dtype: str,
-    arch: str,
-    base_bytes: int,
-    method: Wanted,
-) -> list[Counted]:
-    """The layouts of a page with what accesses cost on each; kept, as a page and its reports ask for it."""
-    for what, items in (("layouts of a page", layouts), ("accesses of a page", accesses)):
-        Most.PARTS.guard(len(items), what)
-    if not layouts:
-        raise ArgumentTypeError("a page needs a layout")
-    engines = [engine_of(text, dtype, arch, base_bytes) for text in layouts]
-    specs = list(dict.fromkeys(accesses or default_accesses(engines[0].element.bits)))
-    return [(engine, *_reports(engine, specs, method)) for engine in engines]
 
 
 def _reports(
@@ -163,48 +147,39 @@ def _model(engine: Engine, title: str, specs: Sequence[str]) -> dict[str, Any]:
 
 def _fits(engine: Engine, spec: str) -> bool:
     try:
-        access: Access = engine.access(spec)
+        engine.access(spec)
     except LayoutAlgError:
         return False
-    return access is not None
+    return True
 
 
-def _page(request: Mapping[str, Any]) -> Any:
-    return page_data(request["layouts"], request["accesses"], request["dtype"], request["arch"])
+Question: TypeAlias = Mapping[str, Any]
 
 
-def _setting(request: Mapping[str, Any]) -> tuple[Any, Any, int]:
-    """The engine, the swizzle and the pad of a question."""
-    swizzle = request["swizzle"]
-    engine = engine_of(request["layout"], request["dtype"], request["arch"], 0)
-    return engine, None if swizzle is None else tuple(swizzle), request["pad"]
+def _engine(q: Question) -> Engine:
+    return engine_of(q["layout"], q["dtype"], q["arch"], 0)
 
 
-def _offsets(request: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(request)
+def _setting(q: Question) -> tuple[Any, int]:
+    """The swizzle and the pad of a question."""
+    return None if q["swizzle"] is None else tuple(q["swizzle"]), q["pad"]
+
+
+def _offsets(q: Question) -> list[int]:
+    engine = _engine(q)
     if size(engine.layout) > Most.ONE_BY_ONE.number:
         raise UnsupportedError(
             f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to "
             f"{Most.ONE_BY_ONE.number:,}.  The tables are of all of them."
         )
-    return engine.offsets(swizzle, pad)
+    return engine.offsets(*_setting(q))
 
 
-def _numbers(request: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(request)
-    return engine.numbers(swizzle, pad, request["access"])
-
-
-def _services(request: Mapping[str, Any]) -> Any:
-    engine, swizzle, pad = _setting(request)
-    return engine.services(swizzle, pad, request["access"], request["place"])
-
-
-_ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "page": _page,
+_ANSWERS: Mapping[str, Callable[[Question], Any]] = {
+    "page": lambda q: page_data(PageRequest(q["layouts"], q["accesses"], q["dtype"], q["arch"])),
     "offsets": _offsets,
-    "numbers": _numbers,
-    "services": _services,
+    "numbers": lambda q: _engine(q).numbers(*_setting(q), q["access"]),
+    "services": lambda q: _engine(q).services(*_setting(q), q["access"], q["place"]),
 }
 
 

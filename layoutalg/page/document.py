@@ -14,13 +14,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from layoutalg.analysis import Wanted
 from layoutalg.limits import Most
-from layoutalg.page.data import page_data
+from layoutalg.page.data import PageRequest, page_data
 from layoutalg.page.sections import escaped
 
 _PARTS = (
@@ -48,29 +46,20 @@ def digest(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def report_html(
-    layouts: Sequence[str],
-    accesses: Sequence[str] = (),
-    *,
-    dtype: str = "f32",
-    arch: str = "sm_90",
-    base_bytes: int = 0,
-    method: Wanted = "auto",
-) -> str:
+def report_html(asked: PageRequest) -> str:
     """A page of layouts and what accesses cost on them, which opens from a file and loads nothing.
 
-    `layouts` and `accesses` are texts as of `layoutalg analyze`; without accesses, loads of one element by
-    row and by column.  `method` counts what they cost.  Raises ResourceError for a page past Most.PAGE,
-    and as `page_data`.
+    Raises ResourceError for a page past Most.PAGE, and as `page_data`.
 
-    >>> page = report_html(["(32,32):(32,1)"], ["ld.shared.b32@col"])
+    >>> page = report_html(PageRequest(["(32,32):(32,1)"], ["ld.shared.b32@col"]))
     >>> page.startswith("<!doctype html>"), "https:" in page, "src=" in page
     (True, False, False)
     """
-    made = page_data(layouts, accesses, dtype, arch, base_bytes, method)
+    made = page_data(asked)
     html = made.pop("html")
     script = "\n".join(asset(name) for name in ("model.js", "view.js", "report.js"))
-    title = f"{layouts[0]}{f' and {len(layouts) - 1} more' if len(layouts) > 1 else ''}, {dtype}, {arch}"
+    first, *others = asked.layouts
+    title = f"{first}{f' and {len(others)} more' if others else ''}, {asked.dtype}, {asked.arch}"
     body = [
         f"<header><p class='soft'>layoutalg report</p><h1>{escaped(title)}</h1>{_contents()}</header><main>",
         *(_section(name, head, live_html() if name == "live" else html[name]) for name, head in _PARTS),

@@ -38,6 +38,7 @@ from layoutalg.layout import (
     Swizzles,
     has_symbols,
     leaves,
+    modes,
     size,
     span,
     unflatten_tree,
@@ -222,10 +223,9 @@ def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
         },
     }
     if form is not None:
-        modes = form.layout.shape if isinstance(form.layout.shape, tuple) else (form.layout.shape,)
         out |= {
             "leaves": [list(leaf) for leaf in leaves(form.layout)],
-            "modes": [size(Layout(mode)) for mode in modes],
+            "modes": [size(mode) for mode in modes(form.layout)],
             "offset": form.offset,
             "swizzles": [[s.bits, s.base, s.shift] for s in form.swizzles],
             "pitch": pitch_of(form.layout),
@@ -237,12 +237,10 @@ def _access_model(engine: Engine, spec: str) -> dict[str, Any]:
     """The model of an access: its thread-value layout by modes of leaves, and the rule of its instruction."""
     access = engine.access(spec)
     rule = find_instruction(access.op, engine.machine)
-    parts = access.tv.shape if isinstance(access.tv.shape, tuple) else (access.tv.shape,)
-    strides = access.tv.stride if isinstance(access.tv.stride, tuple) else (access.tv.stride,)
     return {
         "spec": spec,
         "op": access.op,
-        "tv": [[list(x) for x in leaves(Layout(n, d))] for n, d in zip(parts, strides, strict=True)],
+        "tv": [[list(leaf) for leaf in leaves(mode)] for mode in modes(access.tv)],
         "space": rule.space,
         "widthBytes": rule.width_bytes,
         "lanes": rule.lanes,

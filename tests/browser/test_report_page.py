@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import modes, size
-from layoutalg.page import Engine, model_of, parse_layout, report_html
+from layoutalg.page import Engine, PageRequest, model_of, parse_layout, report_html
 from tests.browser.conftest import Opened
 
 pytestmark = pytest.mark.deep
@@ -63,7 +63,9 @@ SERVED = """
 def report(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Opened:
     path = tmp_path_factory.mktemp("report") / "report.html"
     accesses = ["ldmatrix.x4", "ld.shared.b16@col", "ld.global.b32@row"]
-    path.write_text(report_html(["(64,96):(96,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)"], accesses, dtype="f16"))
+    path.write_text(
+        report_html(PageRequest(["(64,96):(96,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)"], accesses, dtype="f16"))
+    )
     return Opened(browser, path.as_uri())
 
 
@@ -206,7 +208,9 @@ def test_keys_are_enough(report: Opened) -> None:
 @pytest.mark.parametrize("width", [360, 820])
 def test_a_narrow_window_has_no_overhang(browser: Any, report: Opened, tmp_path: Path, width: int) -> None:
     path = tmp_path / "report.html"
-    path.write_text(report_html(["Sw<3,3,3> o 0 o (64,64):(64,1)"], ["ldmatrix.x4"], dtype="f16"))
+    path.write_text(
+        report_html(PageRequest(["Sw<3,3,3> o 0 o (64,64):(64,1)"], ["ldmatrix.x4"], dtype="f16"))
+    )
     phone = Opened(browser, path.as_uri(), width=width, height=780)
     assert phone.overhang <= 0 and phone.said == []
     small = phone.page.evaluate(
@@ -219,7 +223,9 @@ def test_a_narrow_window_has_no_overhang(browser: Any, report: Opened, tmp_path:
 
 def test_a_large_tile_is_counted_and_drawn(browser: Any, report: Opened, tmp_path: Path) -> None:
     path = tmp_path / "large.html"
-    path.write_text(report_html(["(1000,1000):(1000,1)"], ["ld.global.b32@col", "ld.global.b32@row"]))
+    path.write_text(
+        report_html(PageRequest(["(1000,1000):(1000,1)"], ["ld.global.b32@col", "ld.global.b32@row"]))
+    )
     large = Opened(browser, path.as_uri())
     engine = Engine(parse_layout("(1000,1000):(1000,1)"), "f32")
     assert large.score() == engine.numbers(None, 0, "ld.global.b32@col")["total"] == 1_000_000

@@ -18,7 +18,7 @@ from layoutalg.analysis import analyze_access
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, size
 from layoutalg.limits import Most
-from layoutalg.page import Engine, answer, model_of, page_reports, parse_layout, report_html, write_explorer
+from layoutalg.page import Engine, PageRequest, answer, model_of, parse_layout, report_html, write_explorer
 from layoutalg.page.data import page_data
 from layoutalg.page.document import explore_html, inline_json
 from layoutalg.page.engine import MOST_ELEMENTS, padded, pitch_of
@@ -51,7 +51,7 @@ class Tags(HTMLParser):
     sample=1,
 )
 def test_a_report_is_one_small_file_that_loads_nothing(layouts: tuple[str, ...]) -> None:
-    page = report_html(layouts, ["ld.shared.b32@row", "ld.shared.b32@col", "ld.global.b32@row"])
+    page = report_html(PageRequest(layouts, ["ld.shared.b32@row", "ld.shared.b32@col", "ld.global.b32@row"]))
     seen = Tags(page)
     assert len(page.encode()) <= Most.PAGE.number
     assert all(link.startswith(("#", "data:,")) for link in seen.links) and not seen.handlers
@@ -63,7 +63,7 @@ def test_a_report_is_one_small_file_that_loads_nothing(layouts: tuple[str, ...])
 
 def test_a_page_names_what_is_past_its_limits() -> None:
     with pytest.raises(ResourceError, match="layouts of a page"):
-        report_html([TILE] * (Most.PARTS.number + 1))
+        report_html(PageRequest([TILE] * (Most.PARTS.number + 1)))
     large = Engine(parse_layout(f"({MOST_ELEMENTS},2):(2,1)"), "f32")
     assert "elements; a page counts and draws up to" in large.refusal()
     with pytest.raises(UnsupportedError):
@@ -75,24 +75,24 @@ def test_a_page_names_what_is_past_its_limits() -> None:
 
 
 def test_reports_of_a_page_are_those_of_accesses_that_fit() -> None:
-    reports = page_reports([TILE, "(60,60):(60,1)"], ["ldmatrix.x4", "ld.shared.b32@row"], "f16")
+    reports = PageRequest([TILE, "(60,60):(60,1)"], ["ldmatrix.x4", "ld.shared.b32@row"], "f16").reports
     assert [report.op for report in reports] == ["ldmatrix.x4", "ld.shared.b32", "ld.shared.b32"]
     assert reports[0] == analyze_access(
         Layout((64, 64), (64, 1)), Engine(parse_layout(TILE), "f16").access("ldmatrix.x4")
     )
     with pytest.raises(ShapeError, match="base is -1"):
-        page_reports([TILE], base_bytes=-1)
+        _ = PageRequest([TILE], base_bytes=-1).reports
 
 
 @functools.cache
 def plain_costs() -> str:
-    return str(page_data([TILE], ["ld.shared.b32", "nothing"], "f32")["html"]["costs"])
+    return str(page_data(PageRequest([TILE], ["ld.shared.b32", "nothing"], "f32"))["html"]["costs"])
 
 
 @given(st.text(max_size=60))
 def test_text_of_a_user_adds_no_tag(text: str) -> None:
     plain = plain_costs()
-    fuzzed = page_data([TILE], ["ld.shared.b32", f"nothing{text}"], "f32")["html"]["costs"]
+    fuzzed = page_data(PageRequest([TILE], ["ld.shared.b32", f"nothing{text}"], "f32"))["html"]["costs"]
     assert Tags(fuzzed).tags == Tags(plain).tags
     assert not set(escaped(text)) & set("<>\"'") and "<" not in inline_json({"text": text})
     assert json.loads(inline_json(text)) == text
@@ -126,7 +126,7 @@ def test_rotations_have_no_sliders() -> None:
     turned = "(6,2,4):(4,0,1) o 0 o (4,6):(13,1)"
     model = model_of(Engine(parse_layout(turned), "f32"), [])
     assert "no chain of swizzles" in model["refusal"] and "leaves" not in model
-    assert turned in report_html([turned], ["ld.shared.b32@((4,6),1):((1,4),0)"])
+    assert turned in report_html(PageRequest([turned], ["ld.shared.b32@((4,6),1):((1,4),0)"]))
 
 
 def test_questions_of_a_page() -> None:
@@ -171,9 +171,10 @@ def test_the_archive_is_the_library(tmp_path: Path) -> None:
     archive.write_bytes(library_archive())
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from layoutalg.page import report_html\n"
+        "from layoutalg.page import PageRequest, report_html\n"
         "import layoutalg\n"
-        "print(layoutalg.__file__.startswith(sys.argv[1]), len(report_html(['(8,8):(8,1)'])) > 10000)"
+        "page = report_html(PageRequest(['(8,8):(8,1)']))\n"
+        "print(layoutalg.__file__.startswith(sys.argv[1]), len(page) > 10000)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, str(archive)],

@@ -63,7 +63,7 @@ def report_command(
 
     layoutalg report --index "(lane//8)*144 + (lane%8)*16" --op ld.shared.b128 -o report.html
     """
-    from layoutalg.page import page_reports, report_html
+    from layoutalg.page import PageRequest, report_html
 
     conditions = [read_fail_on(text) for text in asked.fail_on or ()]
     machine, wanted = find_arch(asked.arch), read_method(asked.method)
@@ -81,8 +81,9 @@ def report_command(
             explicit = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine)
             layout, spec = layout_of(explicit, str(asked.op), element_type(element), machine)
             texts, specs = [str(layout)], [spec]
-        page = report_html(texts, specs, dtype=element, arch=arch, base_bytes=base, method=wanted).encode()
-        failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))
+        request = PageRequest(texts, specs, element, arch, base, wanted)
+        page = report_html(request).encode()
+        failed = failures(conditions, request.reports)
     write_whole(output, page, private=True)
     if as_json:
         what = tuple(texts), element, arch, tuple(specs)
