@@ -1,7 +1,7 @@
 """The line of each table, key and array entry of a TOML text: what a message about a value points at.
 
 The idea.  The standard library reads TOML into plain values and does not say where they were.  A text that
-it has read is well formed, so a walk over it needs to know only where strings, brackets and comments end.
+it has read is well formed, so a walk over its tokens needs to know only where strings and brackets end.
 Paths are those of the values: keys by name, tables of an array by number.
 
 >>> lines = toml_lines("[tiles]\\na = '4:1'\\n\\n[[access]]\\nlimits = [\\n  'ways <= 1',\\n]\\n")
@@ -14,20 +14,21 @@ Source: TOML v1.0.0, "Keys", "String", "Array", "Inline Table", "Table", "Array 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_INLINE_BLANK = re.compile(r"[ \t]*")
-_SCALAR = re.compile(r"[^,\]}#\n]*")
-_STRING = re.compile(
-    r'"""(?:\\[\s\S]|[^\\])*?"""(?:"{0,2}(?!"))'
+_TOKEN = re.compile(
+    r'("""(?:\\[\s\S]|[^\\])*?"""(?:"{0,2}(?!"))'
     r"|'''[\s\S]*?'''(?:'{0,2}(?!'))"
     r'|"(?:\\.|[^"\\])*"'
     r"|'[^']*'"
+    r"|[\[\]{}=,.]|[^\s\[\]{}=,.\"'#]+)|#[^\n]*"
 )
+"""A string, a mark, or a part of a key or of another value; a comment has no group."""
 
 
 def toml_lines(text: str) -> dict[Path, int]:
@@ -54,109 +55,91 @@ class _Walk:
     """A walk over a text from its first statement to its last."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self.found: dict[Path, int] = {}
-        self._at = 0
-        self._line, self._counted = 1, 0
         self._tables: dict[Path, int] = {}
+        self._tokens = deque(_tokens(text))
         table: Path = ()
-        while self._skip(_BLANK):
-            if self._taken("[["):
-                table = self._entry(self._keys())
-                self._taken("]]")
-            elif self._taken("["):
-                keys = self._keys()
-                table = (*self._inside(keys[:-1]), keys[-1])
-                self.found.setdefault(table, self._here())
-                self._taken("]")
-            else:
+        while token := self._next:
+            line = self._tokens[0][1]
+            if token != "[":
                 self._statement(table)
+                continue
+            self._take()
+            array = self._took("[")
+            *parents, last = self._keys()
+            table = (*self._inside(parents, line), last)
+            self.found.setdefault(table, line)
+            self._take()
+            if array:
+                self._take()
+                self._tables[table] = number = self._tables.get(table, -1) + 1
+                table = (*table, number)
+                self.found[table] = line
 
-    def _entry(self, keys: tuple[str, ...]) -> Path:
-        """The path of the next table of an array."""
-        array = (*self._inside(keys[:-1]), keys[-1])
-        self.found.setdefault(array, self._here())
-        number = self._tables[array] = self._tables.get(array, -1) + 1
-        self.found[(*array, number)] = self._here()
-        return (*array, number)
+    @property
+    def _next(self) -> str:
+        """The next token; "" at the end."""
+        return self._tokens[0][0] if self._tokens else ""
 
-    def _inside(self, keys: tuple[str, ...]) -> Path:
+    def _take(self) -> str:
+        return self._tokens.popleft()[0] if self._tokens else ""
+
+    def _took(self, mark: str) -> bool:
+        """Whether the next token is a mark, which is then taken."""
+        return self._next == mark and bool(self._take())
+
+    def _inside(self, keys: Sequence[str], line: int) -> Path:
         """The path of a header's parents: the last table of each array among them."""
         path: Path = ()
         for key in keys:
             path = (*path, key)
-            self.found.setdefault(path, self._here())
+            self.found.setdefault(path, line)
             if path in self._tables:
                 path = (*path, self._tables[path])
         return path
 
-    def _statement(self, table: Path) -> None:
+    def _statement(self, path: Path) -> None:
         """`key = value`, at the start of its key."""
-        line = self._here()
-        path = table
+        line = self._tokens[0][1]
         for key in self._keys():
             path = (*path, key)
             self.found.setdefault(path, line)
-        self._taken("=")
+        self._take()
         self._value(path)
 
     def _value(self, path: Path) -> None:
-        self._skip(_INLINE_BLANK)
-        if self._taken("["):
-            number = 0
-            while self._skip(_BLANK) and not self._taken("]"):
-                self.found[(*path, number)] = self._here()
+        line, number = self._tokens[0][1], 0
+        if self._took("["):
+            while self._tokens and not self._took("]"):
+                self.found[(*path, number)] = self._tokens[0][1]
                 self._value((*path, number))
                 number += 1
-                self._skip(_BLANK)
-                self._taken(",")
-        elif self._taken("{"):
-            while self._skip(_BLANK) and not self._taken("}"):
+                self._took(",")
+        elif self._took("{"):
+            while self._tokens and not self._took("}"):
                 self._statement(path)
-                self._skip(_BLANK)
-                self._taken(",")
-        elif (match := _STRING.match(self.text, self._at)) is not None:
-            self._at = match.end()
-        else:
-            self._skip(_SCALAR)
+                self._took(",")
+        else:  # such as 1.5 or a date and a time: all that follows on its line
+            while self._tokens and self._tokens[0][1] == line and self._next not in (",", "]", "}"):
+                self._take()
 
-    def _keys(self) -> tuple[str, ...]:
+    def _keys(self) -> list[str]:
         """A dotted key."""
-        keys: list[str] = []
-        while True:
-            self._skip(_INLINE_BLANK)
-            quoted = _STRING.match(self.text, self._at)
-            match = quoted or _BARE.match(self.text, self._at)
-            if match is None:  # not the text of a TOML file
-                self._at = len(self.text)
-                return tuple(keys) or ("",)
-            self._at = match.end()
-            keys.append(_unquoted(match[0]) if quoted else match[0])
-            self._skip(_INLINE_BLANK)
-            if not self._taken("."):
-                return tuple(keys)
-
-    def _skip(self, what: re.Pattern[str]) -> bool:
-        """Go past what is of no interest; whether anything follows."""
-        match = what.match(self.text, self._at)
-        self._at = match.end() if match is not None else self._at
-        return self._at < len(self.text)
-
-    def _taken(self, mark: str) -> bool:
-        if not self.text.startswith(mark, self._at):
-            return False
-        self._at += len(mark)
-        return True
-
-    def _here(self) -> int:
-        """The line of this place; places are looked up from top to bottom."""
-        self._line += self.text.count("\n", self._counted, self._at)
-        self._counted = self._at
-        return self._line
+        keys = [_unquoted(self._take())]
+        while self._took("."):
+            keys.append(_unquoted(self._take()))
+        return keys
 
 
-def _unquoted(text: str) -> str:
-    import tomllib
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """The tokens of a text, each with its line."""
+    line = at = 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", at, match.start())
+        at = match.start()
+        if match[1]:
+            yield match[1], line + 1
 
-    (key,) = tomllib.loads(f"{text} = 0")
-    return key
+
+def _unquoted(key: str) -> str:
+    return next(iter(tomllib.loads(f"{key} = 0"))) if key[:1] in ("'", '"') else key

@@ -64,8 +64,9 @@ def explain_launch(
     launch.  Raises ParseError for accesses of another form.
     """
     read = checked(accesses)
-    joined = (join(row, launch, source, read, whole) if source else None for row in by_line(launch))
-    return tuple(_finding(row, match) for row, match in zip(by_line(launch), joined, strict=True))
+    return tuple(
+        _finding(row, join(row, launch, source, read, whole) if source else None) for row in by_line(launch)
+    )
 
 
 def worst_share(row: Row) -> Fraction | None:
