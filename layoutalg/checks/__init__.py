@@ -31,62 +31,23 @@ from typing import TYPE_CHECKING
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
-    from layoutalg.checks.file import (
-        KINDS,
-        Check,
-        CheckFile,
-        find_check_file,
-        load_checks,
-        read_checks,
-    )
-    from layoutalg.checks.formats import (
-        FORMATS,
-        Results,
-        as_github,
-        as_junit,
-        as_sarif,
-        check_answer,
-        failure_lines,
-    )
+    from layoutalg.checks.file import find_check_file, load_checks, read_checks
+    from layoutalg.checks.formats import FORMATS, Results, check_answer, failure_lines
     from layoutalg.checks.functions import UNITS, function_layout, source_language
-    from layoutalg.checks.limits import Limit
-    from layoutalg.checks.runner import (
-        Failure,
-        Outcome,
-        baseline_text,
-        load_baseline,
-        named_baseline,
-        read_baseline,
-        run_checks,
-    )
+    from layoutalg.checks.runner import Outcome, baseline_text, load_baseline, named_baseline, run_checks
 
 _PLACES = {
-    "file": ("KINDS", "Check", "CheckFile", "find_check_file", "load_checks", "read_checks"),
-    "formats": (
-        "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines",
-        "check_answer",
-    ),
+    "file": ("find_check_file", "load_checks", "read_checks"),
+    "formats": ("FORMATS", "Results", "check_answer", "failure_lines"),
     "functions": ("UNITS", "function_layout", "source_language"),
-    "limits": ("Limit",),
-    "runner": (
-        "Failure", "Outcome", "baseline_text", "load_baseline", "named_baseline", "read_baseline",
-        "run_checks",
-    ),
-}  # fmt: skip
+    "runner": ("Outcome", "baseline_text", "load_baseline", "named_baseline", "run_checks"),
+}
 
 __all__ = [
     "FORMATS",
-    "KINDS",
     "UNITS",
-    "Check",
-    "CheckFile",
-    "Failure",
-    "Limit",
     "Outcome",
     "Results",
-    "as_github",
-    "as_junit",
-    "as_sarif",
     "baseline_text",
     "check_answer",
     "failure_lines",
@@ -95,7 +56,6 @@ __all__ = [
     "load_baseline",
     "load_checks",
     "named_baseline",
-    "read_baseline",
     "read_checks",
     "run_checks",
     "source_language",

@@ -28,7 +28,7 @@ from layoutalg.draw.access import access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.bits import bits_diagram, index_picture, walk_picture
 from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
-from layoutalg.draw.files import Drawing, as_file
+from layoutalg.draw.files import as_file
 from layoutalg.draw.graph import as_dot, graph_diagram
 from layoutalg.draw.picture import (
     Cell,
@@ -51,7 +51,6 @@ __all__ = [
     "Cell",
     "Chart",
     "Diagram",
-    "Drawing",
     "Panel",
     "Picture",
     "Series",

@@ -8,10 +8,8 @@ words         the sentence of each kind of step
 from __future__ import annotations
 
 from layoutalg.explanation.explanations import OPERATIONS, explain
-from layoutalg.explanation.steps import Derivation
 
 __all__ = [
     "OPERATIONS",
-    "Derivation",
     "explain",
 ]

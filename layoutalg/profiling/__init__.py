@@ -12,18 +12,17 @@
     explaining   explain_launch, Finding: the explanation of a launch
     words        its tables, sentences and JSON fields
 
->>> instruction_op("LDS.128 R8, [R8]"), fit_pitch("ld.shared.b128", 8).pitches[0]
-('ld.shared.b128', 128)
+>>> fit_pitch("ld.shared.b128", 8).pitches[0]
+128
 """
 
 from __future__ import annotations
 
-from layoutalg.profiling.counting import Pipe, excess
 from layoutalg.profiling.explaining import Finding, explain_launch
-from layoutalg.profiling.fitting import Fit, fit_pitch
-from layoutalg.profiling.joining import Joined, with_ends
-from layoutalg.profiling.reading import RECORD, Frame, Report, frame, read_report
-from layoutalg.profiling.records import Launch, Measured, Row, instruction_op
+from layoutalg.profiling.fitting import fit_pitch
+from layoutalg.profiling.joining import with_ends
+from layoutalg.profiling.reading import read_report
+from layoutalg.profiling.records import Launch
 from layoutalg.profiling.words import (
     HEADER,
     SASS_HEADER,
@@ -37,25 +36,14 @@ from layoutalg.profiling.words import (
 
 __all__ = [
     "HEADER",
-    "RECORD",
     "SASS_HEADER",
     "Finding",
-    "Fit",
-    "Frame",
-    "Joined",
     "Launch",
-    "Measured",
-    "Pipe",
     "ProfiledLaunch",
-    "Report",
-    "Row",
-    "excess",
     "explain_launch",
     "finding_notes",
     "finding_rows",
     "fit_pitch",
-    "frame",
-    "instruction_op",
     "launch_answer",
     "read_report",
     "sass_rows",

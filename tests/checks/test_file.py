@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import GlobalReport, SharedReport, analyze
-from layoutalg.checks import KINDS, load_checks, read_checks, run_checks
+from layoutalg.checks import load_checks, read_checks, run_checks
+from layoutalg.checks.file import KINDS
 from layoutalg.checks.toml_lines import toml_lines
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError
 from layoutalg.limits import Most

@@ -10,16 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from layoutalg.checks import (
-    KINDS,
-    Results,
-    as_junit,
-    as_sarif,
-    failure_lines,
-    named_baseline,
-    read_checks,
-    run_checks,
-)
+from layoutalg.checks import Results, failure_lines, named_baseline, read_checks, run_checks
+from layoutalg.checks.file import KINDS
+from layoutalg.checks.formats import as_junit, as_sarif
 from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError
 from layoutalg.kernels import VerifyReport
 from layoutalg.layout import Layout

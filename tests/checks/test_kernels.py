@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from layoutalg.checks import Results, as_github, as_junit, as_sarif, failure_lines, read_checks, run_checks
+from layoutalg.checks import Results, failure_lines, read_checks, run_checks
+from layoutalg.checks.formats import as_github, as_junit, as_sarif
 from layoutalg.errors import ParseError
 from layoutalg.source import read_kernel
 from tests.sweeps import each

@@ -12,18 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from layoutalg.checks import (
-    FORMATS,
-    Results,
-    as_github,
-    as_junit,
-    as_sarif,
-    baseline_text,
-    load_baseline,
-    read_baseline,
-    read_checks,
-    run_checks,
-)
+from layoutalg.checks import FORMATS, Results, baseline_text, load_baseline, read_checks, run_checks
+from layoutalg.checks.formats import as_github, as_junit, as_sarif
+from layoutalg.checks.runner import read_baseline
 from layoutalg.cli.commands.layouts import ci
 from layoutalg.errors import ParseError
 from tests.command import answer, invoke, refusal, run

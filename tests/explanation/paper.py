@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.explanation import Derivation
+from layoutalg.explanation.steps import Derivation
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, as_chain
 from tests.judges.definitions import DEFINITIONS, judge, small
 from tests.judges.exports import PUBLIC

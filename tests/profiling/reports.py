@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.profiling import Launch, Report, read_report
+from layoutalg.profiling import Launch, read_report
+from layoutalg.profiling.reading import Report
 
 FOLDER = Path(__file__).parents[1] / "data" / "reports"
 """Reports of an H200, recorded by record.sh from the programs beside them."""

@@ -9,19 +9,10 @@ import pytest
 
 from layoutalg.analysis import ideal_wavefronts, wavefronts
 from layoutalg.errors import ParseError
-from layoutalg.profiling import (
-    Launch,
-    Measured,
-    excess,
-    explain_launch,
-    finding_notes,
-    fit_pitch,
-    instruction_op,
-    with_ends,
-)
-from layoutalg.profiling.counting import pipe_counters
+from layoutalg.profiling import Launch, explain_launch, finding_notes, fit_pitch, with_ends
+from layoutalg.profiling.counting import excess, pipe_counters
 from layoutalg.profiling.fitting import MOST_PITCH, column
-from layoutalg.profiling.records import by_line
+from layoutalg.profiling.records import Measured, by_line, instruction_op
 from tests.profiling.reports import launch, with_library
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.limits import Most
-from layoutalg.profiling import explain_launch, frame, read_report, reading
+from layoutalg.profiling import explain_launch, read_report, reading
+from layoutalg.profiling.reading import frame
 from layoutalg.tools import Ran
 from tests.profiling.reports import path, with_library
 
