@@ -26,7 +26,7 @@ digraph layout {
 
 from __future__ import annotations
 
-from layoutalg.draw.picture import Cell, Diagram, Panel, Picture
+from layoutalg.draw.picture import Cell, Diagram, Picture, grid
 from layoutalg.draw.scene import CHUNK_COLORS, Box, Line, Scene, Shape, Words, hex_color, text_width
 from layoutalg.draw.svg import MARGIN
 from layoutalg.errors import check_type
@@ -85,13 +85,13 @@ def graph_diagram(layout: AnyLayout) -> Diagram:
     for n in range(digits + 1, len(labels)):
         at.append((x, middle - height[n] // 2))
         x += width[n] + _ARROW
-    shapes: list[Shape] = []
-    for (a, b), n in zip(at, range(len(labels)), strict=True):
-        fill = hex_color(CHUNK_COLORS[2 if n in (0, len(labels) - 1) else 4 if n <= digits else 5])
-        shapes.append(Box(a, b, width[n], height[n], fill, "#111"))
+    boxes: list[Shape] = []
+    words: list[Shape] = []
     for n, (a, b) in enumerate(at):
+        fill = hex_color(CHUNK_COLORS[2 if n in (0, len(labels) - 1) else 4 if n <= digits else 5])
+        boxes.append(Box(a, b, width[n], height[n], fill, "#111"))
         for line, text in enumerate(labels[n].split("\n")):
-            shapes.append(Words(a + width[n] / 2, b + 18 + _LINE * line, text, "middle"))
+            words.append(Words(a + width[n] / 2, b + 18 + _LINE * line, text, "middle"))
     arrows = [
         Line(
             ((at[a][0] + width[a], at[a][1] + height[a] / 2), (at[b][0], at[b][1] + height[b] / 2)),
@@ -102,13 +102,14 @@ def graph_diagram(layout: AnyLayout) -> Diagram:
     title = str(layout)
     across = max(x - _ARROW, MARGIN + text_width(title, 8.6)) + MARGIN
     head = Words(MARGIN, MARGIN + 10, title, bold=True, size=14)
-    scene = Scene(title, across, top + tall + MARGIN, (head, *arrows, *shapes))
-    rows = tuple((Cell(label.replace("\n", " ")),) for label in labels)
-    to = tuple(", ".join(str(b) for a, b in edges if a == n) for n in range(len(labels)))
-    cells = tuple((*row, Cell(then)) for row, then in zip(rows, to, strict=True))
-    panel = Panel(
-        "from the coordinate to the offset", tuple(map(str, range(len(labels)))), ("what", "goes to"), cells
-    )
+    scene = Scene(title, across, top + tall + MARGIN, (head, *arrows, *boxes, *words))
+
+    def cell(n: int, head: str) -> Cell:
+        if head == "what":
+            return Cell(labels[n].replace("\n", " "))
+        return Cell(", ".join(str(b) for a, b in edges if a == n))
+
+    panel = grid("from the coordinate to the offset", range(len(labels)), ("what", "goes to"), cell)
     return Diagram(scene, Picture(title, (panel,)))
 
 

@@ -37,12 +37,11 @@ def _vector_types() -> str:
     lines = []
     for name, kind in _VECTORS:
         for count in range(1, 5):
-            members = "; ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
-            parameters = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
-            taken = ", ".join("xyzw"[:count])
-            lines.append(f"struct {name}{count} {{ {members}; }};")
-            both = f"{name}{count}"
-            lines.append(f"static inline {both} make_{both}({parameters}) {{ return {both}{{{taken}}}; }}")
+            both, axes = f"{name}{count}", "xyzw"[:count]
+            members = [f"{kind} {axis}" for axis in axes]
+            lines.append(f"struct {both} {{ {'; '.join(members)}; }};")
+            made = f"{both} make_{both}({', '.join(members)}) {{ return {both}{{{', '.join(axes)}}}; }}"
+            lines.append(f"static inline {made}")
     return "\n".join(lines)
 
 
@@ -275,17 +274,12 @@ template <class R, class... A> struct call {  // `at` is opaque: no call begins 
     }
 };
 template <class F, class = void> struct signature { using type = void; };
-template <class R, class... A> struct signature<R (*)(A...)> { using type = call<R, A...>; };
-template <class R, class... A>
-struct signature<R (*)(A...) noexcept> { using type = call<R, A...>; };
-template <class C, class R, class... A>
-struct signature<R (C::*)(A...)> { using type = call<R, A...>; };
-template <class C, class R, class... A>
-struct signature<R (C::*)(A...) const> { using type = call<R, A...>; };
-template <class C, class R, class... A>
-struct signature<R (C::*)(A...) noexcept> { using type = call<R, A...>; };
-template <class C, class R, class... A>
-struct signature<R (C::*)(A...) const noexcept> { using type = call<R, A...>; };
+template <bool N, class R, class... A>
+struct signature<R (*)(A...) noexcept(N)> { using type = call<R, A...>; };
+template <bool N, class C, class R, class... A>
+struct signature<R (C::*)(A...) noexcept(N)> { using type = call<R, A...>; };
+template <bool N, class C, class R, class... A>
+struct signature<R (C::*)(A...) const noexcept(N)> { using type = call<R, A...>; };
 template <class F> struct signature<F, std::void_t<decltype(&F::operator())>>
     : signature<decltype(&F::operator())> {};
 
