@@ -157,14 +157,12 @@ def _axis(values: Sequence[float], *, log: bool, from_zero: bool) -> _Axis:
     """The axis of some numbers: its ends are ticks."""
     low, high = min(values), max(values)
     if log:
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        last += first == last
-        if last - first <= 2:
-            first, last = math.floor(math.log2(low)), math.ceil(math.log2(high))
+        for base, logarithm in ((10.0, math.log10), (2.0, math.log2)):
+            first, last = math.floor(logarithm(low)), math.ceil(logarithm(high))
             last += first == last
-            ticks = tuple(2.0**n for n in range(first, last + 1))
-        else:
-            ticks = tuple(10.0**n for n in range(first, last + 1))
+            ticks = tuple(base**n for n in range(first, last + 1))
+            if len(ticks) > 3:  # as few powers of ten would be too few ticks
+                break
         return _Axis(ticks[0], ticks[-1], log, ticks)
     low = 0.0 if from_zero else low
     step = _step((high - low) or high or 1.0)

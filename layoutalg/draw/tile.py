@@ -159,7 +159,8 @@ def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -
     columns = range(min(c for _, c in touched), max(c for _, c in touched) + 1)
     check_cells(len(rows) * len(columns))
 
-    def cell(*crd: int) -> Cell:
+    def cell(row: int, column: int) -> Cell:
+        crd = row, column
         return Cell(str(touched[crd][0]), touched[crd][1] % HUES) if crd in touched else EMPTY
 
     return grid(title, rows, columns, cell)

@@ -120,23 +120,17 @@ def _certificate(page: Page, found: Synthesis) -> None:
 _WORDS: Mapping[str, Operation] = MappingProxyType({**WORDS, "count": _count, "certificate": _certificate})
 
 
-_NOTING = {
+_EXPLAINED: dict[str, Operation] = {
     name: operation
     for name, operation in inspect.getmembers(algebra, inspect.isfunction)
     if name in algebra.__all__ and "trace" in inspect.signature(operation).parameters
-}
-"""The operations of the algebra that note what they find."""
+} | {
+    "analyze": _analyze, "coalesce": coalesce, "composition": composition, "normal_form": normal_form,
+    "synthesize": _synthesize,
+}  # fmt: skip
+"""The operations of the algebra that note what they find, and those of other rooms."""
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    dict(
-        sorted(
-            {
-                **_NOTING, "analyze": _analyze, "coalesce": coalesce, "composition": composition,
-                "normal_form": normal_form, "synthesize": _synthesize,
-            }.items()
-        )
-    )
-)  # fmt: skip
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(dict(sorted(_EXPLAINED.items())))
 """The operations that can be explained, by name, read only."""
 
 

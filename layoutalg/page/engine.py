@@ -146,25 +146,14 @@ class Engine:
     def numbers(self, swizzle: Bits | None, pad: int, spec: str) -> dict[str, int | str]:
         """The cost of an access under a setting; raises as `analyze_access`."""
         report = analyze_access(self.tile(swizzle, pad), self.access(spec), self.machine)
+        counts: dict[str, int | str]
         if isinstance(report, SharedReport):
-            return {
-                "space": "shared",
-                "instructions": report.instructions,
-                "total": report.total,
-                "ideal": report.ideal_total,
-                "worst": report.worst,
-                "worstIdeal": report.worst_ideal,
-                "method": report.method,
-            }
-        return {
-            "space": "global",
-            "instructions": report.instructions,
-            "total": report.sectors,
-            "ideal": report.ideal,
-            "lines": report.lines,
-            "usefulBytes": report.useful_bytes,
-            "method": report.method,
-        }
+            space, counts = "shared", {"total": report.total, "ideal": report.ideal_total}
+            counts |= {"worst": report.worst, "worstIdeal": report.worst_ideal}
+        else:
+            space, counts = "global", {"total": report.sectors, "ideal": report.ideal}
+            counts |= {"lines": report.lines, "usefulBytes": report.useful_bytes}
+        return {"space": space, "instructions": report.instructions, **counts, "method": report.method}
 
     def addresses(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[int | None]:
         """The byte address of every lane of one instruction: (warp, register, iteration)."""

@@ -37,15 +37,15 @@ class Joined:
     same, else the compiler chose another.
     """
 
-    lines: tuple[int, ...]
-    arrays: tuple[str, ...]
-    ops: tuple[str, ...]
-    exact: bool
-    pitch: int | None
-    fixes: tuple[str, ...]
-    predicted: int | None
-    ideal: int | None
-    why: str | None
+    lines: tuple[int, ...] = ()
+    arrays: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    exact: bool = False
+    pitch: int | None = None
+    fixes: tuple[str, ...] = ()
+    predicted: int | None = None
+    ideal: int | None = None
+    why: str | None = None
     instructions: int | None = None
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from layoutalg.answers import Count, Positive, taken
 from layoutalg.profiling.counting import Pipe, pipe_counters
 from layoutalg.profiling.explaining import Finding
-from layoutalg.profiling.joining import file_name
+from layoutalg.profiling.joining import Joined, file_name
 from layoutalg.profiling.records import Launch, Measured
 
 HEADER = ("line", "op", "array", "SASS", "executed", "wavefronts", "ideal", "sectors", "ideal")
@@ -160,15 +160,14 @@ def launch_answer(launch: Launch, findings: Sequence[Finding]) -> ProfiledLaunch
 
 
 def _line_answer(launch: Launch, each: Finding) -> LineAnswer:
-    row, joined, fit = each.row, each.joined, each.fit
+    row, joined, fit = each.row, each.joined or Joined(), each.fit
     return taken(
-        LineAnswer, row, text=launch.text.get((row.file, row.line)), notes=tuple(each.notes),
+        LineAnswer, row, text=launch.text.get((row.file, row.line)), notes=each.notes,
         instructions=tuple(measured.at for measured in row.instructions),
         **{name: row.total(name) for name in _COUNTERS},
         conflicts=each.excess.conflicts if each.excess else None,
-        arrays=tuple(joined.arrays) if joined else (), fixes=tuple(joined.fixes) if joined else (),
-        predicted=joined.predicted if joined else None, predicted_ideal=joined.ideal if joined else None,
-        pitches=tuple(fit.pitches) if fit else (), extra_bytes=fit.extra_bytes if fit else None,
+        arrays=joined.arrays, fixes=joined.fixes, predicted=joined.predicted, predicted_ideal=joined.ideal,
+        pitches=fit.pitches if fit else (), extra_bytes=fit.extra_bytes if fit else None,
         layout=str(fit.remedy.layout) if fit and fit.remedy else None,
     )  # fmt: skip
 
