@@ -24,7 +24,7 @@ from layoutalg.answers import Positive
 from layoutalg.arch import Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.limits import Most
 from layoutalg.notation import parse, parse_int_tuple
@@ -132,12 +132,10 @@ def a_layout(value: Any, reading: Reading) -> AnyLayout:
 
 def a_tile(value: Any, reading: Reading) -> AnyLayout:
     """The name of a tile of the file, or a layout in CuTe notation."""
-    text = a_text(value, reading)
-    if text in reading.tiles:
-        return a_layout(reading.tiles[text], reading)
-    if ":" in text or not reading.tiles:
+    text, tiles = a_text(value, reading), reading.tiles
+    if text not in tiles and (":" in text or not tiles):
         return a_layout(text, reading)
-    raise UnknownNameError("tile", text, reading.tiles)
+    return a_layout(tiles[check_choice("tile", text, tiles)], reading)
 
 
 def an_element(value: Any, reading: Reading) -> DType:
@@ -181,10 +179,7 @@ def one_of(*choices: str) -> Reader:
     """The reader of one of these words."""
 
     def read(value: Any, reading: Reading) -> str:
-        text = a_text(value, reading)
-        if text not in choices:
-            raise UnknownNameError("value", text, choices)
-        return text
+        return check_choice("value", a_text(value, reading), choices)
 
     return read
 
