@@ -1,4 +1,4 @@
-"""Programs that are not ours, run with an end: a compiler, a disassembler, graphviz's dot.
+"""Programs that are not ours, run with an end: a compiler, a disassembler, npm.
 
 The idea.  A program with too large a task takes hours or all memory, and what it has started goes on after
 it: the part of an ended compiler that compiles.  So each runs in a process group of its own, which

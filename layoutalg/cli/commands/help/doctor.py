@@ -302,11 +302,6 @@ OPTIONAL = (
         "pip install 'layoutalg[profile]'.", functools.partial(_library, "ncu_report", wheel="ncu-report"),
     ),
     Part(
-        "dot", "pictures of graphs as PNG",
-        "SVG, text and DOT are written without it: apt-get install graphviz.",
-        functools.partial(_program, "dot", "-V"),
-    ),
-    Part(
         "hypothesis", "strategies of layouts for tests of your own",
         "Checks work without it: pip install 'layoutalg[testing]'.",
         functools.partial(_library, "hypothesis"),
