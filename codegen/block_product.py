@@ -33,7 +33,7 @@ from layoutalg.codegen.expr import Const, Expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, pipeline
 from layoutalg.codegen.program import Global
 from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError, check_type
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, layout_size, modes
 from layoutalg.synthesis import synthesize
 
 COPY_BITS = 128
@@ -73,6 +73,10 @@ def tile_product(
     """
     check_type("tile_product", mma, TiledMMA, "a tiled MMA")
     step = mma.tile_shape[2]
+    if (threads := k.thread.facts.hi + 1) != mma.threads:
+        raise ShapeError(f"{k.name} has {threads} threads for {mma}: {mma.threads} are needed")
+    if layout_size(modes(mma.atom_layout)[2]) > 1:
+        raise UnsupportedError(f"{mma}: warps along k would hold parts of the sums; 1 along k is accepted")
     if len(tile) != 3 or not all(type(x) is int and x > 0 for x in tile):
         raise ShapeError(f"tile {tile!r}: three positive integers (rows of A, rows of B, k) are needed")
     for what, extent, part in zip(("rows of A", "rows of B", "k"), tile, mma.tile_shape, strict=True):
@@ -109,7 +113,8 @@ def tile_product(
             if part + sets - 1 < steps:
                 load(part + sets - 1, stage)
             left, right = (side.held[part % sets] for side in sides)
-            k.mma(mma, acc, left[None, None, 0], right[None, None, 0])
+            for deep in range(layout_size(modes(left.layout)[2])):
+                k.mma(mma, acc, left[None, None, deep], right[None, None, deep])
 
     pipeline(k, k.let(k.fresh("tiles"), depth // tile[2]), stages, produce, consume)
     return acc
@@ -123,6 +128,8 @@ def _side(
     element, buffer = tensor.element, tensor.buffer
     if element is None or element.bits != 16 or not isinstance(buffer, Global):
         raise UnsupportedError(f"{buffer.name}: a tensor of 16-bit elements in global memory is needed")
+    if element != mma.atom.dtype(operand):
+        raise UnsupportedError(f"{buffer.name} of {element}: {mma.atom} multiplies {mma.atom.dtype(operand)}")
     along_k = buffer.strides[-1] == Const(1)
     if not along_k and buffer.strides[-2] != Const(1):
         raise UnsupportedError(f"{buffer.name} is stored neither along k nor along its rows: a stride of 1")

@@ -18,11 +18,12 @@ F16 = "SM80_16x8x16_F16F16F16F16_TN"
 
 def product(
     tile: tuple[int, int, int], a_major: str = "k", b_major: str = "k", atom: str = F32,
-    a_type: str = "f16", apart: int = 1, **options: Any,
+    a_type: str = "f16", apart: int = 1, threads: int = 128, warps: tuple[int, int, int] = (2, 2, 1),
+    step: int = 16, **options: Any,
 ) -> Any:  # fmt: skip
     """D = A B with B given as (n, k), both stored along k or along their rows."""
-    mma = make_tiled_mma(atom, (2, 2, 1), (32, 32, 16))
-    k = cg.Kernel("product", threads=mma.threads)
+    mma = make_tiled_mma(atom, warps, (32, 32, step))
+    k = cg.Kernel("product", threads=threads)
     m, n, depth = (k.extent(x, 1 << 12, of) for x, of in zip("mnk", tile, strict=True))
     a = k.tensor("a", a_type, (m, depth), (depth, 1) if a_major == "k" else (1, m))
     b = k.tensor("b", "f16", (n, depth), (apart * depth, apart) if b_major == "k" else (1, n))
@@ -56,6 +57,10 @@ def test_tiles_stages_and_sets(tile: tuple[int, int, int], options: dict[str, An
     assert verified(kernel, m=tile[0], n=tile[1], k=3 * tile[2])
 
 
+def test_a_step_of_several_instructions_along_k() -> None:
+    assert verified(product((64, 64, 64), step=32), m=64, n=64, k=128)
+
+
 def test_the_layouts_of_the_published_tile_are_found() -> None:
     """(128,128,32), three stages, f16 sums: Sw<2,3,3> on rows of 32, as its author chose."""
     kernel = product((128, 128, 32), atom=F16)
@@ -70,6 +75,9 @@ def test_the_layouts_of_the_published_tile_are_found() -> None:
         ((64, 64, 32), {"sets": 3}, "3 sets"), ((64, 64, 32), {"stages": 1}, "two or more"),
         ((32, 64, 16), {"sets": 1}, "not copied by 128 threads"),
         ((64, 64, 64), {"a_type": "f32"}, "16-bit elements"),
+        ((64, 64, 64), {"a_type": "bf16"}, "multiplies f16"),
+        ((64, 64, 64), {"threads": 64}, "128 are needed"),
+        ((64, 64, 64), {"warps": (2, 1, 2), "step": 32}, "warps along k"),
         ((64, 64, 64), {"apart": 2}, "neither along k nor along its rows"),
     ],
 )  # fmt: skip
