@@ -22,7 +22,7 @@ import numpy
 from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.gpu import to_device, to_host
-from layoutalg.codegen.instr import encode
+from layoutalg.codegen.instr import Instr, encode
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.language.tensor import Tensor, whole
@@ -42,6 +42,9 @@ Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tup
 TARGETS = ("simulator", "gpu")
 """The places where a program is verified."""
 
+F16_WHOLE = 1 << 11
+"""All whole numbers up to here are f16 (IEEE 754, 11 bits), and so are their sums that stay there."""
+
 
 def verify(
     kernel: Program,
@@ -59,14 +62,17 @@ def verify(
 
     `reference` is called with the arguments that its signature names: tensors as NumPy arrays, those of bf16
     as float32, extents and scalars as numbers.  It returns the array that the program writes, or a mapping by
-    name where it writes several.  Two values agree when they differ by at most `tolerance` times the larger
-    of 1 and the expected one.  Elements beside a tensor's must not change.
+    name where it writes several.  Two values agree when what is written is the expected one rounded to its
+    type, or differs from it by at most `tolerance` times the larger of 1 and the expected one.  Elements
+    beside a tensor's must not change.
 
     Extents that `sizes` does not give are drawn so that they cover several blocks and iterations of every
-    loop (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's
-    or a scalar's, or a function of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as
-    the program states them: the names of `contiguous` are those that callers pass as NumPy makes them, row by
-    row without gaps, which is then checked too.
+    loop (see codegen.language.sizes).  Numbers are small, and where a program adds up in f16 they are whole
+    and so small that f16 holds every sum of products over the longest extent: a right product is exact in any
+    order of its additions.  `values` gives the least and the most of a tensor's or a scalar's, or a function
+    of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the program states them: the
+    names of `contiguous` are those that callers pass as NumPy makes them, row by row without gaps, which is
+    then checked too.
 
     Target "simulator" runs the program as it is written, block by block, then the lowered program,
     which is printed, warp by warp in a random order, and compares its accesses with `traffic`.  Target "gpu"
@@ -95,12 +101,15 @@ def verify(
     for option, names in (("values", values), ("contiguous", contiguous)):
         if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
             raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
+    in_f16 = any(isinstance(s, Do) and _adds_up_f16(s.instr) for s in walk(kernel.body))
     tried = []
     for n in range(cases):
         drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
         for name in contiguous:
             _check_contiguous(kernel, tensors[name], drawn)
-        buffers = {name: _drawn(t, drawn, numbers, values.get(name)) for name, t in tensors.items()}
+        longest = max((n for t in tensors.values() for n in _places(t, drawn)[0]), default=1)
+        whole = max(1, math.isqrt(F16_WHOLE // longest)) if in_f16 else 0
+        buffers = {name: _drawn(t, drawn, numbers, values.get(name), whole) for name, t in tensors.items()}
         scalar_args = {v.name: n for v, n in drawn.items()} | {
             name: _number(kind, numbers, values.get(name)) for name, kind in scalars.items()
         }
@@ -156,8 +165,9 @@ class _Case:
         """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
         got, before = self.views(arrays), self.views(self.buffers)
         for name, expected in wanted.items():
-            result = _numbers(self.tensors[name], got[name])
-            _compare(f"{name} of {self}", result, numpy.asarray(expected), self.tolerance)
+            _compare(
+                f"{name} of {self}", self.tensors[name], got[name], numpy.asarray(expected), self.tolerance
+            )
             got[name][...] = before[name]
         for name, array in arrays.items():
             changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
@@ -221,24 +231,38 @@ def _places(t: Tensor, drawn: Mapping[Var, int]) -> tuple[tuple[int, ...], tuple
     return tuple(_known(e, drawn) for e in t.extents), tuple(_known(d, drawn) for d in strides)
 
 
+def _adds_up_f16(instr: Instr) -> bool:
+    """Whether an instruction adds products of f16 up in f16: its sums are pairs of them, or no floats."""
+    held = {o.role: o.element for o in instr.operands if o.role in ("in", "inout")}
+    return held.get("inout") == "f16x2" or (held.get("inout"), held.get("in")) == ("", "f16x2")
+
+
 def _drawn(
-    t: Tensor, drawn: Mapping[Var, int], numbers: numpy.random.Generator, wanted: Values | None
+    t: Tensor, drawn: Mapping[Var, int], numbers: numpy.random.Generator, wanted: Values | None, whole: int
 ) -> Any:
-    """A buffer that the tensor just fits in, of random elements: multiples of 1/4, or of 1."""
+    """A buffer that the tensor just fits in, of random elements: multiples of 1/4, or of 1; floats up to
+    `whole`, if it is not 0, whole numbers.
+    """
     extents, strides = _places(t, drawn)
     count = 1 + sum((n - 1) * d for n, d in zip(extents, strides, strict=True))
     kind = numpy.dtype(t.element.numpy_name if t.element else "")
     if t.element is None or t.element.name in ("e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
         raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
-    per = 4 if kind.kind == "f" or t.element.name == "bf16" else 1
+    per = 4 if _is_float(t) else 1
     own = wanted(numbers, extents) if callable(wanted) else None
     usual = (0 if kind.kind == "u" and per == 1 else -32 / per, 32 / per)
+    if whole and wanted is None and per > 1:
+        per, usual = 1, (-whole, whole)
     low, high = usual if wanted is None or callable(wanted) else wanted
     draws = numbers.integers(math.ceil(low * per), math.floor(high * per) + 1, count)
     buffer = _stored(t, draws / per if per > 1 else draws)
     if own is not None:
         _view(t, drawn, buffer)[...] = _stored(t, own)
     return buffer
+
+
+def _is_float(t: Tensor) -> bool:
+    return t.element is not None and (t.element.name == "bf16" or t.element.numpy_name.startswith("float"))
 
 
 def _stored(t: Tensor, numbers: Any) -> Any:
@@ -294,13 +318,15 @@ def _expected(kernel: Program, reference: Callable[..., Any], known: Mapping[str
     return {written[0]: result}
 
 
-def _compare(what: str, got: Any, expected: Any, tolerance: float) -> None:
+def _compare(what: str, t: Tensor, written: Any, expected: Any, tolerance: float) -> None:
+    got = _numbers(t, written)
     if got.shape != expected.shape:
         raise MismatchError(f"{what} has the shape {got.shape}, the reference {expected.shape}")
     x, y = (v.astype(numpy.float64) for v in (got, expected))
-    with numpy.errstate(invalid="ignore"):
+    with numpy.errstate(invalid="ignore", over="ignore"):
         near = numpy.abs(x - y) <= tolerance * numpy.maximum(1, numpy.abs(y))
-    wrong = ~(near | (x == y) | (numpy.isnan(x) & numpy.isnan(y)))
+        rounded = _numbers(t, _stored(t, y)) if _is_float(t) else y
+    wrong = ~(near | (x == y) | (x == rounded) | (numpy.isnan(x) & numpy.isnan(y)))
     if wrong.any():
         index = tuple(int(i) for i in numpy.argwhere(wrong)[0])
         raise MismatchError(
