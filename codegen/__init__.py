@@ -41,7 +41,7 @@ if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.block_product import tile_product
+    from layoutalg.codegen.block_product import tile_epilogue, tile_product
     from layoutalg.codegen.costs import traffic
     from layoutalg.codegen.expr import minus
     from layoutalg.codegen.gpu import to_cuda
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.reduction import AlongRows, reduce_along, reduce_tile
 
 _PLACES = {
-    "block_product": "tile_product",
+    "block_product": "tile_epilogue tile_product",
     "costs": "traffic",
     "expr": "minus",
     "gpu": "to_cuda",
@@ -125,8 +125,8 @@ __all__ = [
     "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
     "Requires", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch",
     "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read", "reciprocal", "reduce_along",
-    "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_product", "to_cuda", "traffic", "updated",
-    "value", "verify", "write",
+    "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_epilogue", "tile_product", "to_cuda",
+    "traffic", "updated", "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(
