@@ -11,7 +11,7 @@ from layoutalg.errors import LayoutAlgError
 
 
 def product(tile: tuple[int, int, int], stages: int, arch: str = "sm_86") -> cg.Program:
-    """D = max(A B, 0) of bf16 with sums in f32: A along k, B along n, D along n; extents are multiples of 8."""
+    """D = max(A B, 0) of bf16 with sums in f32, all stored by rows; extents are multiples of 8."""
     mma = make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1), (32, 32, 16))
     k = cg.Kernel("product", threads=mma.threads)
     m, n, depth = (k.extent(name, multiple=8) for name in "mnk")

@@ -41,6 +41,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     operand_tile,
 )
+from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work import (
     MOST_TOGETHER,
     drawn_sizes,
@@ -68,6 +69,7 @@ __all__ = [
     "Sm80Config",
     "Sm90Config",
     "batch_scalars",
+    "check_config",
     "drawn_sizes",
     "equal_sizes",
     "expected_family",

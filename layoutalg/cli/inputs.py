@@ -232,14 +232,25 @@ def read_sides(name: str, text: str) -> tuple[int, int]:
     >>> read_sides("tile", "256x128")
     (256, 128)
     """
-    match = re.fullmatch(r"\s*([0-9]{1,9})\s*x\s*([0-9]{1,9})\s*", text, re.ASCII)
-    if match is None or not int(match[1]) or not int(match[2]):
+    first, second = read_extents(name, text, "256x128")
+    return first, second
+
+
+def read_extents(name: str, text: str, example: str) -> tuple[int, ...]:
+    """Sides, as many as an example has.  Raises ParseError.
+
+    >>> read_extents("tile", "64x32x8", "128x128x64")
+    (64, 32, 8)
+    """
+    words, count = text.split("x"), example.count("x") + 1
+    if len(words) != count or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", x, re.ASCII) for x in words):
         raise ParseError(
-            f"cannot read the {name} {text[:80]!r}: two positive sides are expected, such as 256x128",
+            f"cannot read the {name} {text[:80]!r}: {'two' if count == 2 else 'three'} positive sides are "
+            f"expected, such as {example}",
             text=text,
             position=0,
         )
-    return int(match[1]), int(match[2])
+    return tuple(map(int, words))
 
 
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from hashlib import sha256
 from inspect import Parameter, signature
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.errors import ParseError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.cli.inputs import read_extents
+from layoutalg.errors import (
+    LayoutAlgError,
+    ParseError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from layoutalg.codegen.printing import LaunchRecord
@@ -45,11 +55,13 @@ def find_kernel(
     part: int = 1,
     tile: str | None = None,
     schedule: str | None = None,
+    stages: int | None = None,
+    warps: str | None = None,
     *,
     linked: bool = False,
 ) -> Part:
-    """Return a kernel of the launches that a family chooses for a problem, in a tile and by a schedule where
-    these are named, or of a step on the way to its kernel.
+    """Return a kernel of the launches that a family chooses for a problem, in a tile, by a schedule, with
+    stages and warps where these are named, or of a step on the way to its kernel.
 
     Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 
@@ -65,9 +77,9 @@ def find_kernel(
 
     chosen = find_family(family)
     problem = chosen.problem(**whole_options(chosen, options))
-    name, config = find_config(chosen, problem, arch, step, tile, schedule)
+    name, config = find_config(chosen, problem, arch, step, tile, schedule, stages, warps)
     source = ""
-    if step is None and tile is None and schedule is None:
+    if {step, tile, schedule, stages, warps} == {None}:
         lock = current_lock()
         locked = None if lock is None else lock.chosen(chosen, problem, arch)
         if lock is not None and locked is not None:
@@ -119,12 +131,15 @@ def find_config(
     step: str | None = None,
     tile: str | None = None,
     schedule: str | None = None,
+    stages: int | None = None,
+    warps: str | None = None,
 ) -> tuple[str | None, Any]:
-    """The name of a step, if one is asked for, and the configuration: its own, or the best, in a tile; by a
+    """The name of a step, if one is asked for, and the configuration: its own, or the best, of a shape; by a
     `schedule` if one is asked for, in the tile that is the best of those that are tried with it.
 
-    Raises UnknownNameError for a step or a tile that there is not, UnsupportedError for a family without
-    steps, tiles or schedules, and for a step and one of the others, and what refuses a tile for the problem.
+    The shape is a tile, stages and warps; building refuses one that does not fit, with what does.
+    Raises UnknownNameError for a step that there is not, UnsupportedError for a family without steps, tiles
+    or schedules, or a shape that it never has, and for a step and one of the others.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["gemm-simt"]
@@ -133,45 +148,73 @@ def find_config(
     """
     from layoutalg.kernels.registry import FAMILIES
 
-    for what, choice in (("steps", step), ("tiles", tile)):
+    for what, choice in (("steps", step), ("tiles", tile), ("stages", stages), ("warps", warps)):
         if choice is not None and not family.steps:
             having = ", ".join(other.name for other in FAMILIES.values() if other.steps)
             raise UnsupportedError(f"{family.name} has no {what}: {having} do")
-    if step is not None and tile is not None:
-        raise UnsupportedError("a step has a tile of its own: --step or --tile, not both")
-    if schedule is not None:
-        return None, _scheduled(family, problem, arch, step, tile, schedule)
+    shape: dict[str, int] = {} if stages is None else {"stages": stages}
+    for what, ends, text, example in (("tile", "mnk", tile, "128x128x64"), ("warps", "mn", warps, "2x4")):
+        if text is not None:
+            extents = read_extents(what, text, example)
+            shape |= {f"{what}_{end}": n for end, n in zip(ends, extents, strict=True)}
+    for what, choice in (("a tile", tile), ("stages", stages), ("warps", warps), ("a schedule", schedule)):
+        if step is not None and choice is not None:
+            raise UnsupportedError(f"a step has {what} of its own: --step or --{what.split()[-1]}, not both")
     if step is not None:
         name = _step(family, step)
         return name, family.steps[name]
-    if tile is None:
-        return None, family.choose(problem, arch, family.written)
-    known: dict[str, Any] = {}
-    for candidate in family.candidates(problem, arch):
-        shown = family.way(candidate.config).split()[0]
-        if shown not in known and (candidate.dropped is not None or family.written(candidate.config)):
-            known[shown] = candidate
-    if tile not in known:
-        raise UnknownNameError(f"tile of {family.name}", tile, known)
-    if known[tile].dropped is not None:
-        raise known[tile].dropped
-    return None, known[tile].config
+    if shape:
+        best = _shaped(family, problem, arch, shape)
+    else:
+        best = family.choose(problem, arch, family.written)
+    return None, best if schedule is None else _scheduled(family, problem, arch, schedule, shape, best)
+
+
+def _has(config: Any, shape: Mapping[str, int]) -> bool:
+    """Whether a configuration is of a shape."""
+    return all(getattr(config, name, None) == n for name, n in shape.items())
+
+
+def _shaped(family: Family, problem: Any, arch: str, shape: Mapping[str, int]) -> Any:
+    """The best candidate of a shape; without one, the best of the others that works in it, or else one that
+    building refuses.
+    """
+    from layoutalg.kernels.gemm import check_config
+
+    offered = [c for c in family.candidates(problem, arch) if c.dropped or family.written(c.config)]
+    for candidate in offered:
+        if _has(candidate.config, shape):
+            if candidate.dropped is not None:
+                raise candidate.dropped
+            return candidate.config
+    usual = offered[0].config
+    free = {name: n for name, n in shape.items() if name in {f.name for f in fields(usual)}}
+    for name, n in shape.items():
+        if name not in free and not _has(usual, {name: n}):
+            raise UnsupportedError(f"{name} = {n}: {family.name} has {getattr(usual, name, 'none')}")
+    own = {"warps_m", "warps_n"} & {f.name for f in fields(usual)} - shape.keys()
+    fewer = [
+        dict.fromkeys(names, 1) for count in range(len(own) + 1) for names in combinations(sorted(own), count)
+    ]
+    tried = [replace(c.config, **free, **warps) for warps in fewer for c in offered]
+    for config in tried:
+        with suppress(LayoutAlgError):
+            check_config(problem, config, arch)
+            return config
+    return tried[0]
 
 
 def _scheduled(
-    family: Family, problem: Any, arch: str, step: str | None, tile: str | None, schedule: str
+    family: Family, problem: Any, arch: str, schedule: str, shape: Mapping[str, int], best: Any
 ) -> Any:
     """The configuration that is tried with a schedule, or the best one by it, which building may refuse."""
-    if step is not None:
-        raise UnsupportedError("a step has a schedule of its own: --step or --schedule, not both")
-    best = find_config(family, problem, arch, None, tile)[1]
     if "schedule" not in {f.name for f in fields(best)}:
         raise UnsupportedError(f"{family.name} has no schedules: gemm-sm80 and gemm-sm90 have some")
     if best.schedule == schedule:
         return best
     for candidate in family.candidates(problem, arch):
-        config, in_tile = candidate.config, tile in (None, family.way(candidate.config).split()[0])
-        if candidate.dropped is None and config.schedule == schedule and in_tile:
+        config = candidate.config
+        if candidate.dropped is None and config.schedule == schedule and _has(config, shape):
             return config
     return replace(best, schedule=schedule)
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.kernel_names import find_kernel, read_ints
+from layoutalg.cli.kernel_names import find_config, find_kernel, read_ints
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.errors import ParseError
-from layoutalg.kernels import verification
+from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.kernels import find_family, verification
+from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
 from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
@@ -78,6 +79,38 @@ PRODUCTS = (
 def test_verify_takes_what_a_product_has(words: str) -> None:
     done = run("verify", *words.format(SMALL).split())
     assert done.exit_code == 0 and "Passed." in done.stdout, done.output
+
+
+@each(
+    ("family", "shape", "found"),
+    [
+        ("gemm-sm80", {"tile": "16x16x32"}, "16x16x32, 3 stages"),
+        ("gemm-sm80", {"tile": "128x128x32", "stages": 3, "warps": "4x1"}, "128x128x32, 3 stages"),
+        ("gemm-sm80", {"stages": 9}, "64x128x64, 9 stages"),
+        ("gemm-sm80", {"tile": "100x128x64"}, "tile_m = 100 is not a multiple of 32"),
+        ("gemm-sm80", {"tile": "256x256x64"}, "registers per thread of 256x256x64"),
+        ("gemm-sm80", {"stages": 40}, "limit is 232448; .* with stages="),
+        ("gemm-sm80", {"tile": "128x128"}, "three positive sides"),
+        ("gemm-sm80", {"step": "7", "warps": "2x2"}, "--step or --warps, not both"),
+        ("gemm-sm90", {"tile": "128x192x64", "stages": 3}, "128x192x64, 3 stages"),
+        ("gemm-sm90", {"tile": "128x128x32"}, "tile_k = 32: gemm-sm90 has 64"),
+        ("gemm-sm90", {"warps": "2x2"}, "warps_m = 2: gemm-sm90 has none"),
+        ("gemv", {"stages": 2}, "gemv has no stages"),
+    ],
+)
+def test_any_shape_is_taken_or_refused_by_what_it_needs(
+    family: str, shape: dict[str, Any], found: str
+) -> None:
+    chosen = find_family(family)
+    problem = chosen.problem(1024, 1024, 512)
+    try:
+        config = find_config(chosen, problem, "sm_90a", **shape)[1]
+        check_or_suggest(problem, config, "sm_90a")
+    except LayoutAlgError as error:
+        assert re.search(found, str(error)), error
+    else:
+        assert str(config) == found
+        assert "warps" not in shape or f"{config.warps_m}x{config.warps_n}" == shape["warps"]
 
 
 def test_generate_writes_what_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""tile_product, tile_epilogue: any tile is right and without conflicts, or refused with the nearest legal one."""
+"""tile_product, tile_epilogue: tiles are right, without conflicts, or refused with the nearest legal one."""
 
 from __future__ import annotations
 

@@ -108,6 +108,8 @@ def generate_command(
 
     layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
 
+    layoutalg generate gemm-sm80 --accumulator f16 --tile 128x128x32 --stages 3 --warps 2x2 -o hgemm.cu
+
     layoutalg generate gemm-simt --m 256 --n 256 --k 256 --arch sm_86 --ptx
 
     layoutalg generate gemm-sm90 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
@@ -135,7 +137,18 @@ def generate_command(
         raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
     with progress(f"writing {family}", quiet=as_json):
         number = 1 if part is None else part
-        located = find_kernel(family, options, arch, how.step, number, how.tile, how.schedule, linked=True)
+        located = find_kernel(
+            family,
+            options,
+            arch,
+            how.step,
+            number,
+            how.tile,
+            how.schedule,
+            how.stages,
+            how.warps,
+            linked=True,
+        )
         problem, kernel, parts, record = located.problem, located.kernel, located.parts, located.record
         chosen = [printed(k, arch) for k in (located.kernels if part is None else (kernel,))]
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)

@@ -113,3 +113,10 @@ class ConfigOptions:
             complete=one_of("data_parallel", "persistent", "streamk"),
         ),
     ] = None
+    stages: Annotated[
+        int | None, option("Tiles of each operand of a GEMM in shared memory. Default: the best.")
+    ] = None
+    warps: Annotated[
+        str | None,
+        option("Warps of a block along m and n, of gemm-sm75 and gemm-sm80: 2x4. Default: the best."),
+    ] = None
