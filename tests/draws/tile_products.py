@@ -42,8 +42,8 @@ class TileCase:
     arch: str
     result: str
     along: tuple[bool, bool, bool]
-    by: tuple[int, int, int]
-    extents: tuple[int, int, int]
+    by: tuple[int, ...]
+    extents: tuple[int, ...]
 
     def kernel(self) -> cg.Program:
         """The kernel.  Raises what refuses it."""
@@ -57,8 +57,9 @@ class TileCase:
             )
         )
         block = k.grid((m, n), self.tile[:2])
-        how = {"stages": self.stages, "sets": self.sets, "arch": self.arch}
-        acc = cg.tile_product(k, self.mma, a, b, block, self.tile, **how)
+        acc = cg.tile_product(
+            k, self.mma, a, b, block, self.tile, stages=self.stages, sets=self.sets, arch=self.arch
+        )
         cg.tile_epilogue(k, self.mma, acc, cg.local_tile(d, self.tile[:2], block))
         return k.build()
 
@@ -83,9 +84,8 @@ class TileCase:
             return replace(self, arch=arch[1])
         if "store it along k" in refusal:
             return replace(self, along=(True, True, self.along[2]))
-        (by,) = re.findall(r"multiples of (\d+) are needed", refusal)
-        m, n, k = (-(-x // int(by)) * int(by) for x in self.by)
-        return replace(self, by=(m, n, k))
+        (by,) = map(int, re.findall(r"multiples of (\d+) are needed", refusal))
+        return replace(self, by=tuple(-(-x // by) * by for x in self.by))
 
 
 def draw(seed: int) -> TileCase:
@@ -107,4 +107,4 @@ def draw(seed: int) -> TileCase:
         make_tiled_mma(atom, (*warps, 1), tuple(parts)), tile, stages, sets, rng.choice(ARCHS),
         rng.choice(RESULTS[atom.dtype("C").name]),
         (rng.random() < 0.6, rng.random() < 0.6, rng.random() < 0.7), by, extents,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
