@@ -282,7 +282,7 @@ class _Rules:
         return sum(-(-nbytes // SWIZZLED_BYTES) * SWIZZLED_BYTES for nbytes in rows)
 
     def nearest(self, tile: tuple[int, ...], stages: int, sets: int) -> str:
-        """What is legal instead: the nearest tile, and of its stages and sets as many as fit."""
+        """The choice that is legal instead: the nearest tile, and of its stages and sets as many as fit."""
         ways = [
             {max(n // part, 1) * part, *(-(-n // (part << i)) * part for i in range(n.bit_length()))}
             for n, part in zip(tile, self.mma.tile_shape, strict=True)
