@@ -8,7 +8,7 @@ The idea.  A tiled MMA and a tile say what is wanted; everything between global 
 follows from them, level by level:
 
     block's tile     the copy: cp.async of 16 bytes, by as many threads as divide the tile
-    shared memory    the layout: synthesised for that copy and for ldmatrix, free of bank conflicts
+    shared memory    the layout: synthesised for that copy and for ldmatrix, free of bank conflicts if one is
     the ring         `stages` tiles, filled while others are multiplied (see pipeline)
     warp's tile      ldmatrix, transposed where a tensor is stored along its rows; single loads of doubles
     registers        `sets` of fragments: the next are loaded while one is multiplied
@@ -216,10 +216,10 @@ def tile_epilogue(k: KernelBuilder, mma: TiledMMA, acc: Fragment | Value, tile: 
         raise ShapeError(f"{held} in a tile of {rows} x {columns}: {needed} accumulators are needed")
     along, element, far, shape = stored.along, stored.element, 1 - stored.along, [rows, columns]
     # as many tiles of the MMA at a time as lie where the ring was, and one at least
-    tiles, part = shape[far] // mma.tile_shape[far], mma.tile_shape[far]
-    nbytes = part * shape[along] * element.nbytes
-    together = max(n for n in _divisors(tiles) if n == 1 or n * nbytes <= k.shared_end(1))
-    shape[far] = part * together
+    tiles, shape[far] = shape[far] // mma.tile_shape[far], mma.tile_shape[far]
+    nbytes = rows * columns * element.nbytes // tiles
+    group = max(n for n in _divisors(tiles) if n == 1 or n * nbytes <= k.shared_end(1))
+    shape[far] *= group
     chunk, run, vector = (shape[0], shape[1]), 2 if along else 1, gcd(stored.vector, shape[along])
     bits = element.bits * vector
     take = _spread(f"UniversalCopy<uint{bits}_t>", element, mma.threads, chunk, along, vector)
@@ -230,12 +230,11 @@ def tile_epilogue(k: KernelBuilder, mma: TiledMMA, acc: Fragment | Value, tile: 
     )  # fmt: skip
     stage = k.shared(k.fresh("stage"), element, layout, over=True)
     parts = [*modes((held := _converted(k, held, element, run)).layout)]
-    parts[1 + far], times = modes(
-        logical_divide(parts[1 + far], layout_size(parts[1 + far]) * together // tiles)
-    )
+    each = layout_size(parts[1 + far]) // tiles * group
+    parts[1 + far], times = modes(logical_divide(parts[1 + far], each))
     held, put, taking = held.view(concat(*parts, times)), k.get_slice(mma).partition_C(stage), _slice(k, take)
     there = taking.partition_D(local_tile(tile, chunk, (None, None)))
-    with k.Unroll(k.fresh("i"), tiles // together) as i:
+    with k.Unroll(k.fresh("i"), tiles // group) as i:
         k.do(BAR)  # what is overwritten has been read
         k.store(held[None, None, None, i], put)
         k.do(BAR)
@@ -267,7 +266,9 @@ class _Rules:
             raise DivisibilityError(
                 f"{sets} sets of fragments of {steps} steps of k in a tile of {shown}{tail}"
             )
-        needed, most = self.used_bytes + stages * self.stage_bytes(tile), chip.max_shared_bytes_per_block
+        ring_a, ring_b = (stages * nbytes for nbytes in self.stage_bytes(tile))
+        needed = self.used_bytes + -(-ring_a // SWIZZLED_BYTES) * SWIZZLED_BYTES + ring_b
+        most = chip.max_shared_bytes_per_block
         if needed > most:
             raise ResourceError(f"shared memory bytes of {stages} stages of {shown}", needed, most, hint=hint)
         a, b, sums = _words(mma)
@@ -276,10 +277,9 @@ class _Rules:
         if needed > most:
             raise ResourceError(f"registers per thread of {sets} sets of {shown}", needed, most, hint=hint)
 
-    def stage_bytes(self, tile: tuple[int, ...]) -> int:
-        """Shared memory of a stage, of both operands, each in whole alignments of a swizzle."""
-        rows = (m * tile[2] * self.mma.atom.dtypes.a.nbytes for m in tile[:2])
-        return sum(-(-nbytes // SWIZZLED_BYTES) * SWIZZLED_BYTES for nbytes in rows)
+    def stage_bytes(self, tile: tuple[int, ...]) -> list[int]:
+        """Shared memory of a stage of each operand."""
+        return [rows * tile[2] * self.mma.atom.dtypes.a.nbytes for rows in tile[:2]]
 
     def nearest(self, tile: tuple[int, ...], stages: int, sets: int) -> str:
         """The choice that is legal instead: the nearest tile, and of its stages and sets as many as fit."""
@@ -292,7 +292,7 @@ class _Rules:
             key=lambda t: sum(log2(x / y) ** 2 for x, y in zip(t, tile, strict=True)),
         )
         for near in nearest:
-            rings = min(max(stages, 2), self.chip.max_shared_bytes_per_block // self.stage_bytes(near))
+            rings = min(max(stages, 2), self.chip.max_shared_bytes_per_block // sum(self.stage_bytes(near)))
             held = min(max(sets, 1), near[2] // self.mma.tile_shape[2])
             for choice in itertools.product((near,), range(rings, 1, -1), range(held, 0, -1)):
                 with suppress(LayoutAlgError):
