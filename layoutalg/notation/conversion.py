@@ -34,7 +34,7 @@ from layoutalg.notation.cute import parse_cute, parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.f2 import LinearLayout
-    from layoutalg.notation.forms import Options
+    from layoutalg.notation.form import OptionName, Options
 
 Notation: TypeAlias = "AnyLayout | Swizzle | LinearLayout"
 """The value of a text: a layout, a swizzle alone, or Triton's map of registers, lanes and warps."""
@@ -73,13 +73,12 @@ def parse(
     >>> print(parse("(n,8):(1,4*n)", symbols={"n": sympy.Symbol("n", integer=True, positive=True)}))
     (n,8):(1,4*n)
     """
-    present = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
     if not isinstance(text, str):
         return _of_object(text)  # type: ignore[unreachable]  # a caller without types
-    plain = form is None and not any(present.values())
+    plain = shape is None and element is None and form is None and unit == "elements"
     if plain and _CUTE.match(text):
         return parse_cute(text, symbols)
-    return _read(text, form, _options(shape, element, unit, symbols), present)
+    return _read(text, form, _options(shape, element, unit, symbols))
 
 
 def convert(
@@ -103,19 +102,17 @@ def convert(
     >>> convert("(8,64):(72,1)", "torch")
     'size=(8, 64), stride=(72, 1)'
     """
+    from layoutalg.f2 import LinearLayout
     from layoutalg.notation.table import find_form
 
     target = find_form(to)
     options = _options(shape, element, unit, symbols)
-    present = {"shape": shape is not None, "element": element is not None, "unit": unit != "elements"}
     if isinstance(value, str):
-        left = {name: there and name not in target.writes for name, there in present.items()}
-        source = _read(value, form, options, left)
+        source = _read(value, form, options, target.writes)
     else:
-        source = value if _is_ours(value) else _of_object(value)
-        for name, there in present.items():
-            if there and name not in target.writes:
-                raise ArgumentTypeError(f"{name} is given, and the form {to} does not take it")
+        ours = isinstance(value, (Layout, ComposedLayout, Swizzle, LinearLayout))
+        source = value if ours else _of_object(value)
+        _check_taken(options, target.writes, f"the form {to}")
     if target.write is None:
         raise UnsupportedError(f"texts of the form {to} are read, and not written")
     try:
@@ -124,17 +121,23 @@ def convert(
         named("convert", error, source)
 
 
-def _read(text: str, form: str | None, options: Options, present: Mapping[str, bool]) -> Notation:
-    """A text by its form, which has to take every option that is given."""
+def _read(
+    text: str, form: str | None, options: Options, taken: frozenset[OptionName] = frozenset()
+) -> Notation:
+    """A text by its form; an option that is given has to be one that this form takes, or one of `taken`."""
     from layoutalg.notation.table import find_form, form_of
 
     record = form_of(text) if form is None else find_form(form)
-    for name, there in present.items():
-        if there and name not in record.reads:
-            raise ArgumentTypeError(f"{name} is given, and a text of the form {record.name} does not take it")
+    _check_taken(options, record.reads | taken, f"a text of the form {record.name}")
     if record.read is None:
         raise UnknownNameError("form that is read", record.name, ())
     return record.read(text, options)
+
+
+def _check_taken(options: Options, taken: frozenset[OptionName], form: str) -> None:
+    for name in options.given:
+        if name not in taken:
+            raise ArgumentTypeError(f"{name} is given, and {form} does not take it")
 
 
 def _options(
@@ -149,19 +152,12 @@ def _options(
     extents = None if shape is None else shape if isinstance(shape, tuple) else (shape,)
     if extents is not None and any(type(n) is not int or n < 1 for n in extents):
         raise ShapeError(f"shape {shown(shape)}: positive integers are needed, one per dimension")
-    kind = None if element is None else dtype(element)
     return Options(
         None if extents is None else flatten_tree(extents),
-        kind,
+        None if element is None else dtype(element),
         "bytes" if unit == "bytes" else "elements",
         symbols,
     )
-
-
-def _is_ours(value: object) -> bool:
-    from layoutalg.f2 import LinearLayout
-
-    return isinstance(value, (Layout, ComposedLayout, Swizzle, LinearLayout))
 
 
 def _of_object(value: Any) -> Notation:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from layoutalg.dtype import DType
@@ -53,6 +54,12 @@ class Options:
     unit: Unit = "elements"
     symbols: Mapping[str, Any] | None = None
 
+    @property
+    def given(self) -> tuple[OptionName, ...]:
+        """The names of the options that a caller gave."""
+        known: tuple[OptionName, ...] = ("shape", "element", "unit")
+        return tuple(compress(known, (self.shape, self.element, self.unit != "elements")))
+
     def need_shape(self, form: str) -> tuple[int, ...]:
         """The shape, or an ArgumentTypeError that says which form needs one."""
         if self.shape is None:
@@ -66,7 +73,7 @@ class Options:
         return self.element
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Form:
     """A notation: its name, the beginning of its texts, its reader and writer, and what it can express.
 

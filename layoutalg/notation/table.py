@@ -35,11 +35,7 @@ def _spelled(spelling: Spelling) -> Callable[[Value, Options], str]:
 
 
 def _source(family: str) -> Callable[[str, Options], Value]:
-    return partial(_read_source, family=family)
-
-
-def _read_source(text: str, options: Options, *, family: str) -> Value:
-    return constructors.read_constructor(text, family, options)
+    return partial(constructors.read_constructor, family=family)
 
 
 def _names(names: tuple[str, ...], before: str) -> re.Pattern[str]:
@@ -108,140 +104,50 @@ _PATH = r"(?:(?:::)?(?:[A-Za-z_]\w*(?:::|\.))*)"
 _CALLED = re.compile(r"(?!Sw?<|SW_|smem_ptr|tmem_)((?:::)?[A-Za-z_]\w*(?:(?:::|\.)\w+)*)\s*[(<]")
 """Texts that begin with a name that is called, which no form knows."""
 
+_CPP, _PYTHON = _source(constructors.CPP_FAMILY), _source(constructors.PYTHON_FAMILY)
+
 _TABLE = (
-    Form(
-        name="cute",
-        expresses="everything",
-        recognises=None,
-        read=cute_prints.read_print,
-        write=cute_prints.write_cute,
-        reads=UNIT,
-    ),
-    Form(
-        name="tensor",
-        expresses="one swizzle over strides, in shared memory, or coordinates",
-        recognises=cute_prints.TENSOR_BEGINS,
-        read=cute_prints.read_print,
-        write=cute_prints.write_tensor,
-        reads=UNIT,
-        writes=ELEMENT,
-    ),
-    Form(
-        name="dsl-print",
-        expresses="everything; symbols without their names",
-        recognises=cute_prints.DSL_BEGINS,
-        read=cute_prints.read_dsl,
-        write=cute_prints.write_dsl_print,
-        reads=UNIT,
-    ),
-    Form(
-        name="triton",
-        expresses="the first of the ttg forms that can",
-        recognises=triton_text.BEGINS,
-        read=triton_text.read_encoding,
-        write=partial(_first, gluon=False),
-        reads=SHAPE,
-        writes=SHAPE | ELEMENT,
-    ),
-    Form(
-        name="gluon",
-        expresses="the same, as Gluon's constructors",
-        recognises=None,
-        read=triton_text.read_encoding,
-        write=partial(_first, gluon=True),
-        reads=SHAPE,
-        writes=SHAPE | ELEMENT,
-    ),
+    Form("cute", "everything", None, cute_prints.read_print, cute_prints.write_cute, UNIT),
+    Form("tensor", "one swizzle over strides, in shared memory, or coordinates",
+         cute_prints.TENSOR_BEGINS, cute_prints.read_print, cute_prints.write_tensor, UNIT, ELEMENT),
+    Form("dsl-print", "everything; symbols without their names",
+         cute_prints.DSL_BEGINS, cute_prints.read_dsl, cute_prints.write_dsl_print, UNIT),
+    Form("triton", "the first of the ttg forms that can",
+         triton_text.BEGINS, triton_text.read_encoding, partial(_first, gluon=False), SHAPE, SHAPE | ELEMENT),
+    Form("gluon", "the same, as Gluon's constructors",
+         None, triton_text.read_encoding, partial(_first, gluon=True), SHAPE, SHAPE | ELEMENT),
     *(
         Form(
-            name=f"{'gluon' if gluon else 'ttg'}.{encoding.gluon if gluon else name}",
-            expresses="maps of bits: "
-            + ("tiles of shared memory" if encoding.shared else "registers and lanes"),
-            recognises=None,
-            read=triton_text.read_encoding,
-            write=None if encoding.find is None else _encoding(encoding, gluon=gluon),
-            reads=SHAPE,
-            writes=ELEMENT if name == "nvmma_shared" else frozenset() if encoding.shared else SHAPE,
+            f"{'gluon' if gluon else 'ttg'}.{encoding.gluon if gluon else name}",
+            f"maps of bits: {'tiles of shared memory' if encoding.shared else 'registers and lanes'}",
+            None, triton_text.read_encoding, _encoding(encoding, gluon=gluon) if encoding.find else None,
+            SHAPE,
+            ELEMENT if name == "nvmma_shared" else frozenset() if encoding.shared else SHAPE,
         )
         for gluon in (False, True)
         for name, encoding in ENCODINGS.items()
     ),
-    Form(
-        name="linear-layout",
-        expresses="maps of bits",
-        recognises=linear.BEGINS,
-        read=linear.read_linear,
-        write=linear.write_linear,
-    ),
-    Form(
-        name="dsl",
-        expresses="everything that C++ can",
-        recognises=_names(constructors.CONSTRUCTORS, r"cute\."),
-        read=_source(constructors.DSL_FAMILY),
-        write=_spelled(spellings.DSL),
-        reads=UNIT,
-    ),
-    Form(
-        name="numpy",
-        expresses="strides alone, no nested modes",
-        recognises=arrays.NUMPY_BEGINS,
-        read=arrays.read_array,
-        write=arrays.write_numpy,
-        reads=ELEMENT,
-        writes=ELEMENT,
-    ),
-    Form(
-        name="torch",
-        expresses="strides from 0 on alone, no nested modes",
-        recognises=arrays.TORCH_BEGINS,
-        read=arrays.read_array,
-        write=arrays.write_torch,
-    ),
-    Form(
-        name="pycute",
-        expresses="integers; swizzles whose fields do not overlap",
-        recognises=re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
-        read=_source(constructors.PYTHON_FAMILY),
-        write=_spelled(spellings.PYCUTE),
-        reads=UNIT,
-    ),
-    Form(
-        name="tensor-layouts",
-        expresses="integers",
-        recognises=None,
-        read=_source(constructors.PYTHON_FAMILY),
-        write=_spelled(spellings.TENSOR_LAYOUTS),
-        reads=UNIT,
-    ),
-    Form(
-        name="cpp",
-        expresses="swizzles whose fields do not overlap, 64-bit integers",
-        recognises=re.compile(
-            _names(constructors.CONSTRUCTORS, _PATH).pattern
-            + rf"|{constructors.BEFORE.pattern}{_PATH}"
-            + r"(?:Layout_\w+_Atom(?:_Bits)?|Tiled\w+|make_tiled_\w+|(?:MMA|Copy)_Atom)\s*[<(]"
-        ),
-        read=_source(constructors.CPP_FAMILY),
-        write=_spelled(spellings.CPP),
-        reads=UNIT,
-    ),
-    Form(
-        name="cpp-type",
-        expresses="the same",
-        recognises=None,
-        read=_source(constructors.CPP_FAMILY),
-        write=_spelled(spellings.CPP_TYPE),
-        reads=UNIT,
-    ),
-    Form(
-        name="gmma",
-        expresses="the atoms of shared memory for wgmma",
-        recognises=None,
-        read=_source(constructors.CPP_FAMILY),
-        write=cute_prints.write_gmma,
-        writes=ELEMENT,
-    ),
-)
+    Form("linear-layout", "maps of bits", linear.BEGINS, linear.read_linear, linear.write_linear),
+    Form("dsl", "everything that C++ can", _names(constructors.CONSTRUCTORS, r"cute\."),
+         _source(constructors.DSL_FAMILY), _spelled(spellings.DSL), UNIT),
+    Form("numpy", "strides alone, no nested modes",
+         arrays.NUMPY_BEGINS, arrays.read_array, arrays.write_numpy, ELEMENT, ELEMENT),
+    Form("torch", "strides from 0 on alone, no nested modes",
+         arrays.TORCH_BEGINS, arrays.read_array, arrays.write_torch),
+    Form("pycute", "integers; swizzles whose fields do not overlap",
+         re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
+         _PYTHON, _spelled(spellings.PYCUTE), UNIT),
+    Form("tensor-layouts", "integers", None, _PYTHON, _spelled(spellings.TENSOR_LAYOUTS), UNIT),
+    Form("cpp", "swizzles whose fields do not overlap, 64-bit integers",
+         re.compile(
+             _names(constructors.CONSTRUCTORS, _PATH).pattern
+             + rf"|{constructors.BEFORE.pattern}{_PATH}"
+             + r"(?:Layout_\w+_Atom(?:_Bits)?|Tiled\w+|make_tiled_\w+|(?:MMA|Copy)_Atom)\s*[<(]"
+         ),
+         _CPP, _spelled(spellings.CPP), UNIT),
+    Form("cpp-type", "the same", None, _CPP, _spelled(spellings.CPP_TYPE), UNIT),
+    Form("gmma", "the atoms of shared memory for wgmma", None, _CPP, cute_prints.write_gmma, writes=ELEMENT),
+)  # fmt: skip
 
 FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _TABLE})
 """Every form by name, in the order in which texts are tried; read only."""

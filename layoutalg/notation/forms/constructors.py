@@ -4,7 +4,8 @@ The idea.  `cute::Layout<cute::tuple<cute::C<8>>>`, `make_layout(make_shape(Int<
 `cute.make_layout((8,))` and `Layout((8,), (1,))` are terms (layoutalg.notation.form) whose names, without
 namespace, are the rows of one table: a row says what the name makes of its arguments.
 
->>> print(read_constructor("make_layout(make_shape(Int<8>{}, 64), LayoutRight{})", CPP_FAMILY, Options()))
+>>> text = "make_layout(make_shape(Int<8>{}, 64), LayoutRight{})"
+>>> print(read_constructor(text, Options(), family=CPP_FAMILY))
 (8,64):(64,1)
 
 Notes.  Nothing is executed: a name outside of the table is refused by name.  An extent of type `int` in a C++
@@ -105,13 +106,9 @@ def begin(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def read_constructor(text: str, family: str, options: Options) -> Value:
+def read_constructor(text: str, options: Options, *, family: str) -> Value:
     """The layout, or the swizzle alone, that a text makes.  Raises ParseError with line and column."""
-    return read_made(text, read_term(text, family, begin(text, first(text))), family, options)
-
-
-def read_made(text: str, term: Term, family: str, options: Options) -> Value:
-    """The value of a term of a text, which has to be a layout or a swizzle."""
+    term = read_term(text, family, begin(text, first(text)))
     value = _Reader(text, family, options).value(term)
     if isinstance(value, (Layout, ComposedLayout)):
         return joined(value)
@@ -166,7 +163,7 @@ class _Reader:
                 arguments, options = self.arguments(values)
             if calls and name not in _TABLE:
                 return call_function(name, numbers, arguments, options)
-            return _TABLE.get(name, _other)(self, term, arguments, options)
+            return _TABLE[name](self, *arguments, **options) if name in _TABLE else self.other(name, term)
         except (LayoutAlgError, ValueError) as error:
             if getattr(error, "text", "") == self.text:
                 raise
@@ -325,10 +322,6 @@ def compact(shape: IntTuple, major: str) -> IntTuple:
     return unflatten_tree(tuple(strides), shape)
 
 
-def _other(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    return reader.other(_last(term), term)
-
-
 def _as_ints(value: Any) -> IntTuple:
     """A shape: integers and symbols in tuples."""
     if not all(type(leaf) is int or is_symbolic(leaf) for leaf in flatten_tree(value)):
@@ -336,36 +329,29 @@ def _as_ints(value: Any) -> IntTuple:
     return value  # type: ignore[no-any-return]
 
 
-def _layout(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _layout(reader: _Reader, /, *places: Any, **options: Any) -> Any:
     """Layout and make_layout: of a shape, of shape and strides, of layouts."""
     parts = [*places, *[options.pop(key) for key in ("shape", "stride") if key in options]]
-    if options:
-        raise KeyError(next(iter(options)))
-    if parts and all(isinstance(part, Layout) for part in parts):
+    of_layouts = bool(parts) and all(isinstance(part, Layout) for part in parts)
+    if options or not (of_layouts or 1 <= len(parts) <= 2):
+        raise TypeError
+    if of_layouts:
         shapes, strides = tuple(p.shape for p in parts), tuple(p.stride for p in parts)
         return Layout(shapes, strides)
-    if len(parts) == 2 and isinstance(parts[1], Major):
-        return Layout(_as_ints(parts[0]), compact(parts[0], parts[1]))
-    if len(parts) == 1:
-        return Layout(_as_ints(parts[0]), compact(parts[0], "left"))
-    if len(parts) != 2:
-        raise TypeError
-    return Layout(_as_ints(parts[0]), reader.dynamic.of_any_sign(parts[1]))
+    shape, stride = parts if len(parts) > 1 else (*parts, Major("left"))
+    if isinstance(stride, Major):
+        return Layout(_as_ints(shape), compact(shape, stride))
+    return Layout(_as_ints(shape), reader.dynamic.of_any_sign(stride))
 
 
-def _composed(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _composed(reader: _Reader, /, *places: Any, **options: Any) -> Any:
     """ComposedLayout and make_composed_layout: outer, offset, inner; tensor-layouts has offset=."""
-    if "offset" in options or len(places) == 2:
-        offset = options.pop("offset", 0)
-        outer, inner = places
-    else:
-        outer, offset, inner = places
-    if options:
-        raise KeyError(next(iter(options)))
-    return reader.swizzled(outer, offset, inner)
+    if len(places) == 2:
+        places = (places[0], options.pop("offset", 0), places[1])
+    return reader.swizzled(*places, **options)
 
 
-def _composition(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _composition(reader: _Reader, /, *places: Any, **options: Any) -> Any:
     """composition: a swizzle over a layout is a composed layout; of layouts, their composition."""
     if len(places) == 3:
         return reader.swizzled(*places)
@@ -374,54 +360,48 @@ def _composition(reader: _Reader, term: Term, places: list[Any], options: dict[s
     return call_function("composition", (), places, options)
 
 
-def _tuple(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    if options:
-        raise KeyError(next(iter(options)))
-    return tuple(places)
+def _tuple(reader: _Reader, /, *places: Any) -> Any:
+    return places
 
 
-def _integer(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _integer(reader: _Reader, /, *places: Any) -> Any:
     """Int<8>, C<8>; of constant<int, 8> the last, since `int` is an extent of its own elsewhere."""
-    if options or not 1 <= len(places) <= 2 or type(places[-1]) is not int:
+    if not 1 <= len(places) <= 2 or type(places[-1]) is not int:
         raise TypeError
     return places[-1]
 
 
-def _basis(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _basis(reader: _Reader, value: Any, /, *path: Any, **options: Any) -> Any:
     """ScaledBasis<C<3>, 0, 1> and ScaledBasis(3, [0, 1])."""
-    value, *path = places
-    return ScaledBasis(value, *flatten_tree(tuple(path)))
+    return ScaledBasis(value, *flatten_tree(path))
 
 
-def _unit_basis(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    return ScaledBasis(1, *flatten_tree(tuple(places)))
+def _unit_basis(reader: _Reader, /, *path: Any, **options: Any) -> Any:
+    return ScaledBasis(1, *flatten_tree(path))
 
 
-def _swizzle(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    fields = [*places, *[options[key] for key in ("bits", "base", "shift") if key in options]]
-    return Swizzle(*fields)
+def _swizzle(reader: _Reader, /, *places: Any, **options: Any) -> Any:
+    return Swizzle(*places, *[options[key] for key in ("bits", "base", "shift") if key in options])
 
 
-def _swizzles(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _swizzles(reader: _Reader, /, *places: Any, **options: Any) -> Any:
     return Swizzles(*places)
 
 
-def _flag(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    (bits,) = places or [1]
+def _flag(reader: _Reader, bits: Any = 1, /, **options: Any) -> Any:
     if bits < 1 or bits & (bits - 1):
         raise ValueError(f"expected a power of two of bits, found {bits}")
     return _Pointer(bits)
 
 
-def _tensor(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+def _tensor(reader: _Reader, layout: Any, /, *, offset: Any = 0, **options: Any) -> Any:
     """tensor_layouts.Tensor, whose offset is added before a swizzle."""
-    (layout,), offset = places, options.get("offset", 0)
     if offset and not (isinstance(layout, ComposedLayout) and layout.swizzles):
         raise ValueError(f"a tensor that begins at offset {offset}: a layout counts from its tensor's start")
     return ComposedLayout(layout.outer, layout.offset + offset, layout.inner) if offset else layout
 
 
-_TABLE: Mapping[str, Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]] = MappingProxyType(
+_TABLE: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **dict.fromkeys(("Int", "C", "constant", "integral_constant", "Integer"), _integer),
         **dict.fromkeys(

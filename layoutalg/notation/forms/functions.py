@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -38,7 +39,8 @@ class Major(str):
 Brackets = Literal["", "numbers", "types"]
 """Kinds of arguments in <...>: none, numbers, or element types, whose bits count."""
 
-Call = Callable[[Callable[..., Any], Sequence[int], Sequence[Any], Mapping[str, Any]], Any]
+Answer = Callable[..., Any]
+"""A function of the library, and a way to call it with the numbers in <...> before the arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +49,44 @@ class Function:
     arguments and those with keys."""
 
     answers: str
-    call: Call
+    call: Answer
     brackets: Brackets = ""
 
 
-def _plain(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _plain(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> Any:
     return f(*args, **keys)
 
 
-def _after(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _after(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> Any:
     """select<0,2>(a), select(a, 0, 2) and select(a, mode=[0, 2])."""
-    keys = dict(keys)
     return f(*args, *(numbers or keys.pop("mode", ())), **keys)
 
 
-def _rank(f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]) -> Any:
+def _rank(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> Any:
     """append<4>(a) and append(a)."""
     (most,) = numbers or (None,)
     return f(*args, **keys) if most is None else f(*args, rank=most, **keys)
 
 
-def _second(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _second(f: Answer, numbers: Sequence[int], first: Any, /, *others: Any, **keys: Any) -> Any:
     """replace<1>(a, b) and replace(a, 1, b)."""
-    first, *others = args
     return f(first, *numbers, *others, **keys)
 
 
-def _range(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _range(f: Answer, numbers: Sequence[int], layout: Any, /, **keys: Any) -> Any:
     """take<1,3>(a): the modes from the first number on, up to the second."""
-    (layout,), (begin, end) = args, numbers
+    begin, end = numbers
     return f(layout, *range(begin, rank(layout) if end == -1 else end), **keys)
 
 
-def _mode(f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]) -> Any:
+def _mode(f: Answer, numbers: Sequence[int], part: Any, /, **keys: Any) -> Any:
     """size<0,1>(a): of a mode of a mode."""
-    (part,) = args
     for at in numbers:
         part = modes(part)[at] if isinstance(part, Layout) else part[at]
     return f(part, **keys)
 
 
-def _recast(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _recast(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> Any:
     """recast_layout<Old, New>(a) of C++, recast_layout(new_bits, old_bits, a) of the DSL."""
     if numbers:
         return f(*args, *numbers, **keys)
@@ -106,9 +95,7 @@ def _recast(
     return f(layout, old, new)
 
 
-def _ordered(
-    f: Callable[..., Any], numbers: Sequence[int], args: Sequence[Any], keys: Mapping[str, Any]
-) -> Any:
+def _ordered(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> Any:
     """An order as numbers, or as LayoutLeft and LayoutRight of the shape before it."""
     *before, last = args
     if isinstance(last, Major):
@@ -117,20 +104,8 @@ def _ordered(
     return f(*before, last, **keys)
 
 
-def _shape(layout: Layout) -> Any:
-    return layout.shape
-
-
-def _stride(layout: Layout) -> Any:
-    return layout.stride
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-_OWN: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {"shape": _shape, "stride": _stride, "layout": _itself}
+_OWN: Mapping[str, Answer] = MappingProxyType(
+    {"shape": attrgetter("shape"), "stride": attrgetter("stride"), "layout": lambda value: value}
 )
 """Functions that are not functions of the algebra by themselves."""
 
@@ -147,22 +122,14 @@ _PLAIN = (
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         **{name: Function(name, _plain) for name in _PLAIN},
-        "make_ordered_layout": Function("make_ordered_layout", _ordered),
-        "tile_to_shape": Function("tile_to_shape", _ordered),
-        "select": Function("select", _after, "numbers"),
-        "group": Function("group", _after, "numbers"),
+        **{name: Function(name, _ordered) for name in ("make_ordered_layout", "tile_to_shape")},
+        **{name: Function(name, _after, "numbers") for name in ("select", "group", "upcast", "downcast")},
         "group_modes": Function("group", _after, "numbers"),
         "take": Function("select", _range, "numbers"),
-        "upcast": Function("upcast", _after, "numbers"),
-        "downcast": Function("downcast", _after, "numbers"),
         "recast_layout": Function("recast_layout", _recast, "types"),
-        "append": Function("append", _rank, "numbers"),
-        "prepend": Function("prepend", _rank, "numbers"),
+        **{name: Function(name, _rank, "numbers") for name in ("append", "prepend")},
         "replace": Function("replace", _second, "numbers"),
-        **{name: Function(name, _mode, "numbers") for name in ("size", "cosize", "rank", "depth")},
-        "shape": Function("shape", _mode, "numbers"),
-        "stride": Function("stride", _mode, "numbers"),
-        "layout": Function("layout", _mode, "numbers"),
+        **{name: Function(name, _mode, "numbers") for name in ("size", "cosize", "rank", "depth", *_OWN)},
         "get": Function("layout", _mode, "numbers"),
     }
 )
@@ -191,4 +158,4 @@ def call_function(name: str, numbers: Sequence[int], given: Sequence[Any], keys:
     function = _OWN.get(row.answers) or next(f for r in rooms if (f := getattr(r, row.answers, None)))
     if numbers and not row.brackets:
         raise TypeError(f"{name} takes nothing in <...>")
-    return row.call(function, numbers, given, keys)
+    return row.call(function, numbers, *given, **keys)
