@@ -67,7 +67,8 @@ def read_array(text: str, options: Options) -> Value:
     elif "stride" in fields:
         stride = _integers(text, fields["stride"])
     else:
-        stride = flatten_tree(compact(shape, "left" if _is(fields, "order", "F") else "right"))
+        left = "order" in fields and fields["order"].head == "F"
+        stride = flatten_tree(compact(shape, "left" if left else "right"))
     if len(stride) != len(shape):
         fail(f"{len(shape)} extents and {len(stride)} strides")
     try:
@@ -87,18 +88,14 @@ def _fields(text: str, group: Group) -> dict[str, Term]:
             group = term.groups[0]
             if name == "Size":
                 return {"shape": group.terms[0]} if len(group.terms) == 1 else {}
-            own = name == "as_strided" and term.head.split(".")[0] not in (
-                "np",
-                "numpy",
-                "torch",
-                "as_strided",
-            )
-            places = _CALLS.get(
-                name, ("size", "stride", "storage_offset") if own else ("x", "shape", "strides")
-            )
-            if name == "as_strided" and term.head.startswith("torch"):
-                places = ("x", "size", "stride", "storage_offset")
-            if name not in (*_CALLS, "as_strided"):
+            places = _CALLS.get(name, ())
+            if name == "as_strided":  # of NumPy, of torch, of a tensor
+                places = ("size", "stride", "storage_offset")
+                if term.head.startswith("torch"):
+                    places = ("x", *places)
+                elif term.head.split(".")[0] in ("np", "numpy", "as_strided"):
+                    places = ("x", "shape", "strides")
+            elif not places:
                 refuse(
                     text, FAMILY, f"{term.head} is no function of shape and strides that is known", term.start
                 )
@@ -115,20 +112,12 @@ def _integers(text: str, term: Term) -> tuple[int, ...]:
     if isinstance(term.head, int):
         return (term.head,)
     group = term.groups[0] if len(term.groups) == 1 else None
-    if (
-        group is not None
-        and isinstance(term.head, str)
-        and term.head.split(".")[-1] == "Size"
-        and len(group.terms) == 1
-    ):
+    of_torch = isinstance(term.head, str) and term.head.split(".")[-1] == "Size"
+    if group is not None and of_torch and len(group.terms) == 1:
         return _integers(text, group.terms[0])
     if group is None or term.head is not None or any(not isinstance(part.head, int) for part in group.terms):
         refuse(text, FAMILY, "expected a tuple of integers", term.start)
     return tuple([part.head for part in group.terms if isinstance(part.head, int)])
-
-
-def _is(fields: Mapping[str, Term], name: str, word: str) -> bool:
-    return name in fields and fields[name].head == word
 
 
 def _item_bytes(fields: Mapping[str, Term], options: Options) -> int:

@@ -22,6 +22,7 @@ from layoutalg.layout import (
     ScaledBasis,
     Swizzle,
     Swizzles,
+    flatten_tree,
     has_symbols,
     to_text,
 )
@@ -113,10 +114,8 @@ def _of_pointer(text: str, pointer: str, layout: str, start: int, options: Optio
         return value
     try:
         bits = element_of(re.split(r"[,\s]", pointer.strip())[0]).bits
-        parsed = parse_cute(swizzle[0])
-        if not isinstance(parsed, Swizzle):
-            raise ParseError("a swizzle is needed")
-        return ComposedLayout(swizzle_in_elements(parsed, bits), 0, value)
+        of_bytes = Swizzle(*map(int, re.findall(r"-?\d+", swizzle[0])))
+        return ComposedLayout(swizzle_in_elements(of_bytes, bits), 0, value)
     except (LayoutAlgError, ValueError) as error:
         refuse(text, "CuTe DSL", getattr(error, "message", error), start)
 
@@ -142,15 +141,16 @@ def write_tensor(value: Value, options: Options) -> str:
     modes.  Raises UnsupportedError for what a pointer cannot say."""
     layout = _layout(value, "a tensor")
     if isinstance(layout, Layout):
-        if any(isinstance(leaf, ScaledBasis) for leaf in _leaves(layout.stride)):
-            rank = 1 + max(s.modes[0] for s in _leaves(layout.stride) if isinstance(s, ScaledBasis))
+        bases = [leaf for leaf in flatten_tree(layout.stride) if isinstance(leaf, ScaledBasis)]
+        if bases:
+            rank = 1 + max(basis.modes[0] for basis in bases)
             return f"ArithTuple({','.join('0' * rank)}) o {layout}"
-        bits = options.need_element("a pointer", "says the bits of its elements").bits
-        return f"smem_ptr[{bits}b](unset) o {layout}"
-    chain = layout.swizzles
-    if len(chain) != 1 or not isinstance(layout.inner, Layout):
+    elif len(layout.swizzles) != 1 or not isinstance(layout.inner, Layout):
         raise UnsupportedError(f"a pointer has one swizzle over a layout of strides, and this is {layout}")
     bits = options.need_element("a pointer", "says the bits of its elements").bits
+    if isinstance(layout, Layout):
+        return f"smem_ptr[{bits}b](unset) o {layout}"
+    chain = layout.swizzles
     try:
         swizzle = swizzle_in_bytes(chain[0], bits)
     except ValueError as error:
@@ -210,10 +210,6 @@ def write_gmma(value: Value, options: Options) -> str:
     raise UnsupportedError(
         f"{layout} is none of the atoms of shared memory for {element}: Layout_K_SW128_Atom, ..."
     )
-
-
-def _leaves(tree: object) -> list[object]:
-    return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, tuple) else [tree]
 
 
 def _layout(value: Value, what: str) -> AnyLayout:

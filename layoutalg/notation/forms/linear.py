@@ -104,16 +104,13 @@ def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:
             raise UnsupportedError(f"no {what}: this maps {', '.join(value.in_bits)}, and no offsets")
         return value
     names = [f"dim{i}" for i in range(rank(value))]
-    extents = [size(mode) for mode in modes(innermost(value))]
     if not names:
         raise UnsupportedError(f"no {what} for {value}: it has no modes")
     try:
         offset_of = LinearLayout.from_layout(value, names)
     except LayoutAlgError as error:
         raise UnsupportedError(f"no {what} for {value}: {error.message}") from error
-    elements = 1
-    for extent in extents:
-        elements *= extent
+    elements = size(innermost(value))
     if not offset_of.is_injective() or offset_of.outs[0][1] != elements:
         raise UnsupportedError(
             f"no {what} for {value}: its {elements} elements lie at offsets up to {offset_of.outs[0][1] - 1} "
@@ -146,16 +143,10 @@ def map_of_threads(layout: AnyLayout, shape: tuple[int, ...]) -> LinearLayout:
     names = ["thread", "register", "block"][: rank(layout)]
     linear = LinearLayout.from_layout(layout, names)
     bits = {"block": 0, **linear.in_bits}
-    columns = linear.columns
     outs = [(f"dim{i}", extent) for i, extent in enumerate(shape)]
     lanes = min(LANES, bits["thread"])
-    ins = {
-        "lane": lanes,
-        "warp": bits["thread"] - lanes,
-        "register": bits["register"],
-        "block": bits["block"],
-    }
-    threads = LinearLayout.from_columns(columns, ins, outs)
+    ins = {"lane": lanes, "warp": bits.pop("thread") - lanes, **bits}
+    threads = LinearLayout.from_columns(linear.columns, ins, outs)
     return threads.transpose_ins(list(DISTRIBUTED))
 
 
@@ -237,9 +228,8 @@ def read_linear(text: str, options: Options) -> Value:
             (name, int(extent) if extent else 1 << max([b[i] for b in every], default=0).bit_length())
             for i, (name, extent) in enumerate(named)
         ]
-        return (
-            tile_of(LinearLayout(ins, sizes)) if set(ins) <= {"offset", "block"} else LinearLayout(ins, sizes)
-        )
+        made = LinearLayout(ins, sizes)
+        return tile_of(made) if set(ins) <= {"offset", "block"} else made
     except LayoutAlgError as error:
         fail(error.message)
 

@@ -12,7 +12,7 @@ import importlib
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, is_symbolic
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
 from layoutalg.notation.form import joined
 
 LIBRARIES = {"pycute": "pycute", "tensor-layouts": "tensor_layouts"}
@@ -75,11 +75,8 @@ def _tree(tree: Any) -> Any:
 
 
 def _array(shape: Any, strides: list[int]) -> Layout:
-    return (
-        Layout(int(shape[0]), strides[0])
-        if len(strides) == 1
-        else Layout(tuple(map(int, shape)), tuple(strides))
-    )
+    extents = tuple(map(int, shape))
+    return Layout(extents[0], strides[0]) if len(strides) == 1 else Layout(extents, tuple(strides))
 
 
 def to_object(value: AnyLayout | Swizzle, library: str) -> Any:
@@ -100,11 +97,7 @@ def _made(value: AnyLayout | Swizzle, module: Any, library: str) -> Any:
     if isinstance(value, Swizzle):
         return module.Swizzle(value.bits, value.base, value.shift)
     if isinstance(value, Layout):
-        from layoutalg.layout import any_leaves
-
-        if any(
-            type(leaf) is not int or is_symbolic(leaf) for part in any_leaves(value) for leaf in _flat(part)
-        ):
+        if any(type(leaf) is not int for leaf in (*flatten_tree(value.shape), *flatten_tree(value.stride))):
             raise UnsupportedError(f"{library} has integers alone, and {value} has others")
         return module.Layout(value.shape, value.stride)
     inner = _made(value.inner, module, library)
@@ -118,7 +111,3 @@ def _made(value: AnyLayout | Swizzle, module: Any, library: str) -> Any:
             inner = module.ComposedLayout(made, inner, offset=offset)
         offset = 0
     return inner
-
-
-def _flat(tree: Any) -> list[Any]:
-    return [leaf for part in tree for leaf in _flat(part)] if isinstance(tree, (tuple, list)) else [tree]

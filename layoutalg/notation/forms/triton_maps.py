@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 from layoutalg.errors import ShapeError, UnsupportedError
@@ -306,16 +307,12 @@ def swizzled_shared(
         if position != 1:
             deal.give("offset", inner[dim], dim)
             continue
-        for row in _powers(inner[dim]):
+        for row in (1 << j for j in range(inner[dim].bit_length() - 1)):
             phase = vec * (row // per_phase % max_phase) % inner[order[0]]
             moved = {dim: row, order[0]: phase}
             deal.bases["offset"].append(tuple([moved.get(i, 0) for i in range(rank)]))
         deal.sizes[dim] = inner[dim]
     return deal.made(shape, blocks)
-
-
-def _powers(end: int) -> list[int]:
-    return [1 << j for j in range(end.bit_length() - 1)]
 
 
 BOX_END = 256
@@ -351,7 +348,7 @@ def _atoms(width: int, element_bits: int, shape: Ints, order: Ints) -> LinearLay
     box = [min(extent, BOX_END) for extent in shape]
     row = 8 * width // element_bits
     if width:
-        if rank < 2 or shape[-1] < row or _product(box[:-1]) < 8:
+        if rank < 2 or shape[-1] < row or prod(box[:-1]) < 8:
             raise ShapeError(f"a tensor {shape} is smaller than an atom of 8 rows of {row} elements")
         box[-1] = row
     deal = Deal(rank, SHARED, order)
@@ -364,10 +361,3 @@ def _atoms(width: int, element_bits: int, shape: Ints, order: Ints) -> LinearLay
             *others, _ = deal.bases["offset"][first + j]
             deal.bases["offset"][first + j] = (*others, vec * (power // per_phase % (width // 16)))
     return deal.made(shape, Blocks())
-
-
-def _product(extents: Iterable[int]) -> int:
-    total = 1
-    for extent in extents:
-        total *= extent
-    return total

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations, product
+from math import prod
 from typing import Any
 
 from layoutalg.budget import Budget
@@ -92,9 +93,12 @@ def find_swizzled_shared(found: LinearLayout, options: Options) -> Fields:
                 )
             per_phase, max_phase = 1 << first, 1 << last - first + 1
     made = maps.swizzled_shared(vec, per_phase, max_phase, order, shape)
-    fields = {"vec": vec, "perPhase": per_phase, "maxPhase": max_phase, "order": order}
-    why = "offsets do not run along one dimension, then the next, with phases of rows XORed into the first"
-    return _checked(found, fields, made, "swizzled_shared", why)
+    if _aligned(made) != _aligned(found):
+        raise UnsupportedError(
+            "no swizzled_shared: offsets do not run along one dimension, then the next, with phases of rows "
+            "XORed into the first"
+        )
+    return {"vec": vec, "perPhase": per_phase, "maxPhase": max_phase, "order": order}
 
 
 def _one_block(linear: LinearLayout, what: str) -> tuple[tuple[int, ...], ...]:
@@ -137,13 +141,6 @@ def find_nvmma_shared(found: LinearLayout, options: Options) -> Fields:
         f"no nvmma_shared: offsets are not those of swizzled atoms of 8 rows of 32, 64 or 128 bytes of "
         f"elements of {bits} bits, one atom below the next"
     )
-
-
-def _checked(linear: LinearLayout, fields: Fields, made: LinearLayout, what: str, why: str) -> Fields:
-    """The fields, where they make the map again."""
-    if _aligned(made) != _aligned(linear):
-        raise UnsupportedError(f"no {what}: {why}")
-    return fields
 
 
 def _aligned(linear: LinearLayout) -> tuple[tuple[str, Any], ...]:
@@ -212,14 +209,7 @@ def _counts(bases: tuple[tuple[int, ...], ...], rank: int, what: str) -> Iterato
 def _sizes(most: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Sizes per thread up to `most`, the largest first."""
     powers = [[1 << j for j in reversed(range(extent.bit_length()))] for extent in most]
-    yield from sorted(product(*powers), key=lambda sizes: [-_total(sizes), *sizes])
-
-
-def _total(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for extent in sizes:
-        total *= extent
-    return total
+    yield from sorted(product(*powers), key=lambda sizes: [-prod(sizes), *sizes])
 
 
 def find_nvidia_mma(found: LinearLayout, options: Options) -> Fields:

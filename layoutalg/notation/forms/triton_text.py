@@ -35,12 +35,13 @@ FAMILY = "a Triton encoding"
 
 Fields = Mapping[str, Any]
 
-_CLUSTER = (
-    ("CTAsPerCGA", "ctas_per_cga"),
-    ("CTASplitNum", "cta_split_num"),
-    ("CTAOrder", "cta_order"),
-    ("CGALayout", "cga_layout"),
-)
+
+def _fields(names: str) -> tuple[tuple[str, str], ...]:
+    """Fields as (IR, Gluon), of a text of IR=Gluon where either may lack."""
+    return tuple((ir, own) for ir, _, own in (name.partition("=") for name in names.split()))
+
+
+_CLUSTER = "CTAsPerCGA=ctas_per_cga CTASplitNum=cta_split_num CTAOrder=cta_order CGALayout=cga_layout"
 """The split of the tensor among the blocks of a cluster; these are fields of most encodings."""
 
 
@@ -88,16 +89,8 @@ def _blocks(fields: Fields) -> maps.Blocks:
     return maps.Blocks.of(each, fields.get("CTASplitNum", (1,) * len(each)), order)
 
 
-def _blocked(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return maps.blocked(*_tile(fields), shape, _blocks(fields))
-
-
 def _tile(fields: Fields) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     return fields["sizePerThread"], fields["threadsPerWarp"], fields["warpsPerCTA"], fields["order"]
-
-
-def _nvidia_mma(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return maps.nvidia_mma(*_mma_parts(fields), shape, _blocks(fields))
 
 
 def _mma_parts(fields: Fields) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -124,20 +117,9 @@ def _dot_op(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     return maps.dot_operand(index, width, *_mma_parts(parent.fields), shape, blocks)
 
 
-def _slice(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return maps.slice_of(fields["parent"].map, fields["dim"], shape)
-
-
-def _linear(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return _of_bases({name: fields.get(name, ()) for name in maps.DISTRIBUTED}, fields.get("shape") or shape)
-
-
-def _shared_linear(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return _of_bases({name: fields.get(name, ()) for name in maps.SHARED}, shape)
-
-
-def _of_bases(ins: Mapping[str, Any], shape: tuple[int, ...]) -> LinearLayout:
+def _of_bases(fields: Fields, names: tuple[str, ...], shape: tuple[int, ...]) -> LinearLayout:
     """The map with these bases; its shape is what they reach where none is given."""
+    ins = {name: fields.get(name, ()) for name in names}
     every = [basis for bases in ins.values() for basis in bases]
     reach = tuple([max(1, 1 << max(parts).bit_length()) for parts in zip(*every, strict=True)])
     if not every and not shape:
@@ -163,7 +145,7 @@ def _padded_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     if shape and extents != shape:
         raise UnsupportedError(f"padded_shared of shape {extents}, for a tensor of shape {shape}")
     if "offset" in fields:
-        return _of_bases({"offset": fields["offset"], "block": ()}, extents)
+        return _of_bases(fields, ("offset",), extents)
     return maps.swizzled_shared(1, 1, 1, fields["order"], extents)
 
 
@@ -179,122 +161,89 @@ def _nvmma_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     )
 
 
-ENCODINGS: Mapping[str, Encoding] = MappingProxyType(
-    {
-        encoding.mnemonic: encoding
-        for encoding in (
-            Encoding(
-                mnemonic="blocked",
-                gluon="BlockedLayout",
-                fields=(
-                    ("sizePerThread", "size_per_thread"),
-                    ("threadsPerWarp", "threads_per_warp"),
-                    ("warpsPerCTA", "warps_per_cta"),
-                    ("order", "order"),
-                    *_CLUSTER,
-                ),
-                make=_blocked,
-                find=search.find_blocked,
-            ),
-            Encoding(
-                mnemonic="nvidia_mma",
-                gluon="NVMMADistributedLayout",
-                fields=(
-                    ("versionMajor", "version"),
-                    ("warpsPerCTA", "warps_per_cta"),
-                    ("instrShape", "instr_shape"),
-                    *_CLUSTER,
-                    ("versionMinor", ""),
-                ),
-                make=_nvidia_mma,
-                find=search.find_nvidia_mma,
-            ),
-            Encoding(
-                mnemonic="dot_op",
-                gluon="DotOperandLayout",
-                fields=(("opIdx", "operand_index"), ("parent", "parent"), ("kWidth", "k_width")),
-                make=_dot_op,
-            ),
-            Encoding(
-                mnemonic="slice",
-                gluon="SliceLayout",
-                fields=(("dim", "dim"), ("parent", "parent")),
-                make=_slice,
-            ),
-            Encoding(
-                mnemonic="linear",
-                gluon="DistributedLinearLayout",
-                fields=(
-                    ("register", "reg_bases"),
-                    ("lane", "lane_bases"),
-                    ("warp", "warp_bases"),
-                    ("block", "block_bases"),
-                    ("", "shape"),
-                ),
-                make=_linear,
-                find=search.find_linear,
-                own_shape=True,
-            ),
-            Encoding(
-                mnemonic="swizzled_shared",
-                gluon="SwizzledSharedLayout",
-                fields=(
-                    ("vec", "vec"),
-                    ("perPhase", "per_phase"),
-                    ("maxPhase", "max_phase"),
-                    ("order", "order"),
-                    *_CLUSTER,
-                ),
-                make=_swizzled_shared,
-                find=search.find_swizzled_shared,
-                shared=True,
-            ),
-            Encoding(
-                mnemonic="nvmma_shared",
-                gluon="NVMMASharedLayout",
-                fields=(
-                    ("swizzlingByteWidth", "swizzle_byte_width"),
-                    ("elementBitWidth", "element_bitwidth"),
-                    ("rank", "rank"),
-                    ("transposed", "transposed"),
-                    ("fp4Padded", "fp4_padded"),
-                    *_CLUSTER,
-                ),
-                make=_nvmma_shared,
-                find=search.find_nvmma_shared,
-                shared=True,
-            ),
-            Encoding(
-                mnemonic="padded_shared",
-                gluon="PaddedSharedLayout",
-                fields=(
-                    ("", "interval_padding_pairs"),
-                    ("offset", "offset_bases"),
-                    ("block", "cga_layout"),
-                    ("shape", "shape"),
-                    ("order", "order"),
-                    ("CTAsPerCGA", "ctas_per_cga"),
-                    ("CTASplitNum", "cta_split_num"),
-                    ("CTAOrder", "cta_order"),
-                    ("CGALayout", ""),
-                ),
-                make=_padded_shared,
-                shared=True,
-                own_shape=True,
-                pads=True,
-            ),
-            Encoding(
-                mnemonic="shared_linear",
-                gluon="SharedLinearLayout",
-                fields=(("offset", "offset_bases"), ("block", "block_bases"), ("alignment", "alignment")),
-                make=_shared_linear,
-                find=search.find_shared_linear,
-                shared=True,
-                own_shape=True,
-            ),
-        )
-    }
+_ENCODINGS = (
+    Encoding(
+        mnemonic="blocked",
+        gluon="BlockedLayout",
+        fields=_fields(
+            "sizePerThread=size_per_thread threadsPerWarp=threads_per_warp warpsPerCTA=warps_per_cta "
+            f"order=order {_CLUSTER}"
+        ),
+        make=lambda fields, shape: maps.blocked(*_tile(fields), shape, _blocks(fields)),
+        find=search.find_blocked,
+    ),
+    Encoding(
+        mnemonic="nvidia_mma",
+        gluon="NVMMADistributedLayout",
+        fields=_fields(
+            f"versionMajor=version warpsPerCTA=warps_per_cta instrShape=instr_shape {_CLUSTER} versionMinor="
+        ),
+        make=lambda fields, shape: maps.nvidia_mma(*_mma_parts(fields), shape, _blocks(fields)),
+        find=search.find_nvidia_mma,
+    ),
+    Encoding(
+        mnemonic="dot_op",
+        gluon="DotOperandLayout",
+        fields=_fields("opIdx=operand_index parent=parent kWidth=k_width"),
+        make=_dot_op,
+    ),
+    Encoding(
+        mnemonic="slice",
+        gluon="SliceLayout",
+        fields=_fields("dim=dim parent=parent"),
+        make=lambda fields, shape: maps.slice_of(fields["parent"].map, fields["dim"], shape),
+    ),
+    Encoding(
+        mnemonic="linear",
+        gluon="DistributedLinearLayout",
+        fields=_fields("register=reg_bases lane=lane_bases warp=warp_bases block=block_bases =shape"),
+        make=lambda fields, shape: _of_bases(fields, maps.DISTRIBUTED, fields.get("shape") or shape),
+        find=search.find_linear,
+        own_shape=True,
+    ),
+    Encoding(
+        mnemonic="swizzled_shared",
+        gluon="SwizzledSharedLayout",
+        fields=_fields(f"vec=vec perPhase=per_phase maxPhase=max_phase order=order {_CLUSTER}"),
+        make=_swizzled_shared,
+        find=search.find_swizzled_shared,
+        shared=True,
+    ),
+    Encoding(
+        mnemonic="nvmma_shared",
+        gluon="NVMMASharedLayout",
+        fields=_fields(
+            "swizzlingByteWidth=swizzle_byte_width elementBitWidth=element_bitwidth rank=rank "
+            f"transposed=transposed fp4Padded=fp4_padded {_CLUSTER}"
+        ),
+        make=_nvmma_shared,
+        find=search.find_nvmma_shared,
+        shared=True,
+    ),
+    Encoding(
+        mnemonic="padded_shared",
+        gluon="PaddedSharedLayout",
+        fields=_fields(
+            "=interval_padding_pairs offset=offset_bases block=cga_layout shape=shape order=order "
+            "CTAsPerCGA=ctas_per_cga CTASplitNum=cta_split_num CTAOrder=cta_order CGALayout="
+        ),
+        make=_padded_shared,
+        shared=True,
+        own_shape=True,
+        pads=True,
+    ),
+    Encoding(
+        mnemonic="shared_linear",
+        gluon="SharedLinearLayout",
+        fields=_fields("offset=offset_bases block=block_bases alignment=alignment"),
+        make=lambda fields, shape: _of_bases(fields, maps.SHARED, shape),
+        find=search.find_shared_linear,
+        shared=True,
+        own_shape=True,
+    ),
 )
+
+ENCODINGS: Mapping[str, Encoding] = MappingProxyType({e.mnemonic: e for e in _ENCODINGS})
 """Every encoding that is read, by its mnemonic."""
 
 _UNNAMED = "interval_padding_pairs"
@@ -303,17 +252,17 @@ _UNNAMED = "interval_padding_pairs"
 _BY_GLUON = {encoding.gluon: encoding for encoding in ENCODINGS.values()}
 
 _UNREAD = {
-    "amd_mfma": "its maps are those of AMD's matrix cores",
-    "amd_wmma": "its maps are those of AMD's matrix cores",
+    **dict.fromkeys(
+        ("amd_mfma", "amd_wmma", "AMDMFMALayout", "AMDWMMALayout"), "its maps are those of AMD's matrix cores"
+    ),
     "amd_rotating_shared": "its maps are those of AMD's shared memory",
     "partitioned_shared": "its pieces lie apart",
     "shared": "the encoding of shared memory before Triton 3.2: see swizzled_shared and nvmma_shared",
-    "tensor_memory_encoding": "tensor memory has rows and columns, no offsets",
-    "tensor_memory_scales_encoding": "tensor memory has rows and columns, no offsets",
-    "AMDMFMALayout": "its maps are those of AMD's matrix cores",
-    "AMDWMMALayout": "its maps are those of AMD's matrix cores",
+    **dict.fromkeys(
+        ("tensor_memory_encoding", "tensor_memory_scales_encoding", "TensorMemoryLayout"),
+        "tensor memory has rows and columns, no offsets",
+    ),
     "AutoLayout": "it is chosen by the compiler",
-    "TensorMemoryLayout": "tensor memory has rows and columns, no offsets",
 }
 """Encodings that are known by name and have no reader, and why."""
 
@@ -448,24 +397,16 @@ def write_encoding(value: LinearLayout, options: Options, encoding: Encoding, *,
     fields = encoding.find(value, options)
     if encoding.shared and not fields.get("block", True):
         fields = {key: field for key, field in fields.items() if key != "block"}
-    if not gluon:
-        inside = ", ".join(
-            [f"{key} = {_text(v, 'true', 'false')}" for key, v in fields.items() if key in _ir(encoding)]
-        )
-        more = ", alignment = 16" if encoding.mnemonic == "shared_linear" else ""
-        return f"#ttg.{encoding.mnemonic}<{{{inside}}}{more}>"
-    names = {pair[0] or pair[1]: pair[1] for pair in encoding.fields}
-    if "versionMajor" in fields:
+    if gluon and "versionMajor" in fields:
         fields = {**fields, "versionMajor": (fields["versionMajor"], fields.get("versionMinor", 0))}
-    inside = ", ".join(
-        [f"{names[key]}={_text(v, 'True', 'False')}" for key, v in fields.items() if names[key]]
-    )
-    return f"{encoding.gluon}({inside})"
-
-
-def _ir(encoding: Encoding) -> set[str]:
-    """The fields that the IR has."""
-    return {pair[0] for pair in encoding.fields} - {"", "rank", "alignment"}
+    names = {ir or own: own if gluon else ir for ir, own in encoding.fields if gluon or ir != "rank"}
+    equals, words = ("=", ("True", "False")) if gluon else (" = ", ("true", "false"))
+    named = [(names.get(key), field) for key, field in fields.items()]
+    inside = ", ".join([f"{name}{equals}{_text(field, *words)}" for name, field in named if name])
+    if gluon:
+        return f"{encoding.gluon}({inside})"
+    more = ", alignment = 16" if encoding.mnemonic == "shared_linear" else ""
+    return f"#ttg.{encoding.mnemonic}<{{{inside}}}{more}>"
 
 
 def _text(value: Any, true: str, false: str) -> str:
