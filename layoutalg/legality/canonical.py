@@ -151,15 +151,12 @@ def canonical_digits(
 
 def _inner(digits: tuple[CanonicalDigit, ...], free: dict[Free, int]) -> Layout:
     """The digits as a layout, free offsets filled in (elements)."""
-    parts = [
-        [
-            (d.extent, free[d.stride] if isinstance(d.stride, str) else d.stride)
-            for d in digits
-            if d.axis == axis
-        ]
-        for axis in (0, 1)
-    ]
-    return Layout(tuple(tuple(e for e, _ in p) for p in parts), tuple(tuple(s for _, s in p) for p in parts))
+    parts = [[d for d in digits if d.axis == axis] for axis in (0, 1)]
+    strides = {d: free[d.stride] if isinstance(d.stride, str) else d.stride for d in digits}
+    return Layout(
+        tuple(tuple(d.extent for d in part) for part in parts),
+        tuple(tuple(strides[d] for d in part) for part in parts),
+    )
 
 
 def canonical_layout(
@@ -305,12 +302,8 @@ def element_address(descriptor: SmemDescriptor, major: Major, element: str | DTy
         offset = row % rows * width + row // rows * sbo + chunk * (CHUNK_BYTES if swizzled else lbo) + byte
     else:
         along, byte = divmod(row * element_bytes, width)
-        offset = (
-            byte
-            + along * (lbo if swizzled else sbo)
-            + k % rows * width
-            + k // rows * (sbo if swizzled else lbo)
-        )
+        outer, inner = (lbo, sbo) if swizzled else (sbo, lbo)
+        offset = byte + along * outer + k % rows * width + k // rows * inner
     phase = 128 * descriptor.base_offset
     address: int = mode.swizzle(descriptor.start_bytes + offset - phase) + phase
     return address

@@ -139,7 +139,7 @@ def check_memory(
     if source is not None and size(source) != size(layout):
         raise ShapeError(f"the source {source} has {size(source)} elements, {layout} has {size(layout)}")
     subject = f"{question.op} of {question.element} {layout}"
-    broken = tuple(_exists(question)) or tuple(_holds(question))
+    broken = tuple(_EXISTS[question.op.family](question)) or tuple(_holds(question))
     result, vectors = None, None if broken else _cut(question)
     if isinstance(vectors, Violation):
         broken = (vectors,)
@@ -194,8 +194,9 @@ def _exists(q: _Question) -> Iterator[Violation]:
         yield from _copy(q)
 
 
-def _other_op(q: _Question, rule: str, fault: str, accepted: str, nearest: MemoryOp) -> Violation:
-    return Violation(MEMORY_RULES[rule], fault, accepted, str(nearest), (("op", str(nearest)),))
+def _other_op(rule: str, fault: str, accepted: str, nearest: MemoryOp) -> Violation:
+    """A violation that another instruction mends."""
+    return MEMORY_RULES[rule].broken(fault, accepted, str(nearest), op=str(nearest))
 
 
 def _vector(q: _Question) -> Iterator[Violation]:
@@ -203,82 +204,68 @@ def _vector(q: _Question) -> Iterator[Violation]:
     nearest = op.of_bytes(max((n for n in (1, 2, 4, 8, 16) if n <= op.lane_bytes), default=1))
     if op.bits not in SCALAR_BITS:
         accepted = ", ".join(map(str, SCALAR_BITS)) + " bits"
-        yield _other_op(q, "vector.width", f"a register has {op.bits} bits", accepted, nearest)
+        yield _other_op("vector.width", f"a register has {op.bits} bits", accepted, nearest)
     elif op.count not in (1, 2, 4) and most == ROW_BYTES:
-        yield _other_op(
-            q, "vector.count", f"the vector has {op.count} registers", ".v2, .v4 or none", nearest
-        )
+        fault = f"the vector has {op.count} registers"
+        yield _other_op("vector.count", fault, ".v2, .v4 or none", nearest)
     elif op.lane_bytes > most:
-        yield _other_op(q, "vector.bytes", f"a lane moves {op.lane_bytes} bytes", f"at most {most}", nearest)
+        yield _other_op("vector.bytes", f"a lane moves {op.lane_bytes} bytes", f"at most {most}", nearest)
+
+
+def _needs(q: _Question, major: int, minor: int) -> Iterator[Violation]:
+    """Refused before an architecture."""
+    if q.machine.compute_capability < (major, minor):
+        name = f"sm_{major}{minor}"
+        fault = f"{q.machine.name} has no {q.op.mnemonic}"
+        yield q.rule("exists").broken(fault, f"{name} and later", name, arch=name)
 
 
 def _matrix(q: _Question) -> Iterator[Violation]:
     op = q.op
-    needed = (7, 5) if op.mnemonic == "ldmatrix" else (9, 0)
-    if q.machine.compute_capability < needed:
-        name = f"sm_{needed[0]}{needed[1]}"
-        yield Violation(
-            MEMORY_RULES["matrix.exists"],
-            f"{q.machine.name} has no {op.mnemonic}",
-            f"{name} and later",
-            name,
-            (("arch", name),),
-        )
+    yield from _needs(q, 7, 5) if op.mnemonic == "ldmatrix" else _needs(q, 9, 0)
     if op.count not in (1, 2, 4):
         count = max((n for n in (1, 2, 4) if n <= op.count), default=1)
         fault = f"an instruction moves {op.count} matrices"
-        yield _other_op(q, "matrix.count", fault, ".x1, .x2 or .x4", replace(op, count=count))
+        yield _other_op("matrix.count", fault, ".x1, .x2 or .x4", replace(op, count=count))
     if op.trans and q.element.bits != 16:
-        fault = f"{q.element} has {q.element.bits} bits: .trans would transpose {_halves(q.element)}"
-        yield _other_op(q, "matrix.trans", fault, "elements of 16 bits", replace(op, trans=False))
-
-
-def _halves(element: DType) -> str:
-    if element.bits > 16:
-        return f"each of its {element.bits // 16} halves of 16 bits as an element of its own"
-    return f"{16 // element.bits} elements as one"
+        halves = f"{16 // q.element.bits} elements as one"
+        if q.element.bits > 16:
+            halves = f"each of its {q.element.bits // 16} halves of 16 bits as an element of its own"
+        fault = f"{q.element} has {q.element.bits} bits: .trans would transpose {halves}"
+        yield _other_op("matrix.trans", fault, "elements of 16 bits", replace(op, trans=False))
 
 
 def _copy(q: _Question) -> Iterator[Violation]:
     op = q.op
-    if q.machine.compute_capability < (8, 0):
-        yield Violation(
-            MEMORY_RULES["copy.exists"],
-            f"{q.machine.name} has no cp.async",
-            "sm_80 and later",
-            "sm_80",
-            (("arch", "sm_80"),),
-        )
+    yield from _needs(q, 8, 0)
     if op.lane_bytes not in COPY_BYTES:
         nearest = op.of_bytes(max((n for n in COPY_BYTES if n <= op.lane_bytes), default=4))
-        yield _other_op(q, "copy.bytes", f"a lane copies {op.lane_bytes} bytes", "4, 8 or 16 bytes", nearest)
+        yield _other_op("copy.bytes", f"a lane copies {op.lane_bytes} bytes", "4, 8 or 16 bytes", nearest)
     elif op.cache == "cg" and op.lane_bytes != ROW_BYTES:
-        fault = f".cg copies {op.lane_bytes} bytes"
-        yield _other_op(
-            q, "copy.cache", fault, "16 bytes with .cg; 4, 8 or 16 with .ca", replace(op, cache="ca")
-        )
+        accepted = "16 bytes with .cg; 4, 8 or 16 with .ca"
+        yield _other_op("copy.cache", f".cg copies {op.lane_bytes} bytes", accepted, replace(op, cache="ca"))
     if q.source_bytes is not None and q.source_bytes > op.lane_bytes:
-        yield Violation(
-            MEMORY_RULES["copy.source_bytes"],
-            f"{q.source_bytes} bytes are read for {op.lane_bytes} that are written",
-            f"0 to {op.lane_bytes}",
-            f"{op.lane_bytes} bytes",
-            (("source_bytes", op.lane_bytes),),
-        )
+        fault = f"{q.source_bytes} bytes are read for {op.lane_bytes} that are written"
+        accepted, change = f"0 to {op.lane_bytes}", f"{op.lane_bytes} bytes"
+        yield q.rule("source_bytes").broken(fault, accepted, change, source_bytes=op.lane_bytes)
+
+
+_EXISTS = {"vector": _vector, "matrix": _matrix, "copy": _copy}
+"""The rules of the instruction itself, by family."""
 
 
 def _holds(q: _Question) -> Iterator[Violation]:
-    """Whole elements per lane."""
+    """Whether a lane holds whole elements."""
     bits = 8 * q.op.lane_bytes
     if bits % q.element.bits:
         fault = f"a lane moves {q.op.lane_bytes} bytes, {q.element} has {q.element.bits} bits"
         accepted = f"multiples of {q.element.bits} bits"
         fits = [n for n in (1, 2, 4, 8, 16) if 8 * n % q.element.bits == 0]
         if q.op.family == "matrix" or not fits:
-            yield Violation(q.rule("element"), fault, accepted, "another element type")
+            yield q.rule("element").broken(fault, accepted, "another element type")
             return
         nearest = q.op.of_bytes(min(fits, key=lambda n: (abs(n - q.op.lane_bytes), n)))
-        yield Violation(q.rule("element"), fault, accepted, str(nearest), (("op", str(nearest)),))
+        yield _other_op(f"{q.op.family}.element", fault, accepted, nearest)
 
 
 # --- the tile ------------------------------------------------------------------------------------------
@@ -292,13 +279,9 @@ def _cut(q: _Question) -> Vectors | Violation:
         return Vectors(Layout(size(q.layout), 1), 0, 1)
     leaf = contiguous_leaf(q.layout)
     if leaf is None:
-        return Violation(
-            q.rule("contiguous"),
-            f"no leaf of {q.layout} has stride 1: nothing follows the first element",
-            f"{q.elems} elements in a row",
-            *_narrower(q, _in_rows(q.layout)),
-            idx2crd(0, q.layout.shape),
-        )
+        fault = f"no leaf of {q.layout} has stride 1: nothing follows the first element"
+        accepted, first = f"{q.elems} elements in a row", idx2crd(0, q.layout.shape)
+        return Violation(q.rule("contiguous"), fault, accepted, *_narrower(q, _in_rows(q.layout)), first)
     extent, position = leaf
     if extent % q.elems:
         tail = extent - extent % q.elems
@@ -342,36 +325,35 @@ def _matrices(q: _Question, vectors: Vectors, rows: int) -> Violation | None:
     matrices, rest = size(vectors.starts) // MATRIX_ROWS, rows % MATRIX_ROWS
     if rest:
         wider = with_vectors(q.layout, q.elems, MATRIX_ROWS)
-        fault, accepted = f"the tile has {rows} rows", f"multiples of {MATRIX_ROWS}"
-        fix = () if wider is None else (("layout", wider),)
         change = "8 rows, or a multiple" if wider is None else f"layout {wider}"
-        return Violation(MEMORY_RULES["matrix.tile"], fault, accepted, change, fix)
+        fix = {} if wider is None else {"layout": wider}
+        return q.rule("tile").broken(
+            f"the tile has {rows} rows", f"multiples of {MATRIX_ROWS}", change, **fix
+        )
     if matrices % q.op.count == 0:
         return None
     fewer = next(n for n in (2, 1) if n < q.op.count and matrices % n == 0)
     fault = f"the tile has {matrices} matrices of 8 rows of 16 bytes, {q.op} moves {q.op.count}"
-    return _other_op(
-        q, "matrix.tile", fault, f"multiples of {q.op.count} matrices", replace(q.op, count=fewer)
-    )
+    accepted = f"multiples of {q.op.count} matrices"
+    return _other_op("matrix.tile", fault, accepted, replace(q.op, count=fewer))
 
 
 def _placed(q: _Question, vectors: Vectors) -> Iterator[Violation]:
     """Every unit is contiguous and aligned, on both sides of a copy."""
-    sides = [("", q.layout, q.alignment, "alignment_bytes", "layout")]
+    sides = [("", q.layout, q.alignment, "layout")]
     if q.source is not None:
-        sides.append(("source_", q.source, q.source_alignment, "source_alignment_bytes", "source"))
-    for prefix, layout, alignment, argument, which in sides:
+        sides.append(("source_", q.source, q.source_alignment, "source"))
+    for prefix, layout, alignment, which in sides:
         torn = find_torn(layout, vectors)
         if torn is not None:
             yield _torn(q, torn, vectors, layout, prefix, which)
         if alignment % q.op.lane_bytes:
-            yield Violation(
-                q.rule(f"{prefix}base"),
+            fault, change = (
                 f"the {which} starts at a multiple of {alignment} bytes",
-                f"multiples of {q.op.lane_bytes} bytes",
                 f"{q.op.lane_bytes} bytes",
-                ((argument, q.op.lane_bytes),),
             )
+            fix = {f"{prefix}alignment_bytes": q.op.lane_bytes}
+            yield q.rule(f"{prefix}base").broken(fault, f"multiples of {change}", change, **fix)
 
 
 def _torn(
@@ -383,11 +365,9 @@ def _torn(
         fault = f"at {at} of the {which} a lane's address is byte {start * q.element.bits / 8:g}"
         accepted = f"multiples of {q.op.lane_bytes} bytes"
     else:
-        i = next(i for i in range(1, q.elems) if layout(torn.at + i * vectors.step) != start + i)
-        fault = (
-            f"at {at} of the {which} element {i} of a lane is at offset "
-            f"{layout(torn.at + i * vectors.step)}, not {start + i}"
-        )
+        row = [layout(torn.at + i * vectors.step) - start for i in range(q.elems)]
+        i = next(i for i, offset in enumerate(row) if offset != i)
+        fault = f"at {at} of the {which} element {i} of a lane is at offset {start + row[i]}, not {start + i}"
         accepted = f"{q.elems} elements in a row"
     wider = with_vectors(layout, q.elems)
     leaf = None if wider is None else contiguous_leaf(wider)

@@ -72,6 +72,12 @@ class Rule:
     error: Refusal = ShapeError
     provenance: Provenance = "documented"
 
+    def broken(
+        self, asked: str, accepted: str, change: str, witness: object = None, **fix: object
+    ) -> Violation:
+        """A violation of this rule; `fix` is the nearest change as arguments of the question."""
+        return Violation(self, asked, accepted, change, tuple(fix.items()), witness)
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:

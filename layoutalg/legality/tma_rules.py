@@ -104,11 +104,11 @@ class TmaRequest:
         """Bytes of shared memory that the box spans."""
         return prod(self.counts[1:]) * self.pitch_bytes
 
-    def in_tree(self, values: tuple[int, ...]) -> object:
-        """Values of the map's dimensions in the tree of the tensor's shape."""
+    def with_value(self, values: tuple[int, ...], dimension: int, value: int) -> object:
+        """Values of the dimensions, one of them replaced, as a tree like the tensor's shape."""
         flat = [0] * len(values)
-        for leaf, value in zip(self.order, values, strict=True):
-            flat[leaf] = value
+        for i, leaf in enumerate(self.order):
+            flat[leaf] = value if i == dimension else values[i]
         return unflatten_tree(tuple(flat), self.tensor.shape)
 
     def with_stride(self, dimension: int, stride: int) -> Layout:
@@ -127,7 +127,7 @@ def broken_rules(request: TmaRequest) -> Iterator[Violation]:
     ['tma.box_inner']
     """
     if request.element.name not in TENSOR_MAP_TYPES:
-        yield _element(request)
+        yield from _element(request)
         return
     for check in (_mode, _rank, _inner, _global_base, _extents, _strides, _box, _steps, _flags, _shared):
         yield from check(request)
@@ -152,58 +152,38 @@ def rules_asked(request: TmaRequest) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in TMA_RULES.items() if name not in left)
 
 
-def _element(request: TmaRequest) -> Violation:
+def _element(request: TmaRequest) -> Iterator[Violation]:
     bits = request.element.bits
+    asked = f"the element is {request.element}, of {bits} bits"
     nearest = f"u8, with {8 // bits} elements to each" if bits < 8 else f"f64, {bits // 64} for each element"
-    return Violation(
-        TMA_RULES["tma.element"],
-        f"the element is {request.element}, of {bits} bits",
-        ", ".join(TENSOR_MAP_TYPES),
-        nearest,
-    )
+    yield TMA_RULES["tma.element"].broken(asked, ", ".join(TENSOR_MAP_TYPES), nearest)
 
 
 def _mode(request: TmaRequest) -> Iterator[Violation]:
     if request.machine.compute_capability < (10, 0) and request.map.mode.sm_90_code is None:
+        asked = f"the mode is {request.map.mode} on {request.machine.name}"
         names = ", ".join(mode.name for mode in SWIZZLE_MODES.values() if mode.sm_90_code is not None)
-        yield Violation(
-            TMA_RULES["tma.mode"],
-            f"the mode is {request.map.mode} on {request.machine.name}",
-            names,
-            "128B",
-            (("mode", "128B"),),
-        )
+        yield TMA_RULES["tma.mode"].broken(asked, names, "128B", mode="128B")
 
 
 def _rank(request: TmaRequest) -> Iterator[Violation]:
-    rank, least = request.map.rank, 3 if request.map.interleave_bytes else 1
+    rank, least, rule = request.map.rank, 3 if request.map.interleave_bytes else 1, TMA_RULES["tma.rank"]
+    asked, accepted = f"the tensor has {rank} leaves", f"{least} to {MAX_RANK}"
     if rank > MAX_RANK:
-        yield Violation(
-            TMA_RULES["tma.rank"],
-            f"the tensor has {rank} leaves",
-            f"{least} to {MAX_RANK}",
-            f"merge contiguous leaves, or one map for each index of the {rank - MAX_RANK} outermost",
-        )
+        change = f"merge contiguous leaves, or one map for each index of the {rank - MAX_RANK} outermost"
+        yield rule.broken(asked, accepted, change)
     elif rank < least:
-        yield Violation(
-            TMA_RULES["tma.rank"],
-            f"the tensor has {rank} leaves and an interleave of {request.map.interleave_bytes} bytes",
-            f"{least} to {MAX_RANK}, or no interleave",
-            "no interleave",
-            (("interleave_bytes", 0),),
-        )
+        asked += f" and an interleave of {request.map.interleave_bytes} bytes"
+        yield rule.broken(asked, f"{accepted}, or no interleave", "no interleave", interleave_bytes=0)
 
 
 def _inner(request: TmaRequest) -> Iterator[Violation]:
     stride = flatten_tree(request.tensor.stride)[request.order[0]]
     if stride != 1:
-        yield Violation(
-            TMA_RULES["tma.inner_stride"],
-            f"no leaf of {request.tensor} has stride 1, the least stride is {stride}",
-            "a leaf of stride 1",
-            f"copy the tensor to one that is contiguous along leaf {request.order[0]} first",
-            (("tensor", request.with_stride(0, 1)),),
-        )
+        asked = f"no leaf of {request.tensor} has stride 1, the least stride is {stride}"
+        change = f"copy the tensor to one that is contiguous along leaf {request.order[0]} first"
+        tensor = request.with_stride(0, 1)
+        yield TMA_RULES["tma.inner_stride"].broken(asked, "a leaf of stride 1", change, tensor=tensor)
 
 
 def _multiple(request: TmaRequest) -> int:
@@ -214,63 +194,47 @@ def _multiple(request: TmaRequest) -> int:
 def _global_base(request: TmaRequest) -> Iterator[Violation]:
     need = _multiple(request)
     if request.global_alignment % need:
-        yield Violation(
-            TMA_RULES["tma.global_base"],
+        asked, change = (
             f"the tensor's address is aligned to {request.global_alignment} bytes",
-            f"multiples of {need} bytes",
             f"{need} bytes",
-            (("global_alignment_bytes", need),),
         )
+        rule = TMA_RULES["tma.global_base"]
+        yield rule.broken(asked, f"multiples of {change}", change, global_alignment_bytes=need)
 
 
 def _extents(request: TmaRequest) -> Iterator[Violation]:
     for extent in request.map.dims:
         if extent > MAX_EXTENT:
-            yield Violation(
-                TMA_RULES["tma.extent"],
-                f"an extent is {extent}",
-                f"1 to {MAX_EXTENT}",
-                f"{-(-extent // MAX_EXTENT)} tensor maps, each of a part of the extent",
-            )
+            change = f"{-(-extent // MAX_EXTENT)} tensor maps, each of a part of the extent"
+            yield TMA_RULES["tma.extent"].broken(f"an extent is {extent}", f"1 to {MAX_EXTENT}", change)
 
 
 def _strides(request: TmaRequest) -> Iterator[Violation]:
-    need, bits = _multiple(request), request.element.bits
+    need = _multiple(request)
     for dimension, stride in enumerate(request.map.strides_bytes, 1):
-        leaf = f"the stride of leaf {request.order[dimension]} is {stride} bytes"
         if not 0 <= stride < MAX_STRIDE_BYTES:
-            last = MAX_STRIDE_BYTES - need
-            change = "a pointer to the other end of the leaf" if stride < 0 else f"at most {last} bytes"
-            nearer = -stride if stride < 0 else last
-            yield Violation(
-                TMA_RULES["tma.stride_range"],
-                leaf,
-                f"0 to {MAX_STRIDE_BYTES - 1}",
-                change,
-                (("tensor", request.with_stride(dimension, 8 * nearer // bits)),),
-            )
+            rule, accepted = TMA_RULES["tma.stride_range"], f"0 to {MAX_STRIDE_BYTES - 1}"
+            nearest = -stride if stride < 0 else MAX_STRIDE_BYTES - need
+            change = "a pointer to the other end of the leaf" if stride < 0 else f"at most {nearest} bytes"
         elif stride % need:
-            padded = -(-stride // need) * need
-            yield Violation(
-                TMA_RULES["tma.stride"],
-                leaf,
-                f"multiples of {need} bytes",
-                f"{padded} bytes, {padded - stride} bytes of padding",
-                (("tensor", request.with_stride(dimension, 8 * padded // bits)),),
-            )
+            rule, accepted = TMA_RULES["tma.stride"], f"multiples of {need} bytes"
+            nearest = -(-stride // need) * need
+            change = f"{nearest} bytes, {nearest - stride} bytes of padding"
+        else:
+            continue
+        asked = f"the stride of leaf {request.order[dimension]} is {stride} bytes"
+        tensor = request.with_stride(dimension, 8 * nearest // request.element.bits)
+        yield rule.broken(asked, accepted, change, tensor=tensor)
 
 
 def _box(request: TmaRequest) -> Iterator[Violation]:
     box, bits, mode = request.map.box, request.element.bits, request.map.mode
     for dimension, side in enumerate(box):
         if not 1 <= side <= MAX_BOX_ELEMS:
-            yield Violation(
-                TMA_RULES["tma.box_side"],
-                f"the box side of leaf {request.order[dimension]} is {side} elements",
-                f"1 to {MAX_BOX_ELEMS}",
-                f"{-(-side // MAX_BOX_ELEMS)} boxes of {MAX_BOX_ELEMS}" if side > 1 else "1",
-                (("box", request.in_tree(_replaced(box, dimension, min(max(side, 1), MAX_BOX_ELEMS)))),),
-            )
+            asked = f"the box side of leaf {request.order[dimension]} is {side} elements"
+            change = f"{-(-side // MAX_BOX_ELEMS)} boxes of {MAX_BOX_ELEMS}" if side > 1 else "1"
+            nearest = request.with_value(box, dimension, min(max(side, 1), MAX_BOX_ELEMS))
+            yield TMA_RULES["tma.box_side"].broken(asked, f"1 to {MAX_BOX_ELEMS}", change, box=nearest)
     spanned = mode.swizzle.bits > 0 and not request.map.interleave_bytes
     bytes_ = box[0] * bits // 8
     if box[0] > 0 and (bytes_ % CHUNK_BYTES or (spanned and bytes_ > mode.row_bytes)):
@@ -278,83 +242,55 @@ def _box(request: TmaRequest) -> Iterator[Violation]:
         widest = min(8 * mode.row_bytes // bits if spanned else MAX_BOX_ELEMS, MAX_BOX_ELEMS)
         best = min(-(-box[0] // chunk) * chunk, widest)
         boxes = -(-box[0] // best)
+        asked = f"the innermost box side is {box[0]} elements = {bytes_} bytes"
+        accepted = f"multiples of {CHUNK_BYTES} bytes"
+        accepted += f", at most {mode.row_bytes} in mode {mode}" if spanned else ""
         change = f"{boxes} boxes of {best}" if boxes > 1 else f"{best} elements"
-        yield Violation(
-            TMA_RULES["tma.box_inner"],
-            f"the innermost box side is {box[0]} elements = {bytes_} bytes",
-            f"multiples of {CHUNK_BYTES} bytes"
-            + (f", at most {mode.row_bytes} in mode {mode}" if spanned else ""),
-            change + (", or mode none" if spanned and bytes_ % CHUNK_BYTES == 0 else ""),
-            (("box", request.in_tree(_replaced(box, 0, best))),),
-        )
-
-
-def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:
-    return (*values[:position], value, *values[position + 1 :])
+        change += ", or mode none" if spanned and bytes_ % CHUNK_BYTES == 0 else ""
+        nearest = request.with_value(box, 0, best)
+        yield TMA_RULES["tma.box_inner"].broken(asked, accepted, change, box=nearest)
 
 
 def _steps(request: TmaRequest) -> Iterator[Violation]:
     steps = request.map.element_strides
     for dimension, step in enumerate(steps):
         if not 1 <= step <= MAX_ELEMENT_STRIDE:
-            nearest = min(max(step, 1), MAX_ELEMENT_STRIDE)
-            yield Violation(
-                TMA_RULES["tma.element_stride"],
-                f"the element stride of leaf {request.order[dimension]} is {step}",
-                f"1 to {MAX_ELEMENT_STRIDE}",
-                str(nearest),
-                (("element_strides", request.in_tree(_replaced(steps, dimension, nearest))),),
-            )
+            asked = f"the element stride of leaf {request.order[dimension]} is {step}"
+            least = min(max(step, 1), MAX_ELEMENT_STRIDE)
+            nearest = request.with_value(steps, dimension, least)
+            rule = TMA_RULES["tma.element_stride"]
+            yield rule.broken(asked, f"1 to {MAX_ELEMENT_STRIDE}", str(least), element_strides=nearest)
 
 
 def _flags(request: TmaRequest) -> Iterator[Violation]:
     mode = request.map.mode
     if request.map.interleave_bytes == 32 and mode.name != "32B":
-        yield Violation(
-            TMA_RULES["tma.interleave"],
-            f"an interleave of 32 bytes in mode {mode}",
-            "mode 32B",
-            "mode 32B",
-            (("mode", "32B"),),
-        )
+        asked = f"an interleave of 32 bytes in mode {mode}"
+        yield TMA_RULES["tma.interleave"].broken(asked, "mode 32B", "mode 32B", mode="32B")
     if request.map.nan_fill and request.element.name not in FLOAT_TYPES:
-        yield Violation(
-            TMA_RULES["tma.nan_fill"],
-            f"elements of {request.element} outside the tensor are to be NaN",
-            ", ".join(sorted(FLOAT_TYPES)),
-            "fill with 0",
-            (("nan_fill", False),),
-        )
+        asked = f"elements of {request.element} outside the tensor are to be NaN"
+        accepted = ", ".join(sorted(FLOAT_TYPES))
+        yield TMA_RULES["tma.nan_fill"].broken(asked, accepted, "fill with 0", nan_fill=False)
 
 
 def _shared(request: TmaRequest) -> Iterator[Violation]:
     limit, box = request.machine.max_shared_bytes_per_block, request.map.box
     if request.shared_bytes > limit:
         longest = max(range(1, len(box)), key=lambda i: box[i], default=0)
-        rest = -(-request.shared_bytes // max(1, box[longest]))
-        yield Violation(
-            TMA_RULES["tma.shared_size"],
-            f"the box spans {request.shared_bytes} bytes",
-            f"at most {limit}",
-            f"{max(1, limit // rest)} along leaf {request.order[longest]}",
-            (("box", request.in_tree(_replaced(box, longest, max(1, limit // rest)))),),
-        )
-    alignment, period = request.shared_alignment, request.map.mode.period_bytes
+        fits = max(1, limit // -(-request.shared_bytes // max(1, box[longest])))
+        asked, nearest = f"the box spans {request.shared_bytes} bytes", request.with_value(box, longest, fits)
+        change = f"{fits} along leaf {request.order[longest]}"
+        yield TMA_RULES["tma.shared_size"].broken(asked, f"at most {limit}", change, box=nearest)
+    alignment, mode = request.shared_alignment, request.map.mode
+    asked = f"the box's address is aligned to {alignment} bytes"
     if alignment % SHARED_ALIGNMENT_BYTES:
-        yield Violation(
-            TMA_RULES["tma.shared_base"],
-            f"the box's address is aligned to {alignment} bytes",
-            f"multiples of {SHARED_ALIGNMENT_BYTES} bytes",
-            f"{max(SHARED_ALIGNMENT_BYTES, period)} bytes",
-            (("shared_alignment_bytes", max(SHARED_ALIGNMENT_BYTES, period)),),
-        )
-    elif alignment % period:
-        moved = request.map.mode.swizzle(alignment)
-        yield Violation(
-            TMA_RULES["tma.pattern"],
-            f"the box's address is aligned to {alignment} bytes: at address {alignment} the XOR of address "
-            f"bits puts its first chunk at {moved}",
-            f"multiples of {period} bytes, after which the pattern of mode {request.map.mode} repeats",
-            f"{period} bytes",
-            (("shared_alignment_bytes", period),),
-        )
+        rule, accepted = TMA_RULES["tma.shared_base"], f"multiples of {SHARED_ALIGNMENT_BYTES} bytes"
+        need = max(SHARED_ALIGNMENT_BYTES, mode.period_bytes)
+    elif alignment % mode.period_bytes:
+        rule, need = TMA_RULES["tma.pattern"], mode.period_bytes
+        moved = mode.swizzle(alignment)
+        asked += f": at address {alignment} the XOR of address bits puts its first chunk at {moved}"
+        accepted = f"multiples of {need} bytes, after which the pattern of mode {mode} repeats"
+    else:
+        return
+    yield rule.broken(asked, accepted, f"{need} bytes", shared_alignment_bytes=need)

@@ -248,8 +248,8 @@ def _blocks(
         nearest = nearest_layout(kind, "K", shape, rows)
         fault = f"operand {operand} of {kind.name} is MN-major"
         accepted = "K-major layouts; f16 and bf16 alone can be MN-major"
-        fix = (("major", "K"), ("layout", nearest))
-        return Violation(WGMMA_RULES["wgmma.transpose"], fault, accepted, str(nearest), fix)
+        rule = WGMMA_RULES["wgmma.transpose"]
+        return rule.broken(fault, accepted, str(nearest), major="K", layout=nearest)
     out: list[tuple[Canonical, ...]] = []
     for line in parts:
         read = []
@@ -279,9 +279,7 @@ def _described(operand: WgmmaOperand, descriptor: int) -> Iterator[Violation]:
             return
         fault = "the descriptor has " + ", ".join(f"{name} {getattr(decoded, name)}" for name in wrong)
     accepted = f"{operand.canonical}, start {right.start_bytes}, base offset {right.base_offset}"
-    yield Violation(
-        WGMMA_RULES["wgmma.descriptor"], fault, accepted, f"{value:#018x}", (("descriptor", value),)
-    )
+    yield WGMMA_RULES["wgmma.descriptor"].broken(fault, accepted, f"{value:#018x}", descriptor=value)
 
 
 def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Iterator[Violation]:
@@ -292,13 +290,11 @@ def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Ite
     if base % unit:
         aligned = -(-base // period) * period
         phases = f" with a base offset, of {period} without" if mode.swizzle.bits else ""
-        yield Violation(
-            WGMMA_RULES["wgmma.start"],
+        fault, accepted = (
             f"the tile of mode {mode} starts at byte {base}",
             f"multiples of {unit} bytes{phases}",
-            f"byte {aligned}",
-            (("base_bytes", aligned),),
         )
+        yield WGMMA_RULES["wgmma.start"].broken(fault, accepted, f"byte {aligned}", base_bytes=aligned)
         return
     nearest = nearest_layout(kind, operand.canonical.major, operand_shape(layout), operand.rows)
     for (i, line), j in product(enumerate(operand.blocks), range(len(operand.blocks[0]))):
@@ -313,10 +309,8 @@ def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Ite
                 accepted = f"multiples of {CHUNK_BYTES} from 0 to {MAX_OFFSET_BYTES} bytes"
                 if name == "start" and start - base <= MAX_OFFSET_BYTES:
                     lower = (MAX_OFFSET_BYTES - (start - base)) // period * period
-                    fix = (("base_bytes", lower),)
-                    yield Violation(
-                        WGMMA_RULES["wgmma.offset"], fault, accepted, f"a base of {lower} bytes", fix
-                    )
+                    change = f"a base of {lower} bytes"
+                    yield WGMMA_RULES["wgmma.offset"].broken(fault, accepted, change, base_bytes=lower)
                 else:
                     yield broken("wgmma.offset", fault, accepted, nearest)
                 return
@@ -370,22 +364,18 @@ def check_wgmma_instruction(
     if b.name not in kind.b_types:
         faults.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
     if accumulator.name not in kind.accumulators:
-        faults.append(
-            _no_pair("wgmma.accumulator", f"sums of {accumulator} for {a}", kind.accumulators, "accumulator")
-        )
+        fault = f"sums of {accumulator} for {a}"
+        faults.append(_no_pair("wgmma.accumulator", fault, kind.accumulators, "accumulator"))
     if n not in kind.n_sizes:
         faults.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
     if a_source == "registers" and a_major == "MN":
-        rule = WGMMA_RULES["wgmma.source"]
-        faults.append(
-            Violation(rule, "A is MN-major in registers", "K-major registers", "K", (("a_major", "K"),))
-        )
+        rule, fault = WGMMA_RULES["wgmma.source"], "A is MN-major in registers"
+        faults.append(rule.broken(fault, "K-major registers", "K", a_major="K"))
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major == "MN" and not kind.transposable:
             fault = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
-            faults.append(
-                Violation(WGMMA_RULES["wgmma.transpose"], fault, "K-major operands", "K", ((name, "K"),))
-            )
+            rule = WGMMA_RULES["wgmma.transpose"]
+            faults.append(rule.broken(fault, "K-major operands", "K", **{name: "K"}))
     ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
     if a.name == "b1":
         ptx += ".and.popc"
@@ -395,4 +385,4 @@ def check_wgmma_instruction(
 
 
 def _no_pair(rule: str, fault: str, accepted: tuple[str, ...], argument: str) -> Violation:
-    return Violation(WGMMA_RULES[rule], fault, ", ".join(accepted), accepted[0], ((argument, accepted[0]),))
+    return WGMMA_RULES[rule].broken(fault, ", ".join(accepted), accepted[0], **{argument: accepted[0]})

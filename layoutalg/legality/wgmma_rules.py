@@ -104,7 +104,7 @@ def broken(rule: str, asked: str, accepted: str, nearest: AnyLayout) -> Violatio
     >>> broken("wgmma.chunk", "no", "yes", Layout(8)).fix
     (('layout', Layout(8, 1)),)
     """
-    return Violation(WGMMA_RULES[rule], asked, accepted, str(nearest), (("layout", nearest),))
+    return WGMMA_RULES[rule].broken(asked, accepted, str(nearest), layout=nearest)
 
 
 def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, rows: int) -> Violation:
@@ -122,8 +122,8 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
     if canonical:
         fault = f"{major}-major is asked, the layout is {canonical.major}-major of mode {canonical.mode}"
         if major == "MN" or kind.transposable:
-            rule, fix = WGMMA_RULES["wgmma.major"], (("major", other),)
-            return Violation(rule, fault, f"{major}-major layouts", f"major {other}", fix)
+            rule = WGMMA_RULES["wgmma.major"]
+            return rule.broken(fault, f"{major}-major layouts", f"major {other}", major=other)
         return broken("wgmma.major", fault, f"{major}-major layouts", nearest)
     plain, swizzles = _parts(part)
     for mode in HOPPER_MODES:
@@ -133,9 +133,8 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
             if match_mode(under, mode, major, bits).found:
                 inner, _ = _parts(whole)
                 right = ComposedLayout(swizzle, 0, inner) if swizzle.bits else inner
-                return broken(
-                    "wgmma.swizzle", f"the swizzle is {swizzles}", f"{swizzle}, of mode {mode}", right
-                )
+                fault = f"the swizzle is {swizzles}"
+                return broken("wgmma.swizzle", fault, f"{swizzle}, of mode {mode}", right)
     return _walk(part, plain, kind, major, nearest)
 
 
@@ -156,9 +155,8 @@ def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, near
     across = {"K": 1, "MN": mn}
 
     def contiguous(which: Major) -> bool:
-        return all(
-            plain(i * along[which]) == origin + i for i in range(min(chunk, k if which == "K" else mn))
-        )
+        count = min(chunk, k if which == "K" else mn)
+        return all(plain(i * along[which]) == origin + i for i in range(count))
 
     if not contiguous(major):
         other = next(m for m in MAJORS if m != major)
@@ -185,9 +183,8 @@ def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, near
         wanted = step if isinstance(digit.stride, str) else digit.stride
         for i in range(1, digit.extent):
             if plain(i * unit) != origin + i * wanted:
-                fault = (
-                    f"number {i} of the {digit.what} is {(plain(i * unit) - origin) * bits / 8:g} bytes on"
-                )
+                at = (plain(i * unit) - origin) * bits / 8
+                fault = f"number {i} of the {digit.what} is {at:g} bytes on"
                 return broken("wgmma.repeat", fault, f"{i * wanted * bits / 8:g} bytes", nearest)
     witness = match_mode(part, mode, major, bits).witness
     fault = f"the layout departs from mode {mode} at coordinate {witness} of an instruction's part"
@@ -223,10 +220,8 @@ def no_type(element: DType, argument: str = "element") -> Violation:
     'tf32'
     """
     nearest = "tf32" if element.bits == 32 else "f16"
-    fix = ((argument, nearest),)
-    return Violation(
-        WGMMA_RULES["wgmma.type"], f"operands of {element}", ", ".join(WGMMA_TYPES), nearest, fix
-    )
+    fault, accepted = f"operands of {element}", ", ".join(WGMMA_TYPES)
+    return WGMMA_RULES["wgmma.type"].broken(fault, accepted, nearest, **{argument: nearest})
 
 
 def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
@@ -237,5 +232,4 @@ def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
     """
     every_8 = kind.n_sizes[4] - kind.n_sizes[3] == 8
     accepted = "8, 16, 24, ..., 256" if every_8 else "8, 16, 24, 32, 48, 64, ..., 256"
-    fix = (("n", nearest),)
-    return Violation(WGMMA_RULES["wgmma.n"], f"N is {n} for {kind.name}", accepted, str(nearest), fix)
+    return WGMMA_RULES["wgmma.n"].broken(f"N is {n} for {kind.name}", accepted, str(nearest), n=nearest)
