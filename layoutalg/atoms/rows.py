@@ -23,7 +23,7 @@ from layoutalg.layout import Layout
 _CODES = {"b1": "U1", "c128": "C64"}
 """CUTLASS's spelling of a type inside an atom's name, where it is not the type's name in capitals."""
 
-_ENDINGS: dict[Arithmetic, tuple[str, str]] = {
+ENDINGS: dict[Arithmetic, tuple[str, str]] = {
     "multiply": ("", ""),
     "gauss": ("", ""),
     "saturate": ("_SATURATE", ".satfinite"),
@@ -58,15 +58,6 @@ def type_codes(text: str, arithmetic: Arithmetic = "multiply") -> str:
     return "".join(codes)
 
 
-def ending(arithmetic: Arithmetic) -> tuple[str, str]:
-    """The endings that an arithmetic adds to an atom's name and to its mnemonic.
-
-    >>> ending("saturate")
-    ('_SATURATE', '.satfinite')
-    """
-    return _ENDINGS[arithmetic]
-
-
 class MMARow(NamedTuple):
     """An mma.sync whose fragments follow the core-matrix rule; `section` is that of the PTX ISA 9.0."""
 
@@ -81,7 +72,7 @@ class MMARow(NamedTuple):
         """CUTLASS's name of the atom."""
         shape = "x".join(map(str, self.shape))
         return (
-            f"{self.arch}_{shape}_{type_codes(self.types, self.arithmetic)}_TN{_ENDINGS[self.arithmetic][0]}"
+            f"{self.arch}_{shape}_{type_codes(self.types, self.arithmetic)}_TN{ENDINGS[self.arithmetic][0]}"
         )
 
     def build(self) -> MMAAtom:
@@ -103,7 +94,7 @@ class MMARow(NamedTuple):
             dtypes=types,
             source=f"PTX ISA 9.0, {self.section}",
             arch=f"sm_{self.arch[2:]}",
-            ptx=f"mma.sync.aligned.{shape}.row.col.{'.'.join(texts)}{_ENDINGS[self.arithmetic][1]}",
+            ptx=f"mma.sync.aligned.{shape}.row.col.{'.'.join(texts)}{ENDINGS[self.arithmetic][1]}",
             arithmetic=self.arithmetic,
             instructions=_REAL_PRODUCTS[self.arithmetic] if is_complex else 1,
         )

@@ -11,7 +11,7 @@ sm_100   tcgen05.ld and .st of tensor memory
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import product
 
 from layoutalg.atoms.atom import Arithmetic, CopyAtom, MMAAtom
 from layoutalg.atoms.core_matrix import mode_of
@@ -52,10 +52,8 @@ _VECTOR = {8: "b8", 16: "b16", 32: "b32", 64: "b64", 128: "v4.b32"}
 
 
 def _universal(bits: int) -> CopyAtom:
-    tv = Layout((1, bits))
-    return copy_atom(
-        f"UniversalCopy<uint{bits}_t>", tv, tv, f"ld.{_VECTOR[bits]}", "sm_61", "9.7.9.8, 9.7.9.12"
-    )
+    name, tv, ptx = f"UniversalCopy<uint{bits}_t>", Layout((1, bits)), f"ld.{_VECTOR[bits]}"
+    return copy_atom(name, tv, tv, ptx, "sm_61", "9.7.9.8, 9.7.9.12")
 
 
 def _memory(kind: str, space: str, bits: int) -> CopyAtom:
@@ -188,17 +186,10 @@ def _matrix_copy(mnemonic: str, matrices: int, *, transposed: bool) -> CopyAtom:
     trans = ".trans" if transposed else ""
     memory, held = matrix_rows(matrices), matrix_registers(matrices, transposed=transposed)
     op = f"{mnemonic}.x{matrices}{trans}"
-    return copy_atom(
-        f"SM{sm}_{name}",
-        memory if loads else held,
-        held if loads else memory,
-        f"{mnemonic}.sync.aligned.m8n8.x{matrices}{trans}.shared.b16",
-        f"sm_{sm}",
-        section,
-        reference="dst" if loads else "src",
-        src_op=op if loads else "",
-        dst_op="" if loads else op,
-    )
+    sides = {"reference": "dst", "src_op": op} if loads else {"dst_op": op}
+    source, target = (memory, held) if loads else (held, memory)
+    ptx = f"{mnemonic}.sync.aligned.m8n8.x{matrices}{trans}.shared.b16"
+    return copy_atom(f"SM{sm}_{name}", source, target, ptx, f"sm_{sm}", section, **sides)
 
 
 MATRIX_LOADS: tuple[CopyAtom, ...] = (
@@ -251,40 +242,26 @@ _BIT_SHAPES = (((8, 8, 128), "9.7.14.5.5"), ((16, 8, 128), "9.7.14.5.12"), ((16,
 _BIT_SUMS: tuple[Arithmetic, ...] = ("and.popc", "xor.popc")
 
 
-def _integers() -> Iterable[MMARow]:
-    for bits, shapes in _INTEGER_SHAPES.items():
-        for a in "su":
-            for b in "su":
-                for shape, section in shapes:
-                    for sums in _INTEGER_SUMS:
-                        yield MMARow("SM80", shape, f"s32 {a}{bits} {b}{bits} s32", section, sums)
-
-
 AMPERE_ROWS: tuple[MMARow, ...] = (
     *_AMPERE_FLOATS,
-    *_integers(),
     *(
-        MMARow("SM80", shape, "s32 b1 b1 s32", section, s)
-        for s in _BIT_SUMS
-        for shape, section in _BIT_SHAPES
+        MMARow("SM80", shape, f"s32 {a}{bits} {b}{bits} s32", section, sums)
+        for bits, shapes in _INTEGER_SHAPES.items()
+        for a, b, (shape, section), sums in product("su", "su", shapes, _INTEGER_SUMS)
+    ),
+    *(
+        MMARow("SM80", shape, "s32 b1 b1 s32", section, sums)
+        for sums, (shape, section) in product(_BIT_SUMS, _BIT_SHAPES)
     ),
 )
 """Floating point, bytes and nibbles of either sign, bits."""
 
 
 def _cp_async(cache: str, nbytes: int, *, zfill: bool) -> CopyAtom:
-    tv = Layout((1, 8 * nbytes))
-    fill = "_ZFILL" if zfill else ""
-    return copy_atom(
-        f"SM80_CP_ASYNC_CACHE{cache}{fill}<uint{8 * nbytes}_t>",
-        tv,
-        tv,
-        f"cp.async.{'cg' if cache == 'GLOBAL' else 'ca'}.shared.global",
-        "sm_80",
-        "9.7.9.25.3",
-        src_op=f"cp.async.{nbytes}:global",
-        dst_op=f"cp.async.{nbytes}",
-    )
+    name = f"SM80_CP_ASYNC_CACHE{cache}{'_ZFILL' if zfill else ''}<uint{8 * nbytes}_t>"
+    tv, ptx = Layout((1, 8 * nbytes)), f"cp.async.{'cg' if cache == 'GLOBAL' else 'ca'}.shared.global"
+    op = f"cp.async.{nbytes}"
+    return copy_atom(name, tv, tv, ptx, "sm_80", "9.7.9.25.3", src_op=f"{op}:global", dst_op=op)
 
 
 ASYNC_COPIES: tuple[CopyAtom, ...] = (

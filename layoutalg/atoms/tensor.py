@@ -43,7 +43,6 @@ from layoutalg.layout import (
     check_integers,
     fit_coordinate,
     keeps_mode,
-    leaf_lists,
     normalize,
     product,
     size,
@@ -51,7 +50,6 @@ from layoutalg.layout import (
     span,
     to_text,
 )
-from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -170,7 +168,8 @@ class Tensor(Value):
         >>> print(Tensor(numpy.arange(32), Layout((4, 8), (8, 1))).local_tile((2, 4), (1, None)))
         int64[32] + 16 o (2,4,2):(8,1,4)
         """
-        counts = _second(zipped_divide(self.layout, tiler).shape)
+        shape = zipped_divide(self.layout, tiler).shape
+        counts = shape[1] if isinstance(shape, tuple) else 1
         if isinstance(crd, tuple) and isinstance(counts, tuple):
             counts = counts[: len(crd)]
         fit_coordinate(crd, counts, f"the tiles {tiler_text(tiler)} of {self}")
@@ -226,10 +225,8 @@ class Tensor(Value):
         import numpy as np
 
         count = size(self.layout)
-        if _bits(self.layout) <= Most.MAGNITUDE.number.bit_length():
-            places: NDArray[Any] = self.offset + np.broadcast_to(self.layout(np.arange(count)), (count,))
-            return places
-        return np.array([self._place(i) for i in range(count)])
+        places: NDArray[Any] = self.offset + np.broadcast_to(self.layout(np.arange(count)), (count,))
+        return places
 
     def _check_write(self, allow_alias: bool) -> None:
         if not self.buffer.flags.writeable:
@@ -301,31 +298,11 @@ def copy_tensor(src: Tensor, dst: Tensor, *, allow_alias: bool = False) -> None:
     dst.buffer[dst._places()] = src.buffer[src._places()]
 
 
-def _second(shape: IntTuple) -> IntTuple:
-    return shape[1] if isinstance(shape, tuple) else 1
-
-
 def _agree(a: IntTuple, b: IntTuple) -> bool:
     """True when sizes agree mode by mode as far as both shapes are tuples."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_agree, a, b))
     return product(a) == product(b)
-
-
-def _bits(layout: AnyLayout) -> int:
-    """A bound for the bits of every number that evaluating the layout inside its shape goes through."""
-    if isinstance(layout, Layout):
-        return _sum_bits(layout, size(layout))
-    bits = max(_bits(layout.inner), layout.offset.bit_length()) + 1
-    if isinstance(layout.outer, Layout):
-        return _sum_bits(layout.outer, 1 << bits) if bits <= Most.MAGNITUDE.number.bit_length() else bits
-    return max(bits, *(s.period.bit_length() for s in layout.swizzles))
-
-
-def _sum_bits(layout: Layout, limit: int) -> int:
-    """Bits of the largest sum of |digit * stride| over the indices below `limit`, and of `limit`."""
-    strides = [abs(d) for d in leaf_lists(layout)[1]]
-    return (limit * max(1, sum(strides))).bit_length()
 
 
 def _as_element(value: Any, tensor: Tensor) -> Any:

@@ -44,11 +44,11 @@ from layoutalg.algebra import (
     upcast,
     zipped_divide,
 )
-from layoutalg.atoms.atom import CopyAtom
+from layoutalg.atoms.atom import CopyAtom, Operand
 from layoutalg.atoms.registry import find_copy_atom
 from layoutalg.atoms.tensor import Tensor
-from layoutalg.atoms.tiled_mma import TiledMMA
-from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple, take
+from layoutalg.atoms.tiled_mma import OF_OPERAND, TiledMMA
+from layoutalg.atoms.tiling import as_layout, check_multiples, compose_first, nearest_multiple, take
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
 from layoutalg.dtype import DType
@@ -103,7 +103,7 @@ class TiledCopy(Shown):
         through = compose_layouts(right_inverse(reference), self.atom.value_layout(side, self.element))
         counts = tuple(layout_size(mode) for mode in modes(reference))
         atoms = zipped_divide(self.layout_tv, counts)
-        held, rest = modes(by_mode("composition", composition, atoms, (through, None), keep=False))
+        held, rest = modes(compose_first(atoms, through))
         zipped = concat(concat(held[0], rest[0]), concat(held[1], rest[1]))
         return coalesce(zipped, (1, (1, 1)))
 
@@ -123,7 +123,7 @@ class TiledCopy(Shown):
 
         def change(layout: Layout) -> Layout:
             tiles = zipped_divide(layout, self.tiler)
-            held, rest = modes(by_mode("composition", composition, tiles, (places, None), keep=False))
+            held, rest = modes(compose_first(tiles, places))
             return concat(held[0], concat(held[1], rest))
 
         return map_innermost(matrix, change)
@@ -157,7 +157,7 @@ class TiledCopy(Shown):
         order = zipped_divide(logical_product(Layout(values), right_inverse(by_index)), Layout(count))
         extents = tuple(layout_size(mode) for mode in modes(by_index))
         tiles = zipped_divide(fragment, (values, *extents))
-        held, rest = modes(by_mode("composition", composition, tiles, (order, None), keep=False))
+        held, rest = modes(compose_first(tiles, order))
         return concat(held, *modes(rest)[1:])
 
     def __str__(self) -> str:
@@ -280,6 +280,17 @@ def make_tiled_copy(
     return tile_copy(atom, element, layout_tv, tuple(layout_size(mode) for mode in modes(layout_mn)))
 
 
+def _of_operand(
+    operand: Operand, atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None
+) -> TiledCopy:
+    """A copy by the threads and values of an operand, of its element type where none is given."""
+    check_type(f"make_tiled_copy_{operand}", mma, TiledMMA, "a TiledMMA")
+    if element is None:
+        element = find_copy_atom(atom).element or mma.atom.dtype(operand)
+    tile = tuple(mma.tile_shape[mode] for mode in OF_OPERAND[operand])
+    return tile_copy(atom, element, mma.layout_tv(operand), tile)
+
+
 def make_tiled_copy_A(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
     """The copy of A's tile whose reference side is how `mma` holds A; `element` is A's type by default.
 
@@ -290,10 +301,7 @@ def make_tiled_copy_A(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_A("UniversalCopy<uint32_t>", mma).get_layoutD_TV())
     ((4,8,2),(1,(2,2))):((32,1,16),(0,(8,128)))
     """
-    check_type("make_tiled_copy_A", mma, TiledMMA, "a TiledMMA")
-    m, _, k = mma.tile_shape
-    own = find_copy_atom(atom).element or mma.atom.dtypes.a
-    return tile_copy(atom, own if element is None else element, mma.get_layoutA_TV(), (m, k))
+    return _of_operand("A", atom, mma, element)
 
 
 def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -306,10 +314,7 @@ def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_B("SM75_U32x2_LDSM_N", mma).get_layoutS_TV())
     ((8,2,4),(8,1)):((1,64,0),(8,0))
     """
-    check_type("make_tiled_copy_B", mma, TiledMMA, "a TiledMMA")
-    _, n, k = mma.tile_shape
-    own = find_copy_atom(atom).element or mma.atom.dtypes.b
-    return tile_copy(atom, own if element is None else element, mma.get_layoutB_TV(), (n, k))
+    return _of_operand("B", atom, mma, element)
 
 
 def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -322,10 +327,7 @@ def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     >>> print(make_tiled_copy_C("SM90_U32x2_STSM_N", mma, "f16").get_layoutD_TV())
     ((16,2,2),(8,1)):((1,0,16),(32,0))
     """
-    check_type("make_tiled_copy_C", mma, TiledMMA, "a TiledMMA")
-    m, n, _ = mma.tile_shape
-    own = find_copy_atom(atom).element or mma.atom.dtypes.c
-    return tile_copy(atom, own if element is None else element, mma.get_layoutC_TV(), (m, n))
+    return _of_operand("C", atom, mma, element)
 
 
 def make_tiled_copy_S(atom: str | CopyAtom, copy: TiledCopy) -> TiledCopy:

@@ -46,13 +46,8 @@ from layoutalg.algebra import (
 from layoutalg.atoms.atom import MMAAtom, Operand, check_operand
 from layoutalg.atoms.registry import find_mma_atom
 from layoutalg.atoms.tensor import Tensor
-from layoutalg.atoms.tiling import (
-    as_layout,
-    check_multiples,
-    nearest_multiple,
-    take,
-)
-from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
+from layoutalg.atoms.tiling import as_layout, check_multiples, compose_first, nearest_multiple, take
+from layoutalg.compose import Tiler, compose_layouts, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -75,7 +70,7 @@ from layoutalg.layout import (
 )
 from layoutalg.notebook import Shown
 
-_OF_OPERAND = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+OF_OPERAND = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """The numbers, among M, N and K, of the modes that are an operand's rows and columns."""
 
 _MAX_THREADS = 1024
@@ -125,23 +120,20 @@ class TiledMMA(Shown):
         `matrix` has the operand's two modes, and may have more, which stay as they are.  Raises ShapeError
         when a mode is not a multiple of the tile, and what `composition` raises.
         """
-        tile = self._tile_of(operand)
-        check_multiples(f"{operand} of {self}", matrix, tile)
+        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
         return map_innermost(matrix, lambda layout: self._thrfrg(operand, layout))
 
     def _tile_of(self, operand: Operand) -> tuple[int, int]:
-        first, second = _OF_OPERAND[check_operand(operand)]
+        first, second = OF_OPERAND[check_operand(operand)]
         tile = self.tile_shape
         return tile[first], tile[second]
 
     def _thrfrg(self, operand: Operand, layout: Layout) -> Layout:
-        first, second = _OF_OPERAND[operand]
+        first, second = OF_OPERAND[operand]
         tiles, extents, copies = self._tiles(), self.atom.shape_mnk, modes(self.thr_layout_vmnk)[1:]
         by_tile = logical_divide(layout, (tiles[first], tiles[second]))
         by_atom = zipped_divide(by_tile, (Layout(extents[first]), Layout(extents[second])))
-        held, rest = modes(
-            by_mode("composition", composition, by_atom, (self.atom.tv(operand), None), keep=False)
-        )
+        held, rest = modes(compose_first(by_atom, self.atom.tv(operand)))
         across = Layout(layout_size(copies[first])), Layout(layout_size(copies[second]))
         (thread, value), (others, steps) = modes(held), modes(zipped_divide(rest, across))
         return concat(concat(thread, others), concat(value, steps))
@@ -155,8 +147,7 @@ class TiledMMA(Shown):
 
         The thread may be an index expression as well as a number.  Raises what `thrfrg` raises.
         """
-        tile = self._tile_of(operand)
-        check_multiples(f"{operand} of {self}", matrix, tile)
+        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
         return map_innermost(matrix, lambda layout: self._tidfrg(operand, layout))
 
     def _tidfrg(self, operand: Operand, layout: Layout) -> Layout:
@@ -173,8 +164,8 @@ class TiledMMA(Shown):
         }
         tiled = self._thrfrg(operand, layout)
         if operand != "C" or k > 1:
-            tiled = by_mode("composition", composition, tiled, ((None, along[operand]), None), keep=False)
-        return by_mode("composition", composition, tiled, (by_number, None), keep=False)
+            tiled = compose_first(tiled, (None, along[operand]))
+        return compose_first(tiled, by_number)
 
     def layout_tv(self, operand: Operand) -> Layout:
         """(thread, value) -> flat index of the operand's tile, columns first."""
@@ -223,7 +214,7 @@ class ThrMMA:
 
         Raises what `TiledMMA.thrfrg` raises.
         """
-        first, second = _OF_OPERAND[check_operand(operand)]
+        first, second = OF_OPERAND[check_operand(operand)]
         across = self.vmnk[1 + first], self.vmnk[1 + second]
         layout = self.tiled.thrfrg(operand, matrix.layout if isinstance(matrix, Tensor) else matrix)
         return take(matrix, layout, (self.vmnk[0], across))

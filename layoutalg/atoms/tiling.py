@@ -13,6 +13,7 @@ Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp.
 from __future__ import annotations
 
 from layoutalg.atoms.tensor import Tensor
+from layoutalg.compose import Tiler, by_mode, composition
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
@@ -47,6 +48,15 @@ def as_layout(value: object) -> Layout:
     raise ArgumentTypeError(
         f"{shown(value)} is a {type(value).__name__}; a layout, an extent or a shape is needed"
     )
+
+
+def compose_first(layout: Layout, tiler: Tiler) -> Layout:
+    """A layout of two modes with the first composed with a tiler.
+
+    >>> print(compose_first(Layout((8, 2)), Layout(4, 2)))
+    (4,2):(2,8)
+    """
+    return by_mode("composition", composition, layout, (tiler, None), keep=False)
 
 
 def check_multiples(what: str, matrix: AnyLayout, tile: tuple[int, ...]) -> None:

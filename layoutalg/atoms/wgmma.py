@@ -20,12 +20,13 @@ mma_traits_sm90_gmma_sparse.hpp.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 from layoutalg.arch import WGMMA_M, WGMMA_TYPES
 from layoutalg.atoms.atom import Arithmetic, MMAAtom, OperandPlace
 from layoutalg.atoms.core_matrix import neighbours, warpgroup_matrices
-from layoutalg.atoms.rows import ending, type_codes, types_of
+from layoutalg.atoms.rows import ENDINGS, type_codes, types_of
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 
@@ -62,7 +63,7 @@ class WgmmaRow(NamedTuple):
         sparse = "SPARSE_" if self.sparse else ""
         sources = "SS" if self.a_in == "shared" else "RS"
         shape = f"{WGMMA_M}x{self.n}x{self.k}"
-        return f"SM90_{sparse}{shape}_{type_codes(self.types)}_{sources}{order}{ending(self.arithmetic)[0]}"
+        return f"SM90_{sparse}{shape}_{type_codes(self.types)}_{sources}{order}{ENDINGS[self.arithmetic][0]}"
 
     def build(self) -> MMAAtom:
         """The atom of the row."""
@@ -80,7 +81,7 @@ class WgmmaRow(NamedTuple):
             dtypes=types_of(f"{d} {a} {b} {d}"),
             source="PTX ISA 9.0, 9.7.15.6" if self.sparse else "PTX ISA 9.0, 9.7.15.5.1",
             arch="sm_90",
-            ptx=f"wgmma.mma_async{sp}.sync.aligned.m{WGMMA_M}n{n}k{k}.{d}.{a}.{b}{ending(self.arithmetic)[1]}",
+            ptx=f"wgmma.mma_async{sp}.sync.aligned.m{WGMMA_M}n{n}k{k}.{d}.{a}.{b}{ENDINGS[self.arithmetic][1]}",
             arithmetic=self.arithmetic,
             a_in=self.a_in,
             b_in="shared",
@@ -94,6 +95,9 @@ def _whole(rows: int, columns: int) -> Layout:
     return Layout((THREADS, (rows, columns)), (0, (1, rows)))
 
 
+_SOURCES: tuple[OperandPlace, ...] = ("shared", "registers")
+
+
 def wgmma_rows() -> Iterator[WgmmaRow]:
     """Every wgmma that CUTLASS names.
 
@@ -103,11 +107,7 @@ def wgmma_rows() -> Iterator[WgmmaRow]:
     for kind in WGMMA_TYPES.values():
         if kind.name == "b1":
             continue  # CUTLASS has none
-        for b in kind.b_types:
-            for d in kind.accumulators:
-                sums: tuple[Arithmetic, ...] = ("multiply", "saturate") if d == "s32" else ("multiply",)
-                for sparse in (False, True):
-                    for arithmetic in sums:
-                        for n in kind.n_sizes:
-                            for a_in in ("shared", "registers"):
-                                yield WgmmaRow(f"{d} {kind.name} {b}", n, a_in, arithmetic, sparse)
+        for b, d, sparse in product(kind.b_types, kind.accumulators, (False, True)):
+            sums: tuple[Arithmetic, ...] = ("multiply", "saturate") if d == "s32" else ("multiply",)
+            for arithmetic, n, a_in in product(sums, kind.n_sizes, _SOURCES):
+                yield WgmmaRow(f"{d} {kind.name} {b}", n, a_in, arithmetic, sparse)
