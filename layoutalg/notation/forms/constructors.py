@@ -33,6 +33,7 @@ from layoutalg.layout import (
     ScaledBasis,
     Swizzle,
     Swizzles,
+    concat,
     flatten_tree,
     is_symbolic,
     unflatten_tree,
@@ -168,7 +169,7 @@ class _Reader:
             if getattr(error, "text", "") == self.text:
                 raise
             why = getattr(error, "message", error)
-        except (TypeError, KeyError):
+        except (TypeError, KeyError, AttributeError):  # of a swizzle there is no shape
             listed = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
             before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
             why = f"{name} does not take {before}({listed[:60]})"
@@ -336,8 +337,7 @@ def _layout(reader: _Reader, /, *places: Any, **options: Any) -> Any:
     if options or not (of_layouts or 1 <= len(parts) <= 2):
         raise TypeError
     if of_layouts:
-        shapes, strides = tuple(p.shape for p in parts), tuple(p.stride for p in parts)
-        return Layout(shapes, strides)
+        return concat(*parts)
     shape, stride = parts if len(parts) > 1 else (*parts, Major("left"))
     if isinstance(stride, Major):
         return Layout(_as_ints(shape), compact(shape, stride))
