@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -174,9 +174,7 @@ class _Open:
     """A group that is being read, and the term to which it belongs."""
 
     mark: str
-    start: int
-    head: int | str | None
-    before: tuple[Group, ...]
+    term: Term
     terms: list[Term] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     key: str | None = None
@@ -237,7 +235,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
     """
     check_length(text)
     plain = _CAST.sub(lambda cast: " " * len(cast[0]), text)
-    stack = [_Open("", start, None, ())]
+    stack = [_Open("", Term(None, start))]
     count = 0
     at, last = start, None  # `last` is the term after which groups, a comma or a bracket may stand
 
@@ -262,10 +260,10 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
             last = Term("?", begin)
         elif token == "{" and top.mark == "<" and last is not None and last.head is None:
             _add(top, last)  # MLIR writes <[64:+4] {order = [1, 0]}> without a comma
-            _open(stack, token, begin, None, fail)
+            _open(stack, token, Term(None, begin), fail)
             last = None
         elif token in ("(", "[", "{", "<") and _may_open(last, token):
-            _open(stack, token, begin, last, fail)
+            _open(stack, token, last or Term(None, begin), fail)
             last = None
         elif kind == "mark" and token in ("=", ":") and last is not None and not last.groups:
             if not isinstance(last.head, str) or top.key is not None:
@@ -281,7 +279,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
                 fail("a name, an integer or a bracket")
             stack.pop()
             group = Group(top.mark, tuple(top.terms), tuple(top.keys), top.trailing)
-            last = Term(top.head, top.start, (*top.before, group))
+            last = replace(top.term, groups=(*top.term.groups, group))
         elif kind == "end" and len(stack) == 1 and last is not None:
             _add(top, last)
             return Group("", tuple(top.terms), tuple(top.keys), top.trailing)
@@ -313,15 +311,10 @@ def _may_open(last: Term | None, mark: str) -> bool:
     return mark == "{" if isinstance(last.head, int) else mark in "({<"
 
 
-def _open(
-    stack: list[_Open], mark: str, begin: int, last: Term | None, fail: Callable[[str], NoReturn]
-) -> None:
+def _open(stack: list[_Open], mark: str, term: Term, fail: Callable[[str], NoReturn]) -> None:
     if len(stack) > Most.NESTING.number:
         fail(f"at most {Most.NESTING.number} nested brackets")
-    if last is None:
-        stack.append(_Open(mark, begin, None, ()))
-    else:
-        stack.append(_Open(mark, last.start, last.head, last.groups))
+    stack.append(_Open(mark, term))
 
 
 def _add(group: _Open, term: Term) -> None:

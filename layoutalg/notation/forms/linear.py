@@ -37,6 +37,7 @@ from layoutalg.layout import (
     Layout,
     Swizzle,
     coalesce,
+    concat,
     innermost,
     map_innermost,
     modes,
@@ -44,12 +45,11 @@ from layoutalg.layout import (
     size,
 )
 from layoutalg.notation.form import Options, Value, check_length, refuse
+from layoutalg.notation.forms.triton_maps import DISTRIBUTED
 from layoutalg.notation.symbols import MAX_DIGITS
 
 LANES = 5
 """The number of bits of a lane's number."""
-
-DISTRIBUTED = ("register", "lane", "warp", "block")
 
 
 def tile_of(found: LinearLayout) -> AnyLayout | LinearLayout:
@@ -89,7 +89,7 @@ def padded(tile: AnyLayout, pairs: tuple[tuple[int, int], ...]) -> AnyLayout:
     parts = [coalesce(composition(outer, mode)) for mode in modes(tile)]  # whose bits are not shared
     if not isinstance(tile.shape, tuple) and rank(parts[0]) == 1:
         return parts[0]
-    return Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+    return concat(*parts)
 
 
 def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:

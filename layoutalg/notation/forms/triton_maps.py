@@ -25,7 +25,6 @@ getTMABlockShape, as of version 3.9.0; before it, blocked kept registers that ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -41,24 +40,21 @@ DISTRIBUTED = ("register", "lane", "warp", "block")
 SHARED = ("offset", "block")
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The split of the tensor among the blocks of a cluster: `bases` of the block index, in blocks."""
+Blocks: TypeAlias = tuple[Ints, ...]
+"""The split of the tensor among the blocks of a cluster: bases of the block index, in blocks."""
 
-    bases: tuple[Ints, ...] = ()
 
-    @classmethod
-    def of(cls, per_cluster: Ints, split: Ints, order: Ints) -> Blocks:
-        """From CTAsPerCGA, CTASplitNum and CTAOrder: blocks past the split hold copies."""
-        bases: list[Ints] = []
-        for dim in order:
-            bits = _bits(per_cluster[dim], "CTAsPerCGA")
-            parts = _bits(split[dim], "CTASplitNum")
-            if parts > bits:
-                raise ShapeError(f"CTASplitNum {split[dim]} is more than CTAsPerCGA {per_cluster[dim]}")
-            rank = len(per_cluster)
-            bases += [_unit(rank, dim, 1 << j) if j < parts else (0,) * rank for j in range(bits)]
-        return cls(tuple(bases))
+def blocks_of(per_cluster: Ints, split: Ints, order: Ints) -> Blocks:
+    """The blocks of CTAsPerCGA, CTASplitNum and CTAOrder; those past the split hold copies."""
+    bases: list[Ints] = []
+    for dim in order:
+        bits = _bits(per_cluster[dim], "CTAsPerCGA")
+        parts = _bits(split[dim], "CTASplitNum")
+        if parts > bits:
+            raise ShapeError(f"CTASplitNum {split[dim]} is more than CTAsPerCGA {per_cluster[dim]}")
+        rank = len(per_cluster)
+        bases += [_unit(rank, dim, 1 << j) if j < parts else (0,) * rank for j in range(bits)]
+    return tuple(bases)
 
 
 class Deal:
@@ -99,7 +95,7 @@ class Deal:
     def made(self, shape: Ints, blocks: Blocks) -> LinearLayout:
         """The map of a tensor of `shape`, split among blocks."""
         split = [1] * self.rank
-        for basis in blocks.bases:
+        for basis in blocks:
             if len(basis) != self.rank:
                 raise ShapeError(f"a basis {basis} of blocks, for a tensor of rank {self.rank}")
             for dim, part in enumerate(basis):
@@ -110,8 +106,7 @@ class Deal:
         inner = tuple([extent // parts for extent, parts in zip(shape, split, strict=True)])
         self.fit(inner)
         self.bases["block"] = [
-            tuple([p * n if p < s else 0 for p, n, s in zip(b, inner, split, strict=True)])
-            for b in blocks.bases
+            tuple([p * n if p < s else 0 for p, n, s in zip(b, inner, split, strict=True)]) for b in blocks
         ]
         outs = [(f"dim{i}", extent) for i, extent in enumerate(shape)]
         return LinearLayout(self.bases, outs)
@@ -157,7 +152,7 @@ def _reversed(rank: int, *, rows: bool = True) -> Ints:
 
 
 def blocked(
-    per_thread: Ints, threads: Ints, warps: Ints, order: Ints, shape: Ints, blocks: Blocks = Blocks()
+    per_thread: Ints, threads: Ints, warps: Ints, order: Ints, shape: Ints, blocks: Blocks = ()
 ) -> LinearLayout:
     """#ttg.blocked: registers, lanes and warps in tiles, the dimension order[0] first.
 
@@ -194,9 +189,7 @@ def _mma_tile(deal: Deal, tile: Ints, width: int, order: Ints) -> None:
     deal.give("register", tile[inner] // (4 * width), inner)
 
 
-def nvidia_mma(
-    major: int, warps: Ints, instruction: Ints, shape: Ints, blocks: Blocks = Blocks()
-) -> LinearLayout:
+def nvidia_mma(major: int, warps: Ints, instruction: Ints, shape: Ints, blocks: Blocks = ()) -> LinearLayout:
     """#ttg.nvidia_mma: the accumulator of mma.sync (major 2) or wgmma (major 3).
 
     Raises ShapeError, and UnsupportedError for other versions and tiles.
@@ -225,7 +218,7 @@ def _instruction_tile(major: int, rank: int, instruction: Ints) -> Ints:
 
 
 def dot_operand(
-    index: int, width: int, major: int, warps: Ints, instruction: Ints, shape: Ints, blocks: Blocks = Blocks()
+    index: int, width: int, major: int, warps: Ints, instruction: Ints, shape: Ints, blocks: Blocks = ()
 ) -> LinearLayout:
     """#ttg.dot_op of an nvidia_mma: operand A (index 0) or B (1) with `width` registers in a row along k."""
     rank = len(warps)
@@ -260,7 +253,7 @@ def dot_operand_of_blocked(
     warps: Ints,
     order: Ints,
     shape: Ints,
-    blocks: Blocks = Blocks(),
+    blocks: Blocks = (),
 ) -> LinearLayout:
     """#ttg.dot_op of a blocked encoding: every lane holds all of k."""
     rank = len(order)
@@ -290,7 +283,7 @@ def slice_of(parent: Callable[[Ints], LinearLayout], dim: int, shape: Ints) -> L
 
 
 def swizzled_shared(
-    vec: int, per_phase: int, max_phase: int, order: Ints, shape: Ints, blocks: Blocks = Blocks()
+    vec: int, per_phase: int, max_phase: int, order: Ints, shape: Ints, blocks: Blocks = ()
 ) -> LinearLayout:
     """#ttg.swizzled_shared: offsets along order[0], rows with (row / perPhase % maxPhase) * vec XORed in."""
     rank = len(order)
@@ -299,7 +292,7 @@ def swizzled_shared(
     for name, value in (("vec", vec), ("perPhase", per_phase), ("maxPhase", max_phase)):
         _bits(value, name)
     split = [1] * rank
-    for basis in blocks.bases:
+    for basis in blocks:
         split = [max(s, 2 * p) for s, p in zip(split, basis, strict=True)]
     inner = [max(1, extent // parts) for extent, parts in zip(shape, split, strict=True)]
     deal = Deal(rank, SHARED, order)
@@ -320,7 +313,7 @@ BOX_END = 256
 
 
 def nvmma_shared(
-    width: int, element_bits: int, shape: Ints, *, transposed: bool = False, blocks: Blocks = Blocks()
+    width: int, element_bits: int, shape: Ints, *, transposed: bool = False, blocks: Blocks = ()
 ) -> LinearLayout:
     """#ttg.nvmma_shared: what TMA writes and wgmma reads: rows of `width` bytes in swizzled atoms of 8 rows.
 
@@ -333,7 +326,7 @@ def nvmma_shared(
         raise ShapeError(f"swizzlingByteWidth {width} of elements of {element_bits} bits")
     if transposed and (rank != 2 or not width):
         raise UnsupportedError("nvmma_shared, transposed, is read for matrices with a swizzle")
-    if blocks.bases:
+    if blocks:
         raise UnsupportedError("nvmma_shared is read for one block")
     if transposed:
         atoms = _atoms(width, element_bits, shape[::-1], (1, 0))
@@ -360,4 +353,4 @@ def _atoms(width: int, element_bits: int, shape: Ints, order: Ints) -> LinearLay
         for j, power in enumerate((1, 2, 4)):  # of the rows of all outer dimensions, counted together
             *others, _ = deal.bases["offset"][first + j]
             deal.bases["offset"][first + j] = (*others, vec * (power // per_phase % (width // 16)))
-    return deal.made(shape, Blocks())
+    return deal.made(shape, ())

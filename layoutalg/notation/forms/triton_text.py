@@ -81,12 +81,12 @@ class _Encoded:
 
 def _blocks(fields: Fields) -> maps.Blocks:
     if "CGALayout" in fields:
-        return maps.Blocks(tuple(fields["CGALayout"]))
+        return tuple(fields["CGALayout"])
     if "CTAsPerCGA" not in fields:
-        return maps.Blocks()
+        return ()
     each = fields["CTAsPerCGA"]
     order = fields.get("CTAOrder", tuple(reversed(range(len(each)))))
-    return maps.Blocks.of(each, fields.get("CTASplitNum", (1,) * len(each)), order)
+    return maps.blocks_of(each, fields.get("CTASplitNum", (1,) * len(each)), order)
 
 
 def _tile(fields: Fields) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -105,8 +105,7 @@ def _dot_op(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     parent: _Encoded = fields["parent"]
     index = fields["opIdx"]
     k = len(shape) - (1 if index == 0 else 2)  # blocks along k hold copies of an operand
-    bases = [(*b[:k], 0, *b[k + 1 :]) for b in _blocks(parent.fields).bases]
-    blocks = maps.Blocks(tuple(bases))
+    blocks = tuple([(*b[:k], 0, *b[k + 1 :]) for b in _blocks(parent.fields)])
     if parent.encoding.mnemonic == "blocked":
         return maps.dot_operand_of_blocked(index, *_tile(parent.fields), shape, blocks)
     if parent.encoding.mnemonic != "nvidia_mma":
@@ -139,7 +138,7 @@ def _swizzled_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
 
 def _padded_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     """The map of offsets before the pads: of bases, or of an order and a shape."""
-    if fields.get("block") or _blocks(fields).bases:
+    if fields.get("block") or _blocks(fields):
         raise UnsupportedError("padded_shared of more than one block: its pads are of each block's offsets")
     extents = fields.get("shape", shape)
     if shape and extents != shape:
