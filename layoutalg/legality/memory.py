@@ -33,6 +33,7 @@ from layoutalg.layout import (
     AnyLayout,
     Layout,
     check_integers,
+    concat,
     flatten_tree,
     idx2crd,
     modes,
@@ -184,16 +185,6 @@ def _notes(q: _Question) -> Iterator[str]:
 # --- the instruction itself ----------------------------------------------------------------------------
 
 
-def _exists(q: _Question) -> Iterator[Violation]:
-    """Yield the rules that the instruction breaks whatever it moves."""
-    if q.op.family == "vector":
-        yield from _vector(q)
-    elif q.op.family == "matrix":
-        yield from _matrix(q)
-    else:
-        yield from _copy(q)
-
-
 def _other_op(rule: str, fault: str, accepted: str, nearest: MemoryOp) -> Violation:
     """A violation that another instruction mends."""
     return MEMORY_RULES[rule].broken(fault, accepted, str(nearest), op=str(nearest))
@@ -315,9 +306,7 @@ def _given(q: _Question, tv: Layout) -> Vectors:
     lanes = min(size(threads), MATRIX_ROWS * q.op.count) if q.op.family == "matrix" else size(threads)
     first = compose_layouts(threads, Layout(lanes))
     registers = compose_layouts(values, Layout(size(values) // q.elems, q.elems))
-    parts = (first, registers, *rest)
-    starts = Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
-    return Vectors(starts, step, q.elems)
+    return Vectors(concat(first, registers, *rest), step, q.elems)
 
 
 def _matrices(q: _Question, vectors: Vectors, rows: int) -> Violation | None:

@@ -52,7 +52,7 @@ from layoutalg.arch import (
 )
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, check_choice
-from layoutalg.layout import AnyLayout, Layout, normalize, whole_number
+from layoutalg.layout import AnyLayout, Layout, whole_number
 from layoutalg.legality.canonical import MAJORS, Canonical, check_major, operand_shape, recognize, restrict
 from layoutalg.legality.rules import Legality, Violation
 from layoutalg.legality.wgmma_rules import (
@@ -157,8 +157,8 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     check_choice("operand", operand, ("A", "B"))
     if major is not None:
         check_major(major)
-    base = normalize(base_bytes, "base_bytes")
-    if isinstance(base, tuple) or base < 0:
+    base = whole_number(base_bytes, "base_bytes")
+    if base < 0:
         raise ShapeError(f"base_bytes {base_bytes!r}; an address of at least 0 is needed")
     shape = operand_shape(layout)
     subject = f"wgmma operand {operand}, {element} {layout}"
@@ -203,10 +203,9 @@ def _report(
 def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
     """The requested N; else the largest that divides the tile, 8 where none does."""
     if n is not None:
-        value = normalize(n, "n")
-        if isinstance(value, tuple) or value < 1:
+        if whole_number(n, "n") < 1:
             raise ShapeError(f"n {n!r}; a positive integer is needed")
-        return value
+        return n
     return max((size for size in kind.n_sizes if tile_n % size == 0), default=8)
 
 
