@@ -38,7 +38,7 @@ from layoutalg.arch import Arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotLinearError, ShapeError, UnsupportedError
 from layoutalg.f2 import affine_f2, apply, basis, rank, to_f2
-from layoutalg.layout import IntTuple, Layout, product, to_text
+from layoutalg.layout import IntTuple, Layout, concat, modes, product, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,12 @@ def _pattern(tile: BitTile, accesses: Sequence[Access], i: int, element: DType, 
     extent = access_extent(tile.base, access, rule, machine)
     threads, vector, rest = _moves(tile, access, extent.threads, extent.elems)
     if vector != _units(vector):
-        crossing = next((a for a in accesses if a is not accesses[i] and _is_along(tile, a, machine)), None)
+        others = (a for a in accesses if a is not accesses[i] and _is_along(tile, a, machine))
+        along = next((f", as those of {a.op} with tv {a.tv} do" for a in others), "")
         raise AlignmentError(
             f"the vectors of {access.op} with tv {access.tv} do not lie along the contiguous mode of "
-            f"{tile.base}"
-            + (f", as those of {crossing.op} with tv {crossing.tv} do" if crossing else "")
-            + ": vectors of one direction only can be contiguous, along the last mode for order 'row', the "
-            + "first for 'col'",
+            f"{tile.base}{along}: vectors of one direction only can be contiguous, along the last mode for "
+            f"order 'row', the first for 'col'",
             required_bytes=rule.width_bytes,
         )
     if any(column % extent.elems for column in threads + rest):
@@ -219,17 +218,9 @@ def with_constraints(
                 f"vector_bytes is {vector_bytes!r}; vectors that a lane can read have 1, 2, 4, 8 or 16 bytes"
             )
         access = Access.along(op, storage_layout(shape, order), element, order)
-        (threads, values), (steps, step) = _modes(access.tv)
-        out.append(Access(op, Layout((1, values, threads), (0, step, steps)), element))
+        threads, values = modes(access.tv)
+        out.append(Access(op, concat(Layout(1, 0), values, threads), element))
     if whole_rows:
         width = max(8 * machine.bank_bytes, element.bits)
         out.append(Access.along(f"st.shared.b{width}", storage_layout(shape, order), element, order))
     return out
-
-
-def _modes(tv: Layout) -> tuple[tuple[IntTuple, IntTuple], tuple[IntTuple, IntTuple]]:
-    """Shape and stride of the thread and the value mode."""
-    shape, stride = tv.shape, tv.stride
-    if not isinstance(shape, tuple) or not isinstance(stride, tuple):
-        raise ArgumentTypeError(f"{tv} has no thread and value mode")
-    return (shape[0], shape[1]), (stride[0], stride[1])

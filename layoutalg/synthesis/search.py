@@ -41,7 +41,7 @@ from layoutalg.layout import (
     Layout,
     Swizzle,
     Swizzles,
-    layout_of,
+    concat,
     merge,
     modes,
     plain,
@@ -309,7 +309,7 @@ def _permuted(base: Layout, target: list[int]) -> Layout:
         columns = columns[bits:]
     if not isinstance(base.shape, tuple):
         return parts[0]
-    return layout_of(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+    return concat(*parts)
 
 
 def kernel_of(tile: BitTile, layout: AnyLayout) -> tuple[int, ...]:

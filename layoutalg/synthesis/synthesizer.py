@@ -31,7 +31,7 @@ from itertools import islice
 from typing import NamedTuple, get_args
 
 from layoutalg.algebra import Order, storage_layout
-from layoutalg.analysis import Access, SharedReport, TmaAccess, addressing, analyze_access
+from layoutalg.analysis import Access, SharedReport, TmaAccess, addressing
 from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
@@ -54,6 +54,7 @@ from layoutalg.layout import (
     normalize,
     product,
     to_text,
+    whole_number,
 )
 from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
 from layoutalg.synthesis.padding import padded_tiles, pads_of, reports_if_free, rotated_tiles
@@ -105,12 +106,6 @@ class _Question:
         return min(wanted, self.machine.max_shared_bytes_per_block)
 
 
-class _Padding(NamedTuple):
-    layout: AnyLayout
-    extra_bytes: int
-    reports: tuple[SharedReport, ...]
-
-
 class _Answer(NamedTuple):
     layout: AnyLayout | None
     kind: Kind
@@ -160,7 +155,7 @@ def synthesize(
     wanted = with_constraints(shape, accesses, what, order, vector_bytes, whole_rows, machine)
     question = _question(shape, wanted, what, order, max_extra_bytes, form, machine)
     others: list[Other] = []
-    padding: _Padding | None = None
+    padding: _Answer | None = None
     if question.copies or form == "tma":
         answer = _among_tma(question)
     elif form == "rotation":
@@ -172,7 +167,9 @@ def synthesize(
             patterns = make_patterns(tile, question.given, question.element, machine)
         except NotLinearError:
             padding = _cheapest_padding(question)
-            answer, singles = _by_counting(question, padding)
+            plain = _counted(question, [(question.base, "plain", 0)], "plain")
+            failed = Certificate(False, "forms", ())
+            answer, singles = (plain, iter(())) if plain else _by_swizzle(question, padding, failed)
             others += islice(singles, OTHERS)
         else:
             padding = _cheapest_padding(question)
@@ -208,8 +205,8 @@ def _question(
     shape = normalize(shape, "shape")
     check_choice("order", order, get_args(Order))
     check_choice("form", form, get_args(Form))
-    extra = normalize(max_extra_bytes, "max_extra_bytes")
-    if isinstance(extra, tuple) or extra < 0:
+    extra = whole_number(max_extra_bytes, "max_extra_bytes")
+    if extra < 0:
         raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")
     base = storage_layout(shape, order)
     lanes: list[Access] = []
@@ -234,7 +231,7 @@ def _question(
 
 
 def _linear(
-    question: _Question, tile: BitTile, patterns: tuple[Pattern, ...], padding: _Padding | None
+    question: _Question, tile: BitTile, patterns: tuple[Pattern, ...], padding: _Answer | None
 ) -> _Answer:
     """The answer for a tile and accesses that are linear over F2."""
     footprints = tuple(p.footprint for p in patterns)
@@ -264,7 +261,7 @@ def _linear(
 
 
 def _by_swizzle(
-    question: _Question, padding: _Padding | None, failed: Certificate
+    question: _Question, padding: _Answer | None, failed: Certificate
 ) -> tuple[_Answer, Iterator[Other]]:
     """The answer among all single swizzles and paddings, and further swizzles; `failed` is extended."""
     q = question
@@ -279,7 +276,7 @@ def _by_swizzle(
         return ComposedLayout(single.swizzle, 0, q.base), "swizzle", extra_bytes
 
     others = map(placed, (single for single in singles if single.swizzle.is_involution))
-    padded = _padded(q, padding)
+    padded = padding if padding is not None and padding.extra_bytes <= q.max_extra_bytes else None
     # A swizzle before a padding, unless it takes more memory.
     if best is not None and (padded is None or placed(best)[2] <= padded.extra_bytes):
         layout, kind, extra = placed(best)
@@ -371,35 +368,24 @@ def _proved(
     )
 
 
-def _cheapest_padding(question: _Question) -> _Padding | None:
+def _counted(question: _Question, tiles: Iterable[Other], name: str) -> _Answer | None:
+    """The first layout without conflicts among those of a class, whose instructions are counted."""
+    for layout, kind, extra_bytes in tiles:
+        reports = reports_if_free(layout, question.lanes, question.machine)
+        if reports is not None:
+            return _Answer(layout, kind, extra_bytes, reports, Certificate(True, "counted", (name,)))
+    return None
+
+
+def _cheapest_padding(question: _Question) -> _Answer | None:
     """The padded storage order of least cost that is conflict-free, as far as shared memory reaches."""
     q = question
     # Whatever the caller allows: a padding that costs more is still worth telling, as an alternative.
     room = q.machine.max_shared_bytes_per_block - -(-product(q.shape) * q.element.bits // 8)
     pads = list(pads_of(q.shape, q.lanes, q.element, q.order, room, q.machine))
-    for layout, extra in padded_tiles(q.shape, q.lanes, q.order, pads, q.machine):
-        reports = reports_if_free(layout, q.lanes, q.machine)
-        if reports is not None:
-            return _Padding(layout, extra, reports)
-    return None
-
-
-def _padded(question: _Question, padding: _Padding | None) -> _Answer | None:
-    """The answer by padding, if it is within what the caller allows."""
-    if padding is None or padding.extra_bytes > question.max_extra_bytes:
-        return None
-    certificate = Certificate(True, "counted", (padding_class(question.max_extra_bytes),))
-    return _Answer(padding.layout, "padding", padding.extra_bytes, padding.reports, certificate)
-
-
-def _by_counting(question: _Question, padding: _Padding | None) -> tuple[_Answer, Iterator[Other]]:
-    """The answer where nothing is linear: storage order, one swizzle, or padding."""
-    base = question.base
-    reports = [analyze_access(base, access, question.machine) for access in question.lanes]
-    free = tuple(r for r in reports if isinstance(r, SharedReport) and r.conflict_free)
-    if len(free) == len(reports):
-        return _Answer(base, "plain", 0, free, Certificate(True, "counted", ("plain",))), iter(())
-    return _by_swizzle(question, padding, failed=Certificate(False, "forms", ()))
+    tiles = padded_tiles(q.shape, q.lanes, q.order, pads, q.machine)
+    padded: Iterable[Other] = ((layout, "padding", extra_bytes) for layout, extra_bytes in tiles)
+    return _counted(q, padded, padding_class(q.max_extra_bytes))
 
 
 def _among_tma(question: _Question) -> _Answer:
@@ -411,11 +397,9 @@ def _among_tma(question: _Question) -> _Answer:
         tile = make_tile(q.shape, q.element.bits, q.order, q.machine)
         patterns = make_patterns(tile, q.given, q.element, q.machine)
     except NotLinearError:
-        for layout, extra_bytes in tiles:
-            reports = reports_if_free(layout, q.lanes, q.machine)
-            if reports is not None:
-                certificate = Certificate(True, "counted", ("tma",))
-                return _Answer(layout, _kind(layout), extra_bytes, reports, certificate)
+        answer = _counted(q, ((layout, _kind(layout), extra) for layout, extra in tiles), "tma")
+        if answer is not None:
+            return answer
     else:
         footprints = tuple(p.footprint for p in patterns)
         for layout, extra_bytes in tiles:
@@ -432,15 +416,14 @@ def _among_rotations(question: _Question) -> _Answer:
         raise UnsupportedError(
             f"a rotation turns the rows of a tile (M,N) that is stored by rows, not of {base}: swap its modes"
         )
-    reports = reports_if_free(base, q.lanes, q.machine)
-    if reports is not None:
-        return _Answer(base, "plain", 0, reports, Certificate(True, "counted", ("plain",)))
     rows, columns = (int(n) for n in flatten_tree(q.shape))
-    for layout in rotated_tiles((rows, columns), q.lanes, q.element, q.machine):
-        reports = reports_if_free(layout, q.lanes, q.machine)
-        if reports is not None:
-            return _Answer(layout, "rotation", 0, reports, Certificate(True, "counted", ("rotation",)))
-    return _Answer(None, "none", 0, (), Certificate(False, "forms", ("rotation",)))
+    turned = rotated_tiles((rows, columns), q.lanes, q.element, q.machine)
+    rotations: Iterable[Other] = ((layout, "rotation", 0) for layout in turned)
+    return (
+        _counted(q, [(base, "plain", 0)], "plain")
+        or _counted(q, rotations, "rotation")
+        or _Answer(None, "none", 0, (), Certificate(False, "forms", ("rotation",)))
+    )
 
 
 def _kind(layout: AnyLayout) -> Kind:

@@ -33,7 +33,7 @@ from layoutalg.layout import (
     ComposedLayout,
     IntTuple,
     Layout,
-    layout_of,
+    concat,
     merge,
     plain,
     product,
@@ -182,8 +182,7 @@ def _written(tile: _Tile, mode: SwizzleMode, box: tuple[int, ...]) -> TmaTile:
     for i in (*tile.order[1:], tile.along):
         between[i], step = step, step * counts[i]
     parts = [plain(*merge((box[i], counts[i]), (inside[i], between[i]))) for i in range(len(box))]
-    boxes = layout_of(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
-    inner = compose_layouts(boxes, Layout(tile.shape))
+    inner = compose_layouts(concat(*parts), Layout(tile.shape))
     swizzle = mode.in_elements(bits)
     extra_bytes = (step - prod(tile.sides)) * bits // 8
     return TmaTile(ComposedLayout(swizzle, 0, inner) if swizzle.bits else inner, extra_bytes)

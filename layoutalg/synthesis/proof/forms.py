@@ -116,11 +116,8 @@ def paddings(synthesis: Synthesis, limit_bytes: int | None = None) -> Iterator[t
     >>> [(extra, str(layout)) for extra, layout in paddings(found)]
     [(768, '(48,4):(8,1)'), (1536, '(48,4):(12,1)')]
     """
-    base, bits, machine = (
-        storage_layout(synthesis.shape, synthesis.order),
-        synthesis.element.bits,
-        synthesis.arch,
-    )
+    base, machine = storage_layout(synthesis.shape, synthesis.order), synthesis.arch
+    bits = synthesis.element.bits
     sides = [product(mode) for mode in (base.shape if isinstance(base.shape, tuple) else (base.shape,))]
     long = [extent for extent in (sides if synthesis.order == "col" else sides[::-1]) if extent > 1]
     if len(long) < 2:

@@ -40,9 +40,9 @@ from layoutalg.errors import (
     ShapeError,
     UndecidedError,
 )
-from layoutalg.layout import AnyLayout, Layout, normalize
+from layoutalg.layout import AnyLayout, Layout, whole_number
 from layoutalg.synthesis.proof.forms import refusal
-from layoutalg.synthesis.result import Form, Synthesis
+from layoutalg.synthesis.result import Alternative, Form, Synthesis
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles.covers import Cost, Cover, cost_of, covers_of
 from layoutalg.synthesis.tiles.ranking import Choice, plain_layout, ranked_choices, tma_mode, wgmma_operands
@@ -71,7 +71,7 @@ class TileSynthesis:
 
     `found` is the layout on the shape of `given`, or None; `ranking` lists it with all others that were
     examined, best first.  `covers` are the accesses that tile, one for each of `specs`, `others` further
-    ways of those that do not tile as requested; `given_costs` and `found_costs` the cost of each in a stage.
+    ways of those that do not tile as requested.
     `tried` are the questions to `synthesize`, by pitch, each with its certificate: where no layout was
     found, those state what is ruled out.  `offers` help where no layout was found, `notes` say what is easily
     overlooked.
@@ -82,9 +82,7 @@ class TileSynthesis:
     specs: tuple[str, ...]
     covers: tuple[Cover, ...]
     others: tuple[tuple[Cover, ...], ...]
-    given_costs: tuple[Cost, ...]
     found: Choice | None
-    found_costs: tuple[Cost, ...]
     synthesis: Synthesis
     tried: tuple[tuple[int, Synthesis], ...]
     ranking: tuple[Choice, ...]
@@ -137,8 +135,8 @@ def synthesize_tile(
     ldmatrix.x4 on (64,64) at (0,0), ldmatrix.x2 on (64,8) at (0,64) plain
     """
     machine, what = find_arch(arch), dtype(element)
-    extra = normalize(max_extra_bytes, "max_extra_bytes")
-    if isinstance(extra, tuple) or extra < 0:
+    extra = whole_number(max_extra_bytes, "max_extra_bytes")
+    if extra < 0:
         raise ShapeError(f"max_extra_bytes is {max_extra_bytes!r}; a non-negative integer is needed")
     tile = read_tile(given)
     listed = list(accesses)
@@ -147,7 +145,7 @@ def synthesize_tile(
     specs = tuple(spec if isinstance(spec, str) else f"{spec.op}@{spec.tv}" for spec in listed)
     covers = tuple(way[0] for way in ways)
     tried, answer = search.run(covers)
-    choices = [search.choice(covers, each, pitch, answer is each) for pitch, each in tried if each is answer]
+    choices = [search.choice(covers, each, pitch, proved=True) for pitch, each in tried if each is answer]
     choices += search.alternatives(covers, tried)
     choices.append(search.as_given(covers))
     offers = () if answer is not None else tuple(search.offers(listed, specs, covers, tried))
@@ -163,15 +161,19 @@ def synthesize_tile(
         specs,
         covers,
         tuple(tuple(way[1:]) for way in ways),
-        tuple(cost_of(cover, tile.tile, tile.shape, machine) for cover in covers),
         best,
-        () if best is None else tuple(cost_of(cover, best.stage, tile.shape, machine) for cover in covers),
         answer if answer is not None else tried[0][1],
         tuple(tried),
         ranking,
         offers,
         tuple(search.notes(best, tried)),
     )
+
+
+def _found(answer: Synthesis | Alternative) -> AnyLayout:
+    if answer.layout is None:
+        raise MismatchError("there is no layout to place")
+    return answer.layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +234,7 @@ class _Search:
 
     def extra_bytes(self, answer: Synthesis, pitch: int) -> int:
         """The bytes that an answer takes beyond the layout as it is given."""
-        if answer.layout is None:
-            raise MismatchError("there is no layout whose memory could be measured")
-        span = self.placed(answer.layout, pitch, answer.extra_bytes).span
+        span = self.placed(_found(answer), pitch, answer.extra_bytes).span
         return (span - self.tile.span) * self.element.bits // 8
 
     def longer(self, covers: Iterable[Cover], extra_bytes: int) -> list[int]:
@@ -253,14 +253,14 @@ class _Search:
             out.append(pitch)
         return out
 
-    def choice(self, covers: Iterable[Cover], answer: Synthesis, pitch: int, proved: bool) -> Choice:
-        """An answer as a choice; of a proved one every stage is counted as well."""
-        if answer.layout is None:
-            raise MismatchError("there is no layout to choose")
-        kind: str = answer.kind
+    def choice(
+        self, covers: Iterable[Cover], other: Synthesis | Alternative, pitch: int, *, proved: bool = False
+    ) -> Choice:
+        """A buffer's layout as the tile's; one that is `proved` is free of conflicts in all stages."""
+        kind: str = other.kind
         if pitch != self.tile.pitch:
-            kind = {"plain": "padding"}.get(kind, f"{kind} and padding")
-        return self._choice(covers, answer.layout, pitch, kind, answer.extra_bytes, proved=proved)
+            kind = "padding" if kind in ("plain", "padding") else f"{kind} and padding"
+        return self._choice(covers, _found(other), pitch, kind, other.extra_bytes, proved=proved)
 
     def _choice(
         self,
@@ -311,10 +311,7 @@ class _Search:
             if pitch != self.tile.pitch and each.layout is None:
                 continue
             for other in each.alternatives:
-                kind: str = other.kind
-                if pitch != self.tile.pitch:
-                    kind = {"plain": "padding", "padding": "padding"}.get(kind, f"{kind} and padding")
-                yield self._choice(covers, other.layout, pitch, kind, other.extra_bytes)
+                yield self.choice(covers, other, pitch)
 
     def offers(
         self,
@@ -349,8 +346,8 @@ class _Search:
             words: list[str] = []
             for spec, text in zip(accesses, specs, strict=True):
                 other = self._down(text, rows) if isinstance(spec, str) else None
-                changed.append(spec if other is None else other)
-                words.append(text if other is None else other)
+                changed.append(other or spec)
+                words.append(other or text)
             if tuple(words) == specs:
                 continue
             try:

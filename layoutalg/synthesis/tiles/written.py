@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import accumulate, product
+from operator import mul
 from typing import NamedTuple
 
 from layoutalg.algebra import Order
@@ -37,6 +38,7 @@ from layoutalg.layout import (
     Swizzles,
     check_integers,
     coalesce,
+    concat,
     leaves,
     modes,
     size,
@@ -114,7 +116,7 @@ class WrittenTile:
         """
         if self.order == "row" or pitch == self.run:
             return access  # rows are the first mode: longer runs do not change a flat index
-        return _through(Layout((self.run, self.rows), (1, pitch)), access)
+        return replace(access, tv=compose_layouts(Layout((self.run, self.rows), (1, pitch)), access.tv))
 
     def each_stage(self, layout: AnyLayout) -> Iterator[AnyLayout]:
         """A layout of the given shape on each stage in turn, as layouts of the tile.
@@ -160,7 +162,7 @@ class WrittenTile:
             layout: AnyLayout = self._with_stages(compose_layouts(inner, index), steps)
         except DivisibilityError:  # a run that does not split as the buffer's rows do
             every = [*modes(inner), *(Layout(s.extent, n) for s, n in zip(self.stages, steps, strict=True))]
-            layout = ComposedLayout(_joined(every), 0, self._with_stages(index, self._nested(size(inner))))
+            layout = ComposedLayout(concat(*every), 0, self._with_stages(index, self._nested(size(inner))))
         if swizzles:
             layout = ComposedLayout(swizzles[0] if len(swizzles) == 1 else swizzles, 0, layout)
         if not inside:
@@ -178,24 +180,15 @@ class WrittenTile:
 
     def _nested(self, step: int) -> list[int]:
         """Strides of stages that follow each other every `step`."""
-        out = []
-        for stage in self.stages:
-            out.append(step)
-            step *= stage.extent
-        return out
+        return list(accumulate((stage.extent for stage in self.stages), mul, initial=step))[:-1]
 
     def _with_stages(self, stage_layout: Layout, strides: list[int]) -> Layout:
         """A layout of the given shape from one of a stage."""
-        parts = list(modes(self.given))
-        first, second = modes(stage_layout)
-        extents: dict[int, tuple[int, int]] = {
-            stage.mode: (stage.extent, stride) for stage, stride in zip(self.stages, strides, strict=True)
-        }
-        for mode, part in zip(self._tile_modes, (first, second), strict=True):
-            parts[mode] = part
-        for mode, (extent, stride) in extents.items():
-            parts[mode] = Layout(extent, stride)
-        return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+        parts = dict(enumerate(modes(self.given)))
+        parts |= dict(zip(self._tile_modes, modes(stage_layout), strict=True))
+        for stage, stride in zip(self.stages, strides, strict=True):
+            parts[stage.mode] = Layout(stage.extent, stride)
+        return concat(*parts.values())
 
 
 def part_of(layout: AnyLayout, start: int, index: Layout) -> AnyLayout:
@@ -209,21 +202,9 @@ def part_of(layout: AnyLayout, start: int, index: Layout) -> AnyLayout:
     return ComposedLayout(layout, start, index)
 
 
-def _through(front: Layout, access: Access) -> Access:
-    return replace(access, tv=compose_layouts(front, access.tv))
-
-
-def _joined(parts: list[Layout]) -> Layout:
-    return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
-
-
 def _places(layout: Layout) -> list[int]:
     """The flat index of coordinate 1 of each mode."""
-    out, weight = [], 1
-    for mode in modes(layout):
-        out.append(weight)
-        weight *= size(mode)
-    return out
+    return list(accumulate(map(size, modes(layout)), mul, initial=1))
 
 
 def read_tile(layout: Layout) -> WrittenTile:
