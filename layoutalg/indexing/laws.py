@@ -27,7 +27,7 @@ from layoutalg.layout import (
     Layout,
     Swizzle,
     Swizzles,
-    layout_of,
+    concat,
     leaves,
     merge,
     plain,
@@ -118,8 +118,7 @@ def _plain(cube: NDArray[Any]) -> tuple[AnyLayout | None, str, tuple[tuple[int, 
 
 def _layout_of(parts: Iterable[tuple[list[int], list[int]]]) -> Layout:
     """A layout of one mode per list of extents and strides."""
-    made = [plain(extents, strides) for extents, strides in parts]
-    return layout_of(tuple(m.shape for m in made), tuple(m.stride for m in made))
+    return concat(*(plain(extents, strides) for extents, strides in parts))
 
 
 Channels = Sequence["tuple[NDArray[Any], int]"]
@@ -373,7 +372,8 @@ def _rotated(cube: NDArray[Any]) -> Iterator[AnyLayout]:
         return
     sample = _Sample(cube)
     most = int(cube.max())
-    sizes = {d for n in cube.shape for d in _divisors(n)} | {1 << k for k in range(1, most.bit_length() + 1)}
+    sizes = {d for n in cube.shape for d in range(2, min(n, 1 << 12) + 1) if n % d == 0}
+    sizes |= {1 << k for k in range(1, most.bit_length() + 1)}
     for unit in [1 << k for k in range(most.bit_length())]:
         for modulus in sorted(n for n in sizes if 1 < n <= most // unit + 1):
             if not sample.adds(_split(sample.values, unit, modulus)):
@@ -386,10 +386,6 @@ def _rotated(cube: NDArray[Any]) -> Iterator[AnyLayout]:
             layout = _rotation(parts, unit, modulus, *(int(table.flat[0]) for table, _ in channels))
             if layout is not None:
                 yield layout
-
-
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(2, min(n, 1 << 12) + 1) if n % d == 0]
 
 
 def _split(values: NDArray[Any], unit: int, modulus: int) -> Channels:

@@ -11,6 +11,7 @@ __device__ __forceinline__ unsigned at(unsigned row, unsigned col) {
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,11 +38,7 @@ from layoutalg.reading import apply, number, read_c, read_python, variable
 UNITS = ("elements", "bytes")
 SIDES = ("src", "dst")
 
-_PYTHON = frozenset(
-    {"False", "None", "True", "and", "as", "async", "await", "class", "def", "del", "elif", "except",
-     "finally", "from", "global", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
-     "with", "yield", "triton", "layout", "through", "cute", "T"}
-)  # fmt: skip
+_PYTHON = frozenset({*keyword.kwlist, "triton", "layout", "through", "cute", "T"})
 """Words that a name may not be in Python, and what the texts use themselves."""
 
 
@@ -107,19 +104,8 @@ def code(
         return layout(*at) * scale
 
     what = f"code of {layout}" + (f" of {front}" if front is not None else "")
-    made = Function(
-        name,
-        str(layout),
-        tuple(zip(names, extents, strict=True)),
-        value,
-        less,
-        unit,
-        (),
-        "",
-        layout,
-        front,
-        scale,
-    )
+    taken = tuple(zip(names, extents, strict=True))
+    made = Function(name, str(layout), taken, value, less, unit, layout=layout, through=front, scale=scale)
     if carry is None:
         proof = _proof(what, made, to, variables, (value, less), table)
         return text_of(replace(made, notes=(proof,)), to)

@@ -19,7 +19,6 @@ Step(ratio=Fraction(25, 4), need=16)
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 import re
@@ -47,8 +46,9 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.decide import same_function
-from layoutalg.errors import MismatchError, ParseError, UndecidedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.errors import MismatchError, UndecidedError
+from layoutalg.layout import AnyLayout
+from layoutalg.notation import parse
 from layoutalg.optional import has_numpy
 from layoutalg.reading import Term, evaluated, ordered
 
@@ -263,37 +263,10 @@ def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) ->
 
     Raises MismatchError where one differs, UndecidedError as `same_function` does.
     """
-    read = {name: _read_cute(line) for name, line in _LAYOUT_LINE.findall(text)}
+    read: dict[str, Any] = {name: parse(line, form="cpp") for name, line in _LAYOUT_LINE.findall(text)}
     for name, layout in wanted.items():
         if layout is not None and not (
             name in read and read[name].shape == layout.shape and same_function(read[name], layout)
         ):
             raise MismatchError(f"{what}: the printed {name} is not {layout}")
     return "its layout was read back"
-
-
-def _read_cute(text: str) -> AnyLayout:
-    plain = re.sub(r"cute::Int<(-?[0-9]+)>\{\}", r"\1", text)
-    plain = re.sub(r"cute::Swizzle<([0-9]+),([0-9]+),(-?[0-9]+)>\{\}", r"Swizzle(\1,\2,\3)", plain)
-    layout: AnyLayout = _cute_value(ast.parse(plain.replace("cute::", ""), mode="eval").body)
-    return layout
-
-
-def _cute_value(node: ast.expr) -> Any:
-    match node:
-        case ast.Constant(int(value)):
-            return value
-        case ast.UnaryOp(ast.USub(), ast.Constant(int(value))):
-            return -value
-        case ast.Call(ast.Name(name), arguments, []):
-            values = [_cute_value(a) for a in arguments]
-            match name:
-                case "make_shape" | "make_stride":
-                    return tuple(values)
-                case "make_layout":
-                    return Layout(*values)
-                case "Swizzle":
-                    return Swizzle(*values)
-                case "make_composed_layout":
-                    return ComposedLayout(*values)
-    raise ParseError(f"{ast.unparse(node)[:80]!r} is not CuTe C++ as it is printed here")

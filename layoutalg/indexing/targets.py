@@ -23,11 +23,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from layoutalg.codegen.expr import (
+    Add,
     And,
     Const,
     Expr,
     FloorDiv,
+    Minus,
     Mod,
+    Mul,
     Shr,
     Var,
     as_expr,
@@ -162,16 +165,7 @@ def _to_cpp(f: Function) -> str:
 # --- Python, Triton, CuTe DSL ----------------------------------------------------------------------------
 
 
-def _to_python(f: Function) -> str:
-    return _indented(f, "", f.value, f.notes)
-
-
-def _to_triton(f: Function) -> str:
-    return _indented(f, "@triton.jit\n", masked(f.value), _wide(f))
-
-
-def _to_dsl(f: Function) -> str:
-    return _indented(f, "", masked(f.value), ("called in @cute.jit and @cute.kernel functions", *_wide(f)))
+_DSL_NOTE = "called in @cute.jit and @cute.kernel functions"
 
 
 def _indented(f: Function, before: str, value: Expr, notes: tuple[str, ...]) -> str:
@@ -187,13 +181,7 @@ def _indented(f: Function, before: str, value: Expr, notes: tuple[str, ...]) -> 
 
 
 def _sum(value: Expr) -> bool:
-    return isinstance(value, (Var, Const)) or type(value).__name__ in (
-        "Add",
-        "Mul",
-        "Minus",
-        "FloorDiv",
-        "Mod",
-    )
+    return isinstance(value, (Var, Const, Add, Mul, Minus, FloorDiv, Mod))
 
 
 def _wide(f: Function) -> tuple[str, ...]:
@@ -223,6 +211,11 @@ def masked(value: Expr) -> Expr:
 
 
 TARGETS: Mapping[str, Callable[[Function], str]] = {
-    "c": _to_c, "cuda": _to_cuda, "cpp": _to_cpp, "dsl": _to_dsl, "triton": _to_triton, "python": _to_python,
-}  # fmt: skip
+    "c": _to_c,
+    "cuda": _to_cuda,
+    "cpp": _to_cpp,
+    "dsl": lambda f: _indented(f, "", masked(f.value), (_DSL_NOTE, *_wide(f))),
+    "triton": lambda f: _indented(f, "@triton.jit\n", masked(f.value), _wide(f)),
+    "python": lambda f: _indented(f, "", f.value, f.notes),
+}
 """The languages, by the names that `code` takes."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import Residues, warp_families
 from layoutalg.compose import Fields, compose_layouts
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UndecidedError, check_type
 from layoutalg.layout import Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
 from layoutalg.limits import Most
 from layoutalg.symbolic.question import OpenQuestion
@@ -104,8 +104,7 @@ def first_value(symbol: Any, least: int | None) -> int:
     """
     import sympy
 
-    if not isinstance(symbol, sympy.Symbol):
-        raise ArgumentTypeError(f"symbol {symbol!r} is a {type(symbol).__name__}; a sympy Symbol is needed")
+    check_type("symbol", symbol, sympy.Symbol, "a sympy Symbol")
     first = least if least is not None else int(symbol.is_positive is True)
     if type(first) is not int:
         raise ArgumentTypeError(f"least {least!r} is a {type(least).__name__}; an integer is needed")

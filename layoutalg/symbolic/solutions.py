@@ -54,11 +54,9 @@ class Periodic(Generic[T]):
     least: int = 0
 
     def __post_init__(self) -> None:
-        values = self.values
-        for factor in _prime_factors(len(values)):
-            short = len(values) // factor
-            if values == values[:short] * factor:
-                values = values[:short]
+        values, count = self.values, len(self.values)
+        periods = (n for n in range(1, count) if count % n == 0)
+        values = values[: next((n for n in periods if values == values[:n] * (count // n)), count)]
         exceptions = {n: v for n, v in self.exceptions if n >= self.least and v != values[n % len(values)]}
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "exceptions", tuple(sorted(exceptions.items())))
@@ -291,15 +289,3 @@ def _among(what: Any, numbers: Any) -> Any:
     if len(members) == 1:
         return sympy.Eq(what, members[0], evaluate=False)
     return sympy.Contains(what, sympy.FiniteSet(*members), evaluate=False)
-
-
-def _prime_factors(n: int) -> list[int]:
-    """Prime factors with multiplicity, ascending."""
-    out: list[int] = []
-    p = 2
-    while n > 1:
-        while n % p == 0:
-            out.append(p)
-            n //= p
-        p += 1
-    return out
