@@ -23,7 +23,7 @@ The atoms themselves are facts and live in layoutalg.arch: `find_mma_atom`, `fin
 ((2, 1), 4, 'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32')
 
 Notes.  Where an operand is read from shared memory (wgmma), its layout gives every thread all of it, as in
-CuTe.  `check_mma_atom` and `check_copy_atom` are what the data of the registries has to pass.
+CuTe.
 
 Source: CUTLASS, include/cute/atom/mma_traits.hpp and copy_traits.hpp; PTX ISA, "Warp-level matrix
 instructions" and "Asynchronous warpgroup-level matrix instructions".
@@ -35,9 +35,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from layoutalg.algebra import upcast
-from layoutalg.decide import cosize, is_bijective, is_surjective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, MismatchError, check_choice
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, check_choice
 from layoutalg.layout import Layout, layout_size, modes
 from layoutalg.notebook import Shown
 
@@ -209,44 +208,3 @@ class CopyAtom(Shown):
 
     def __str__(self) -> str:
         return self.name
-
-
-def check_mma_atom(atom: MMAAtom) -> None:
-    """Raise MismatchError unless the layouts are those of a matrix instruction.
-
-    Every operand has the atom's threads as mode 0, A and B reach every element of their matrix and nothing
-    else, and C reaches every element once.
-
-    >>> from layoutalg.atoms import find_mma_atom
-    >>> check_mma_atom(find_mma_atom("SM70_8x8x4_F32F16F16F32_NT"))
-    """
-    for operand in ("A", "B", "C"):
-        tv, (rows, columns) = atom.tv(operand), atom.extents(operand)
-        _check_modes(f"{operand} of {atom}", tv, atom.threads)
-        if not is_surjective(tv, rows * columns) or cosize(tv) != rows * columns:
-            raise MismatchError(f"{operand} of {atom}, {tv}, does not cover {rows} x {columns} elements")
-    if not is_bijective(atom.c_tv):
-        raise MismatchError(f"C of {atom}, {atom.c_tv}, gives an element to two places")
-    if atom.e_tv is not None:
-        _check_modes(f"E of {atom}", atom.e_tv, atom.threads)
-
-
-def check_copy_atom(atom: CopyAtom) -> None:
-    """Raise MismatchError unless both sides reach the same bits, with the atom's threads as mode 0.
-
-    >>> from layoutalg.atoms import find_copy_atom
-    >>> check_copy_atom(find_copy_atom("SM90_U16x8_STSM_T"))
-    """
-    bits = cosize(atom.src_tv)
-    for side, tv in (("source", atom.src_tv), ("destination", atom.dst_tv), ("reference", atom.ref_tv)):
-        _check_modes(f"{side} of {atom}", tv, atom.threads)
-        if not is_surjective(tv, bits) or cosize(tv) != bits:
-            raise MismatchError(f"{side} of {atom}, {tv}, does not cover the {bits} bits that are moved")
-    if atom.ref_tv not in (atom.src_tv, atom.dst_tv):
-        raise MismatchError(f"reference of {atom}, {atom.ref_tv}, is neither its source nor its destination")
-
-
-def _check_modes(what: str, tv: Layout, threads: int) -> None:
-    parts = modes(tv)
-    if len(parts) != 2 or layout_size(parts[0]) != threads:
-        raise MismatchError(f"{what}, {tv}, does not have the modes (thread, value) with {threads} threads")

@@ -32,7 +32,14 @@ from typing import TYPE_CHECKING, Any
 from layoutalg.algebra import domain_offset, local_partition, local_tile, zipped_divide
 from layoutalg.compose import Tiler, composition, tiler_text
 from layoutalg.decide import aliasing, extremes
-from layoutalg.errors import ArgumentTypeError, NotInjectiveError, ShapeError, UnsupportedError, shown
+from layoutalg.errors import (
+    ArgumentTypeError,
+    NotInjectiveError,
+    ShapeError,
+    UnsupportedError,
+    check_type,
+    shown,
+)
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -43,12 +50,12 @@ from layoutalg.layout import (
     check_integers,
     fit_coordinate,
     keeps_mode,
-    normalize,
     product,
     size,
     slice_and_offset,
     span,
     to_text,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -78,15 +85,13 @@ class Tensor(Value):
     def __init__(self, buffer: NDArray[Any], layout: AnyLayout, offset: int = 0) -> None:
         import numpy as np
 
-        if not isinstance(buffer, np.ndarray):
-            raise ArgumentTypeError(f"the buffer is a {type(buffer).__name__}; a NumPy array is needed")
-        if not isinstance(layout, (Layout, ComposedLayout)):
-            raise ArgumentTypeError(f"{shown(layout)} is not a Layout or a ComposedLayout")
-        start = normalize(offset, "offset")
-        if buffer.ndim != 1 or isinstance(start, tuple):
+        check_type("Tensor", buffer, np.ndarray, "a NumPy array")
+        check_type("Tensor", layout, (Layout, ComposedLayout), "a layout")
+        start = whole_number(offset, "offset")
+        if buffer.ndim != 1:
             raise ShapeError(
-                f"a buffer of shape {buffer.shape} at offset {shown(offset)}: a buffer has one dimension and "
-                f"an offset is an integer; Tensor.from_array takes an array of any shape"
+                f"a buffer of shape {buffer.shape}: a buffer has one dimension; Tensor.from_array takes an "
+                f"array of any shape"
             )
         check_integers("Tensor", layout)
         low, high = extremes(layout)
@@ -112,8 +117,7 @@ class Tensor(Value):
         """
         import numpy as np
 
-        if not isinstance(x, np.ndarray):
-            raise ArgumentTypeError(f"from_array takes a NumPy array, not a {type(x).__name__}")
+        check_type("from_array", x, np.ndarray, "a NumPy array")
         layout = Layout.from_array(x)
         low, high = span(layout)
         first = x[(..., *(slice(None, None, -1 if d < 0 else 1) for d in x.strides))]  # type: ignore[arg-type]
@@ -282,8 +286,7 @@ def copy_tensor(src: Tensor, dst: Tensor, *, allow_alias: bool = False) -> None:
     import numpy as np
 
     for side in (src, dst):
-        if not isinstance(side, Tensor):
-            raise ArgumentTypeError(f"copy_tensor of {shown(side)}: a Tensor is needed")
+        check_type("copy_tensor", side, Tensor, "a Tensor")
     if not _agree(src.shape, dst.shape):
         raise ShapeError(
             f"copy from {src} to {dst}: the shapes {to_text(src.shape)} and {to_text(dst.shape)} do not have "

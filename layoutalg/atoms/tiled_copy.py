@@ -48,11 +48,11 @@ from layoutalg.atoms.atom import CopyAtom, Operand
 from layoutalg.atoms.registry import find_copy_atom
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.atoms.tiled_mma import OF_OPERAND, TiledMMA
-from layoutalg.atoms.tiling import as_layout, check_multiples, compose_first, nearest_multiple, take
+from layoutalg.atoms.tiling import Matrix, as_layout, check_multiples, compose_first, nearest_multiple, take
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
 from layoutalg.dtype import DType
-from layoutalg.errors import NotInjectiveError, ShapeError, check_type, shown
+from layoutalg.errors import NotInjectiveError, ShapeError, check_type
 from layoutalg.layout import (
     AnyLayout,
     Layout,
@@ -62,8 +62,8 @@ from layoutalg.layout import (
     layout_size,
     map_innermost,
     modes,
-    normalize,
     size,
+    whole_number,
 )
 from layoutalg.notebook import Shown
 
@@ -107,11 +107,7 @@ class TiledCopy(Shown):
         zipped = concat(concat(held[0], rest[0]), concat(held[1], rest[1]))
         return coalesce(zipped, (1, (1, 1)))
 
-    @overload
-    def tidfrg(self, side: Side, matrix: Layout) -> Layout: ...
-    @overload
-    def tidfrg(self, side: Side, matrix: AnyLayout) -> AnyLayout: ...
-    def tidfrg(self, side: Side, matrix: AnyLayout) -> AnyLayout:
+    def tidfrg(self, side: Side, matrix: Matrix) -> Matrix:
         """The matrix as (thread, ((FrgV,FrgX),(RestM,RestN,...))): CuTe's tidfrg_S and tidfrg_D.
 
         The thread may be an index expression as well as a number.  Of `Layout(shape)` it is the `tv` of an
@@ -138,11 +134,9 @@ class TiledCopy(Shown):
 
     def get_slice(self, thread: int) -> ThrCopy:
         """The part of a copy that one thread does.  Raises ShapeError for a thread that takes no part."""
-        number = normalize(thread, "thread")
-        if isinstance(number, tuple) or not 0 <= number < self.threads:
-            raise ShapeError(
-                f"thread {shown(thread)} takes no part in {self}, which has {self.threads} threads"
-            )
+        number = whole_number(thread, "thread")
+        if not 0 <= number < self.threads:
+            raise ShapeError(f"thread {number} takes no part in {self}, which has {self.threads} threads")
         return ThrCopy(self, number)
 
     def retile(self, fragment: Layout) -> Layout:
@@ -205,15 +199,11 @@ class ThrCopy:
     def retile(self, fragment: Layout) -> Layout: ...
     def retile(self, fragment: Layout | Tensor) -> Layout | Tensor:
         """Registers of a TiledMMA as this copy fills or empties them: CuTe's retile_S and retile_D."""
-        if isinstance(fragment, Tensor):
-            return fragment.view(self.tiled.retile(_plain(fragment)))
-        return self.tiled.retile(fragment)
-
-
-def _plain(fragment: Tensor) -> Layout:
-    if not isinstance(fragment.layout, Layout):
-        raise ShapeError(f"retile of {fragment}: registers have a plain layout")
-    return fragment.layout
+        if not isinstance(fragment, Tensor):
+            return self.tiled.retile(fragment)
+        if not isinstance(fragment.layout, Layout):
+            raise ShapeError(f"retile of {fragment}: registers have a plain layout")
+        return fragment.view(self.tiled.retile(fragment.layout))
 
 
 def tile_copy(

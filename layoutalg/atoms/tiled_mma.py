@@ -46,7 +46,7 @@ from layoutalg.algebra import (
 from layoutalg.atoms.atom import MMAAtom, Operand, check_operand
 from layoutalg.atoms.registry import find_mma_atom
 from layoutalg.atoms.tensor import Tensor
-from layoutalg.atoms.tiling import as_layout, check_multiples, compose_first, nearest_multiple, take
+from layoutalg.atoms.tiling import Matrix, as_layout, check_multiples, compose_first, nearest_multiple, take
 from layoutalg.compose import Tiler, compose_layouts, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
 from layoutalg.errors import (
@@ -110,11 +110,7 @@ class TiledMMA(Shown):
         parts = zip(self.permutations, self.atom.shape_mnk, copies, strict=True)
         return tuple(as_layout(extent * n if p is None else p) for p, extent, n in parts)
 
-    @overload
-    def thrfrg(self, operand: Operand, matrix: Layout) -> Layout: ...
-    @overload
-    def thrfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout: ...
-    def thrfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout:
+    def thrfrg(self, operand: Operand, matrix: Matrix) -> Matrix:
         """The matrix as ((ThrV,(ThrX,ThrY)),(FrgV,(RestX,RestY,...))): CuTe's thrfrg_A, thrfrg_B, thrfrg_C.
 
         `matrix` has the operand's two modes, and may have more, which stay as they are.  Raises ShapeError
@@ -138,11 +134,7 @@ class TiledMMA(Shown):
         (thread, value), (others, steps) = modes(held), modes(zipped_divide(rest, across))
         return concat(concat(thread, others), concat(value, steps))
 
-    @overload
-    def tidfrg(self, operand: Operand, matrix: Layout) -> Layout: ...
-    @overload
-    def tidfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout: ...
-    def tidfrg(self, operand: Operand, matrix: AnyLayout) -> AnyLayout:
+    def tidfrg(self, operand: Operand, matrix: Matrix) -> Matrix:
         """The matrix as (thread, (FrgV,(RestX,RestY,...))): `thrfrg` with threads by their number.
 
         The thread may be an index expression as well as a number.  Raises what `thrfrg` raises.

@@ -12,6 +12,8 @@ Source: CUTLASS, include/cute/atom/mma_atom.hpp, copy_atom.hpp.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from layoutalg.atoms.tensor import Tensor
 from layoutalg.compose import Tiler, by_mode, composition
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_type, shown
@@ -24,6 +26,9 @@ from layoutalg.layout import (
     modes,
     slice_and_offset,
 )
+
+Matrix = TypeVar("Matrix", Layout, AnyLayout)
+"""A plain layout, of which the parts are plain too, or any."""
 
 
 def nearest_multiple(n: int, of: int) -> int:

@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import ARCHS, INSTRUCTIONS, WGMMA_TYPES
-from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, places, require_atom
-from layoutalg.atoms.atom import check_copy_atom, check_mma_atom
+from layoutalg.atoms import (
+    COPY_ATOMS,
+    MMA_ATOMS,
+    CopyAtom,
+    MMAAtom,
+    find_copy_atom,
+    find_mma_atom,
+    places,
+    require_atom,
+)
+from layoutalg.decide import cosize, is_bijective, is_surjective
 from layoutalg.errors import (
     ArgumentTypeError,
     DivisibilityError,
@@ -21,7 +30,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, modes, size
 from tests.draws.ptx_fragments import FRAGMENTS, quad_pair, wgmma_a, wgmma_sums
 from tests.sweeps import each
 
@@ -45,6 +54,36 @@ def rows(op: str) -> list[Any]:
 
 
 # --- names -----------------------------------------------------------------------------------------------
+
+
+def _check_mma_atom(atom: MMAAtom) -> None:
+    """Threads are mode 0 of every operand; A and B reach all of their matrix, C every element once."""
+    for operand in ("A", "B", "C"):
+        tv, (rows, columns) = atom.tv(operand), atom.extents(operand)
+        _check_modes(f"{operand} of {atom}", tv, atom.threads)
+        if not is_surjective(tv, rows * columns) or cosize(tv) != rows * columns:
+            raise MismatchError(f"{operand} of {atom}, {tv}, does not cover {rows} x {columns} elements")
+    if not is_bijective(atom.c_tv):
+        raise MismatchError(f"C of {atom}, {atom.c_tv}, gives an element to two places")
+    if atom.e_tv is not None:
+        _check_modes(f"E of {atom}", atom.e_tv, atom.threads)
+
+
+def _check_copy_atom(atom: CopyAtom) -> None:
+    """Threads are mode 0 of every side, and all reach the same bits."""
+    bits = cosize(atom.src_tv)
+    for side, tv in (("source", atom.src_tv), ("destination", atom.dst_tv), ("reference", atom.ref_tv)):
+        _check_modes(f"{side} of {atom}", tv, atom.threads)
+        if not is_surjective(tv, bits) or cosize(tv) != bits:
+            raise MismatchError(f"{side} of {atom}, {tv}, does not cover the {bits} bits that are moved")
+    if atom.ref_tv not in (atom.src_tv, atom.dst_tv):
+        raise MismatchError(f"reference of {atom}, {atom.ref_tv}, is neither its source nor its destination")
+
+
+def _check_modes(what: str, tv: Layout, threads: int) -> None:
+    parts = modes(tv)
+    if len(parts) != 2 or size(parts[0]) != threads:
+        raise MismatchError(f"{what}, {tv}, does not have the modes (thread, value) with {threads} threads")
 
 
 @each("row", rows("mma_traits") + rows("copy_traits"))
@@ -151,14 +190,14 @@ def test_what_an_architecture_lacks_is_refused() -> None:
 
 def test_every_atom_is_a_matrix_instruction() -> None:
     for atom in MMA_ATOMS.values():
-        check_mma_atom(atom)
+        _check_mma_atom(atom)
         assert atom.source.startswith("PTX ISA 9.0, 9.7.")
         assert atom.arch in {*ARCHS, "sm_61"}
 
 
 def test_every_copy_moves_what_it_reads() -> None:
     for atom in COPY_ATOMS.values():
-        check_copy_atom(atom)
+        _check_copy_atom(atom)
         assert atom.source.startswith("PTX ISA 9.0, 9.7.")
         assert {atom.src_op, atom.dst_op} <= {*INSTRUCTIONS, ""}
 
@@ -179,9 +218,9 @@ MMA, LDSM = MMA_ATOMS["SM80_16x8x32_S32S4S4S32_TN"], COPY_ATOMS["SM75_U32x4_LDSM
 def test_wrong_data_is_caught(changes: dict[str, Layout], part: str) -> None:
     with pytest.raises(MismatchError, match=part):
         if "dst_tv" in changes or "ref_tv" in changes:
-            check_copy_atom(dataclasses.replace(LDSM, **changes))  # type: ignore[arg-type]
+            _check_copy_atom(dataclasses.replace(LDSM, **changes))  # type: ignore[arg-type]
         else:
-            check_mma_atom(dataclasses.replace(MMA, **changes))  # type: ignore[arg-type]
+            _check_mma_atom(dataclasses.replace(MMA, **changes))  # type: ignore[arg-type]
 
 
 # --- the manual ------------------------------------------------------------------------------------------
