@@ -12,11 +12,10 @@ writes this as a thread-value layout onto the tile, columns first; split into bi
 so that row 3 is in registers 0 and 1 of the lanes 12 to 15, and a lane holds two rows.
 
 >>> accumulator = fragment(Layout(((4, 8), (2, 2)), ((32, 1), (16, 8))), (16, 8))
->>> row = holders(accumulator, m=3)
->>> row.lanes, row.registers, row.warps
-((12, 13, 14, 15), (0, 1), (0,))
->>> holders(accumulator, n=3).lanes
-(1, 5, 9, 13, 17, 21, 25, 29)
+>>> holders(accumulator, m=3).places
+((0, 12, (0, 1)), (0, 13, (0, 1)), (0, 14, (0, 1)), (0, 15, (0, 1)))
+>>> [lane for _, lane, _ in holders(accumulator, n=3).places]
+[1, 5, 9, 13, 17, 21, 25, 29]
 
 Notes.  Extents are powers of two, with one exception that wgmma needs: the last value mode may have any
 extent (N = 96 columns are 12 groups of 8).  The layout is then that of the next power of two, of which
@@ -89,21 +88,6 @@ class Holders:
     """The places that hold some coordinate: each (warp, lane) with its registers."""
 
     places: tuple[tuple[int, int, tuple[int, ...]], ...]
-
-    @property
-    def warps(self) -> tuple[int, ...]:
-        """Warps that hold a part of it."""
-        return tuple(sorted({warp for warp, _, _ in self.places}))
-
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        """Lanes that hold a part of it, of any warp."""
-        return tuple(sorted({lane for _, lane, _ in self.places}))
-
-    @property
-    def registers(self) -> tuple[int, ...]:
-        """Registers that hold a part of it, of any lane."""
-        return tuple(sorted({register for _, _, held in self.places for register in held}))
 
 
 def fragment(

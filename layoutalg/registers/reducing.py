@@ -47,7 +47,7 @@ from layoutalg.registers.reductions import (
     reduction_of,
     row_numbers,
 )
-from layoutalg.registers.steps import CYCLES
+from layoutalg.registers.steps import Cost
 
 ReductionKind: TypeAlias = Literal["shuffle", "redux", "shared"]
 """The way the parts of a row are combined: between lanes, by one instruction, or in shared memory alone."""
@@ -100,13 +100,8 @@ class ReductionPlan:
     @property
     def cycles(self) -> float:
         """Cycles of an SM for one warp, by throughput."""
-        moved = CYCLES["shuffles"] * self.shuffles + CYCLES["wavefronts"] * self.wavefronts
-        return (
-            moved
-            + _OPERATION_CYCLES * self.operations
-            + _REDUX_CYCLES * self.reduxes
-            + CYCLES["barriers"] * self.barriers
-        )
+        moved = Cost(shuffles=self.shuffles, wavefronts=self.wavefronts, barriers=self.barriers)
+        return moved.cycles + _OPERATION_CYCLES * self.operations + _REDUX_CYCLES * self.reduxes
 
     @property
     def shared_bytes(self) -> int:
