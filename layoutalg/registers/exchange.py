@@ -78,7 +78,8 @@ def exchange_plan(
     width = unit_bits << len(vector)
     rules = [find_instruction(f"{op}.shared.b{width}", machine) for op in ("st", "ld")]
     sides = list(zip((held, wanted), rules, strict=True))
-    phases = [_phase(side.columns_of("lane"), rule) for side, rule in sides]
+    # How the lanes that are served together move.
+    phases = [basis(rule.phase_columns(side.columns_of("lane"))) for side, rule in sides]
     index = _index(held, wanted, vector, phases)
     size = 1 << index.in_bits["index"]
     carrier = dtype(CARRIERS[unit_bits])
@@ -139,11 +140,6 @@ def _each(rule: Instruction, machine: Arch, moved: Sequence[int], silent: int) -
         return linear_wavefronts(rule, machine, moved).wavefronts
     lanes = [None if lane & silent else apply(moved, lane) for lane in range(1 << len(moved))]
     return wavefronts(rule.name, [*lanes, *[None] * (machine.lanes - len(lanes))], machine)
-
-
-def _phase(lanes: Sequence[int], rule: Instruction) -> Columns:
-    """The columns along which the lanes that are served together move."""
-    return basis(rule.phase_columns(lanes))
 
 
 def _index(

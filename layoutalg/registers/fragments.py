@@ -127,7 +127,7 @@ def fragment(
         values[-1] = (1 << padded[0].bit_length(), padded[1])
     pairs = threads + values
     columns = to_f2(Layout(tuple(s for s, _ in pairs), tuple(d for _, d in pairs)))
-    outs = [(name, n) for name, n in zip(dims, (*sizes[:-1], _power_of_two(sizes[-1])), strict=True)]
+    outs = [*zip(dims, (*sizes[:-1], 1 << (sizes[-1] - 1).bit_length()), strict=True)]
     if any(n & (n - 1) for n in sizes[:-1]):
         raise NotLinearError(
             f"shape {shape} is not linear over F2: only its last extent may be no power of two"
@@ -236,8 +236,3 @@ def holders(tile: Fragment, **coordinates: int) -> Holders:
                 warp, lane = divmod(thread, tile.lanes)
                 by_thread.setdefault((warp, lane), []).append(register)
     return Holders(tuple((w, n, tuple(sorted(by_thread[w, n]))) for w, n in sorted(by_thread)))
-
-
-def _power_of_two(n: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << (n - 1).bit_length()

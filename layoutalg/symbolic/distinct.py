@@ -20,7 +20,7 @@ every ld from ld = 128 on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product as coordinates
 from math import prod
 from typing import TYPE_CHECKING
@@ -126,13 +126,13 @@ def _contiguous(fixed: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]
     return reach, ordered
 
 
-def _differences(modes: list[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+def _differences(modes: Sequence[tuple[object, int]]) -> Iterator[tuple[int, ...]]:
     return coordinates(*(range(1 - n, n) for _, n in modes))
 
 
 def _steps(moving: list[Mode]) -> Iterator[Line]:
     """Sums of the differences of modes, of each and its negative one, without that of equal coordinates."""
-    for at in coordinates(*(range(1 - n, n) for _, n in moving)):
+    for at in _differences(moving):
         if at > (0,) * len(at):
             pairs = list(zip(moving, at, strict=True))
             yield Line(*(sum(line[k] * x for (line, _), x in pairs) for k in (0, 1)))

@@ -84,7 +84,8 @@ def linear_term(value: Any, symbol: sympy.Symbol) -> Line:
     expression = sympy.Integer(value) if type(value) is int else value
     others = sorted(expression.free_symbols - {symbol}, key=str)
     if others:
-        raise UndecidedError(f"{', '.join(map(str, others))} {_is(len(others))} not known")
+        are = "is" if len(others) == 1 else "are"
+        raise UndecidedError(f"{', '.join(map(str, others))} {are} not known")
     slope, constant = sympy.expand(expression).coeff(symbol, 1), expression.subs(symbol, 0)
     linear = sympy.expand(expression - slope * symbol - constant) == 0
     if not linear or not slope.is_Integer or not constant.is_Integer:
@@ -111,10 +112,6 @@ def first_value(symbol: Any, least: int | None) -> int:
     if first < 0:
         raise ShapeError(f"least is {least}; values are counted from 0 on")
     return first
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def symbol_period(question: OpenQuestion, terms: Terms) -> int:

@@ -177,7 +177,7 @@ def synthesize(
             others += other_swizzles(tile, patterns, question.lanes, question.element, order, machine)
     if not question.copies and form != "tma":
         others.append((question.base, "plain", 0))
-        if padding is not None:
+        if padding is not None and padding.layout is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
     return Synthesis(
         *answer,

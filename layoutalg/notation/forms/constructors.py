@@ -236,7 +236,7 @@ class _Reader:
             return layout
         swizzle = next((part for part in _parts(pointer) if _last(part) == "Swizzle"), None)
         for part in _parts(pointer):
-            bits = next((kind.bits for kind in [_element(part)] if kind is not None), 0)
+            bits = _element_bits(part)
             if bits and swizzle is not None:
                 return ComposedLayout(swizzle_in_elements(self.value(swizzle), bits), 0, layout)
         return self.fail("expected swizzle_ptr<Swizzle<...>, smem_ptr<T*>> of a known element type", pointer)
@@ -301,12 +301,12 @@ def _parts(term: Term) -> Iterator[Term]:
         waiting += [inner for group in part.groups for inner in group.terms]
 
 
-def _element(term: Term) -> DType | None:
-    """The element type that a term names, or None."""
+def _element_bits(term: Term) -> int:
+    """The bits of the element type that a term names; 0 where it names none."""
     try:
-        return element_of(_last(term))
+        return element_of(_last(term)).bits
     except LayoutAlgError:
-        return None
+        return 0
 
 
 def compact(shape: IntTuple, major: str) -> IntTuple:

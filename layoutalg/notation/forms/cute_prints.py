@@ -141,7 +141,8 @@ def write_tensor(value: Value, options: Options) -> str:
     modes.  Raises UnsupportedError for what a pointer cannot say."""
     layout = _layout(value, "a tensor")
     if isinstance(layout, Layout):
-        bases = [leaf for leaf in flatten_tree(layout.stride) if isinstance(leaf, ScaledBasis)]
+        strides: tuple[object, ...] = flatten_tree(layout.stride)
+        bases = [stride for stride in strides if isinstance(stride, ScaledBasis)]
         if bases:
             rank = 1 + max(basis.modes[0] for basis in bases)
             return f"ArithTuple({','.join('0' * rank)}) o {layout}"

@@ -9,7 +9,7 @@ cute::Layout<cute::tuple<cute::C<4>, cute::C<8>>, cute::tuple<cute::C<8>, cute::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.errors import UnsupportedError
@@ -156,23 +156,19 @@ DSL = Spelling(
 )
 
 
-def _python(name: str, composed: Callable[[str, str, str], str], *, narrow: bool = True) -> Spelling:
-    return Spelling(
-        name=name,
-        integer=str,
-        shape=_python_tuple,
-        stride=_python_tuple,
-        layout=lambda shape, stride: f"Layout({shape}, {stride})",
-        swizzle=lambda s: f"Swizzle({s.bits}, {s.base}, {s.shift})",
-        composed=composed,
-        narrow=narrow,
-    )
-
-
-PYCUTE = _python("pycute", lambda outer, offset, inner: f"ComposedLayout({outer}, {offset}, {inner})")
-TENSOR_LAYOUTS = _python(
-    "tensor-layouts",
-    lambda outer, offset, inner: f"ComposedLayout({outer}, {inner}, offset={offset})",
+PYCUTE = Spelling(
+    name="pycute",
+    integer=str,
+    shape=_python_tuple,
+    stride=_python_tuple,
+    layout=lambda shape, stride: f"Layout({shape}, {stride})",
+    swizzle=lambda s: f"Swizzle({s.bits}, {s.base}, {s.shift})",
+    composed=lambda outer, offset, inner: f"ComposedLayout({outer}, {offset}, {inner})",
+)
+TENSOR_LAYOUTS = replace(
+    PYCUTE,
+    name="tensor-layouts",
+    composed=lambda outer, offset, inner: f"ComposedLayout({outer}, {inner}, offset={offset})",
     narrow=False,
 )
 

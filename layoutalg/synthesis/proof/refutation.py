@@ -90,7 +90,8 @@ def check_refutation(synthesis: Synthesis) -> str:
     if "single-swizzle" in certificate.classes:
         _check_singles(synthesis)
     if padding_class(synthesis.max_extra_bytes) in certificate.classes:
-        _check_paddings(synthesis)
+        for _, longer in paddings(synthesis):
+            _check_conflict(synthesis, longer)
     return sentence
 
 
@@ -282,8 +283,3 @@ def _check_conflict(synthesis: Synthesis, layout: AnyLayout) -> None:
         if not isinstance(report, SharedReport) or not report.conflict_free:
             return
     raise MismatchError(f"{layout} is free of conflicts")
-
-
-def _check_paddings(synthesis: Synthesis) -> None:
-    for _, layout in paddings(synthesis):
-        _check_conflict(synthesis, layout)
