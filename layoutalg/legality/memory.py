@@ -204,7 +204,7 @@ def _vector(q: _Question) -> Iterator[Violation]:
 
 
 def _needs(q: _Question, major: int, minor: int) -> Iterator[Violation]:
-    """Refused before an architecture."""
+    """The architecture has to be of this compute capability, or a later one."""
     if q.machine.compute_capability < (major, minor):
         name = f"sm_{major}{minor}"
         fault = f"{q.machine.name} has no {q.op.mnemonic}"

@@ -135,7 +135,8 @@ def _read(
 
 
 def _check_taken(options: Options, taken: frozenset[OptionName], form: str) -> None:
-    for name in options.given:
+    """Refuse an option that is given and not taken."""
+    for name in options.present:
         if name not in taken:
             raise ArgumentTypeError(f"{name} is given, and {form} does not take it")
 

@@ -55,7 +55,7 @@ class Options:
     symbols: Mapping[str, Any] | None = None
 
     @property
-    def given(self) -> tuple[OptionName, ...]:
+    def present(self) -> tuple[OptionName, ...]:
         """The names of the options that a caller gave."""
         known: tuple[OptionName, ...] = ("shape", "element", "unit")
         return tuple(compress(known, (self.shape, self.element, self.unit != "elements")))

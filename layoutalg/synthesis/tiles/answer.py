@@ -170,7 +170,8 @@ def synthesize_tile(
     )
 
 
-def _found(answer: Synthesis | Alternative) -> AnyLayout:
+def _layout_of(answer: Synthesis | Alternative) -> AnyLayout:
+    """The layout of an answer that has one."""
     if answer.layout is None:
         raise MismatchError("there is no layout to place")
     return answer.layout
@@ -234,7 +235,7 @@ class _Search:
 
     def extra_bytes(self, answer: Synthesis, pitch: int) -> int:
         """The bytes that an answer takes beyond the layout as it is given."""
-        span = self.placed(_found(answer), pitch, answer.extra_bytes).span
+        span = self.placed(_layout_of(answer), pitch, answer.extra_bytes).span
         return (span - self.tile.span) * self.element.bits // 8
 
     def longer(self, covers: Iterable[Cover], extra_bytes: int) -> list[int]:
@@ -260,7 +261,7 @@ class _Search:
         kind: str = other.kind
         if pitch != self.tile.pitch:
             kind = "padding" if kind in ("plain", "padding") else f"{kind} and padding"
-        return self._choice(covers, _found(other), pitch, kind, other.extra_bytes, proved=proved)
+        return self._choice(covers, _layout_of(other), pitch, kind, other.extra_bytes, proved=proved)
 
     def _choice(
         self,
