@@ -6,7 +6,8 @@
     grid       barriers of the blocks of a launch
     mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
-    lanewise   arithmetic of a lane's floats, stated once: printed in C, computed on arrays
+    operations the text of an operation on numbers, beside its effect on arrays
+    lanewise   statements of them: instructions that are printed and computed from one table
     arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
@@ -22,13 +23,11 @@ from __future__ import annotations
 
 from layoutalg.codegen.instr.arithmetic import (
     CONVERTED,
-    OPERATIONS,
     Apply,
     Cast,
     Formula,
     Input,
     Number,
-    Operation,
     Word,
     computed,
     convert,
@@ -86,6 +85,7 @@ from layoutalg.codegen.instr.norm import (
     reciprocal,
     rescale,
 )
+from layoutalg.codegen.instr.operations import OPERATIONS
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
@@ -237,7 +237,6 @@ __all__ = [
     "Mma",
     "Number",
     "Operand",
-    "Operation",
     "Product",
     "Requires",
     "ScalarFunction",

@@ -10,7 +10,7 @@
         q = __fadd_rn(q, __fadd_rn(__fadd_rn(e[0], e[1]), __fadd_rn(e[2], e[3])));
 
 An operand of one word stands for every i.  A name that is not an operand is a constant of its block, or, if
-`arrays` has it, an array of n floats that later blocks read.  Operations are those of `arithmetic.formula`,
+`arrays` has it, an array of n floats that later blocks read.  Operations are those of `operations`,
 and those of `KNOWN` beside them; "tree" joins all elements of a vector, neighbours first.
 """
 
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy
 
-from layoutalg.codegen.instr.arithmetic import OPERATIONS, Operation
+from layoutalg.codegen.instr.operations import OPERATIONS, Operation
 from layoutalg.codegen.instr.record import Instr, Operand
 from layoutalg.codegen.instr.words import Array, at, each, float_literal, float_words, floats, ref
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 from layoutalg.codegen.instr.arithmetic.arith import fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr.arithmetic.conversions import CONVERTED, convert, converted
 from layoutalg.codegen.instr.arithmetic.formula import (
-    OPERATIONS,
     Apply,
     Cast,
     Formula,
     Input,
     Number,
-    Operation,
     Word,
     computed,
     element_of,
@@ -26,13 +24,11 @@ from layoutalg.codegen.instr.arithmetic.formula import (
 
 __all__ = [
     "CONVERTED",
-    "OPERATIONS",
     "Apply",
     "Cast",
     "Formula",
     "Input",
     "Number",
-    "Operation",
     "Word",
     "computed",
     "convert",

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy
 
+from layoutalg.codegen.instr.operations import sum_to_odd
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
 from layoutalg.codegen.instr.words import (
     C_TYPE,
@@ -39,21 +40,6 @@ from layoutalg.errors import UnsupportedError
 
 ONE_F32 = 0x3F800000
 """1.0f as a word."""
-
-
-def sum_to_odd(x: Array, y: Array) -> Array:
-    """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
-
-    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
-    rounding to odd", 2008.
-    """
-    near = numpy.ascontiguousarray(x + y)
-    part = near - x
-    error = (x - (near - part)) + (y - part)
-    bits = near.view(numpy.int64)
-    even = numpy.isfinite(error) & (error != 0) & (bits & 1 == 0)
-    outwards = numpy.where((error > 0) == (near > 0), 1, -1)
-    return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
 def _with_zero(name: str, lines: list[str]) -> list[str]:

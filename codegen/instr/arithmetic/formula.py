@@ -1,4 +1,4 @@
-"""ScalarFunction arithmetic on registers: a formula of values, as one instruction for a vector of n elements.
+"""Formulas of registers: an arithmetic expression of values, as one instruction for a vector of n elements.
 
 The idea.  A formula is a tree: inputs are registers, a vector of them or one that stands for all elements,
 words that the kernel is given, and numbers; what is above them computes with floats, or with integers modulo
@@ -23,26 +23,21 @@ Functions".
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.instr.arithmetic.arith import sum_to_odd
+from layoutalg.codegen.instr.operations import OPERATIONS
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, value
 from layoutalg.codegen.instr.words import (
     C_TYPE,
-    EXP2,
     HIGH,
     LOW,
-    MAX_NAN,
-    MIN_NAN,
     PACK,
     PACKED,
-    RSQRT,
     Array,
     decode,
     each,
@@ -98,74 +93,6 @@ class Cast:
 
 
 Formula: TypeAlias = Input | Word | Number | Apply | Cast
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operation in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
-
-    `text` is an expression, "" where there is none; it may call the functions whose texts are `uses`.
-    """
-
-    text: str
-    effect: Callable[..., Array]
-    integers: str = ""
-    integer_effect: Callable[..., Array] | None = None
-    uses: tuple[str, ...] = ()
-
-
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    product, addend = a.astype(numpy.float64) * b.astype(numpy.float64), c.astype(numpy.float64)
-    return sum_to_odd(*numpy.broadcast_arrays(product, addend)).astype(numpy.float32)
-
-
-def _nearest(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function of floats, rounded once; results below the normal floats are 0."""
-
-    def rounded(a: Array) -> Array:
-        result = function(a.astype(numpy.float64)).astype(numpy.float32)
-        return numpy.where(numpy.abs(result) < numpy.finfo(numpy.float32).tiny, result * 0, result)
-
-    return rounded
-
-
-def _exp(a: Array) -> Array:
-    return _nearest(numpy.exp2)(a * numpy.float32(1.4426950408889634))
-
-
-def _signed(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    return lambda a, b: function(a.view(numpy.int32), b.view(numpy.int32)).view(numpy.uint32)
-
-
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "add": Operation("__fadd_rn({a}, {b})", numpy.add, "{a} + {b}", numpy.add),
-        "sub": Operation("__fsub_rn({a}, {b})", numpy.subtract, "{a} - {b}", numpy.subtract),
-        "mul": Operation("__fmul_rn({a}, {b})", numpy.multiply, "{a} * {b}", numpy.multiply),
-        "div": Operation("__fdiv_rn({a}, {b})", numpy.divide),
-        "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", lambda a, b, c: a * b + c),
-        "max": Operation(
-            "max_nan({a}, {b})", numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.maximum), (MAX_NAN,),
-        ),
-        "min": Operation(
-            "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.minimum), (MIN_NAN,),
-        ),
-        "neg": Operation("-({a})", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
-        "widen": Operation("{a}", lambda a: a),
-        "abs": Operation("fabsf({a})", numpy.abs),
-        "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),
-        "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal),
-        "rsqrt": Operation(
-            "rsqrt_approx({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4"), uses=(RSQRT,)
-        ),
-        "exp2": Operation("exp2_approx({a})", _nearest(numpy.exp2), uses=(EXP2,)),
-        "exp": Operation("exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, uses=(EXP2,)),
-        "tanh": Operation("tanhf({a})", lambda a: numpy.tanh(a.astype("f8")).astype("f4")),
-    }
-)  # fmt: skip
-"""Every operation by name."""
 
 
 def element_of(formula: Formula) -> str:

@@ -12,7 +12,6 @@ import pytest
 
 from layoutalg.codegen.instr.arithmetic.formula import (
     NARROW,
-    OPERATIONS,
     Apply,
     Cast,
     Formula,
@@ -23,6 +22,7 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     elementwise,
     fused,
 )
+from layoutalg.codegen.instr.operations import OPERATIONS
 from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
