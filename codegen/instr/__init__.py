@@ -23,12 +23,15 @@ from __future__ import annotations
 
 from layoutalg.codegen.instr.arithmetic import (
     CONVERTED,
+    ONE,
     Apply,
     Cast,
     Formula,
     Input,
     Number,
     Word,
+    add_same,
+    add_scaled,
     computed,
     convert,
     converted,
@@ -149,7 +152,14 @@ from layoutalg.codegen.instr.sm90 import (
     find_wgmma,
     hold,
 )
-from layoutalg.codegen.instr.words import PACKED, WORD_ELEMS, decode, encode, float_literal
+from layoutalg.codegen.instr.words import (
+    PACKED,
+    WORD_ELEMS,
+    decode,
+    encode,
+    float_literal,
+    words_of_vector,
+)
 
 __all__ = [
     "ANY",
@@ -194,6 +204,7 @@ __all__ = [
     "NAMED_ARRIVE",
     "NAMED_BARRIER",
     "NEUTRAL",
+    "ONE",
     "OPERATIONS",
     "PACKED",
     "PARTIAL",
@@ -245,6 +256,8 @@ __all__ = [
     "absorb",
     "add_exp",
     "add_one",
+    "add_same",
+    "add_scaled",
     "add_square",
     "apply_norm",
     "apply_softmax",
@@ -292,5 +305,6 @@ __all__ = [
     "value",
     "window",
     "within",
+    "words_of_vector",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""Arithmetic on the floats of a lane, stated once: each statement is printed in C and computed on arrays.
+"""Arithmetic on the numbers of a lane, stated once: each statement is printed in C and computed on arrays.
 
     Block({"c": ("sub", "v", "mean"), "e": ("mul", "c", "c")}, 4)       for each i of 4, of a vector v
 
@@ -10,13 +10,17 @@
         q = __fadd_rn(q, __fadd_rn(__fadd_rn(e[0], e[1]), __fadd_rn(e[2], e[3])));
 
 An operand of one word stands for every i.  A name that is not an operand is a constant of its block, or, if
-`arrays` has it, an array of n floats that later blocks read.  Operations are those of `operations`,
-and those of `KNOWN` beside them; "tree" joins all elements of a vector, neighbours first.
+`arrays` has it, an array of n floats that later blocks read.  Operations are those of `operations`, and those
+of `KNOWN` beside them; "tree" joins all elements of a vector, neighbours first.
+
+Numbers are floats, integers modulo 2^32, or doubles of two words.  Floats may be read from packed f16 and
+bf16, and rounded to them: then a turn of the loop does both elements of a word.  ("first", "c") is the first
+element of a packed word, for every i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -27,15 +31,39 @@ import numpy
 
 from layoutalg.codegen.instr.operations import OPERATIONS, Operation
 from layoutalg.codegen.instr.record import Instr, Operand
-from layoutalg.codegen.instr.words import Array, at, each, float_literal, float_words, floats, ref
+from layoutalg.codegen.instr.words import (
+    C_TYPE,
+    HIGH,
+    LOW,
+    PACK,
+    PACKED,
+    Array,
+    at,
+    decode,
+    double_at,
+    doubles,
+    each,
+    encode,
+    float_literal,
+    float_words,
+    floats,
+    ref,
+)
 
 T = TypeVar("T")
-Value: TypeAlias = "str | float | tuple[Any, ...]"
+Value: TypeAlias = "str | float | int | tuple[Any, ...]"
 """The name of an operand or of a statement, a number, or an operation and its values."""
+
+NARROW: Mapping[str, str] = MappingProxyType({pair: element for element, pair in PACKED.items()})
+"""The element type of packed words."""
 
 
 def _if_positive(a: Array, b: Array, c: Array) -> Array:
     return numpy.where(a > 0, b, c)
+
+
+def _joined(high: Array, low: Array) -> Array:
+    return decode(numpy.concatenate([low, high], axis=1), "f64")
 
 
 KNOWN: Mapping[str, Operation] = MappingProxyType(
@@ -49,6 +77,7 @@ KNOWN: Mapping[str, Operation] = MappingProxyType(
         "rsqrt_rn": Operation(
             "__frsqrt_rn({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4")
         ),
+        "double": Operation("", _joined, doubles="__hiloint2double({a}, {b})"),
     }
 )  # fmt: skip
 
@@ -73,69 +102,200 @@ def tree(parts: Sequence[T], join: Callable[[T, T], T]) -> T:
 
 
 def lanewise(
-    name: str, operands: Sequence[Operand], *blocks: Block, arrays: Mapping[str, int] = MappingProxyType({})
-) -> Instr:
-    """The instruction that runs blocks of statements on float operands; `arrays` have their lengths."""
-    words = {o.name: o.words for o in operands} | dict(arrays)
+    name: str, operands: Sequence[Operand], *blocks: Block,
+    arrays: Mapping[str, int] = MappingProxyType({}), element: str = "f32",
+) -> Instr:  # fmt: skip
+    """The instruction that runs blocks of statements on operands; `arrays` have their lengths.
 
-    def text(value: Value) -> str:
-        match value:
-            case ("tree", op, x):
-                parts = [at(x, i, words[x]) for i in range(words[x])]
-                return tree(parts, lambda a, b: KNOWN[op].text.format(a=a, b=b))
-            case str():
-                return at(value, "i", words.get(value, 1))
-            case float():
-                return float_literal(value)
-        return KNOWN[value[0]].text.format(**dict(zip("abc", map(text, value[1:]), strict=False)))
-
-    def block_text(block: Block) -> str:
-        lines = list[str]()
-        for is_set, group in groupby(block.statements.items(), lambda one: one[0] in words):
-            said = [f"{text(x)} = {text(value)}" for x, value in group]
-            constants = [", ".join(said)] if block.n else said
-            lines += [f"{x};" for x in said] if is_set else [f"const float {x};" for x in constants]
-        own = [x for x in arrays if x in block.statements]
-        arrays_text = "".join(f"    float {x}{f'[{words[x]}]' if words[x] > 1 else ''};\n" for x in own)
-        return arrays_text + each(block.n or 1, lines)
+    `element` is the type that is computed with, f32, f64 or s32; operands are of it unless they are packed.
+    """
+    kind = "f32" if element == "f32" else ""
+    typed = tuple(replace(o, element=o.element or kind) for o in operands)
+    writer = Writer(element, typed, arrays)
+    n = max(block.n for block in blocks) or 1
 
     def effect(machine: Any, group: Any, *inputs: Array) -> Any:
-        known = {o.name: floats(x) for o, x in zip(operands, inputs, strict=True)}
+        read = zip((o for o in typed if o.role != "out"), inputs, strict=True)
+        lanes = max(map(len, inputs)) if group is None else group.lanes
         with numpy.errstate(all="ignore"):
+            known = {o.name: _read(o, words, element, n) for o, words in read}
             for block in blocks:
                 for target, value in block.statements.items():
-                    known[target] = _number(value, known)
-            results = [float_words(known[o.name]) for o in operands if o.role in ("inout", "out")]
+                    known[target] = number(value, known)
+            results = [
+                _written(o, known[o.name], element, (lanes, n)) for o in typed if o.role in ("inout", "out")
+            ]
         return results[0] if len(results) == 1 else tuple(results)
 
-    parameters = ", ".join(
-        f"float {o.name}" if o.role == "value" else ref(o.name, o.words, "f32", const=o.role == "in")
-        for o in operands
-    )
-    typed = tuple(replace(o, element="f32") for o in operands)
-    uses = dict.fromkeys(u for b in blocks for value in b.statements.values() for u in _uses(value))
-    body = "".join(map(block_text, blocks))
-    return Instr(name, typed, f"void {name}({parameters}) {{\n{body}}}", effect, uses=tuple(uses))
+    return Instr(name, typed, writer.helper(name, blocks), effect, uses=writer.uses(blocks))
 
 
-def _number(value: Value, known: Mapping[str, Array]) -> Array:
+def _read(o: Operand, words: Array, element: str, n: int) -> Array:
+    """The numbers of an operand: n of a packed one."""
+    if o.element in NARROW:
+        return decode(words, NARROW[o.element])[:, :n].astype(numpy.float32)
+    if element == "f32":
+        return floats(words)
+    return words if element == "s32" or o.role == "value" else decode(words, "f64")
+
+
+def _written(o: Operand, numbers: Array, element: str, shape: tuple[int, int]) -> Array:
+    """The words of an operand that is set to numbers, or to one for all."""
+    lanes, n = shape
+    if o.element in NARROW:
+        padded = numpy.pad(numpy.broadcast_to(numbers, shape), ((0, 0), (0, n % 2)))
+        return encode(padded.astype(numpy.float64), NARROW[o.element])  # where NaN becomes a quiet one
+    numbers = numpy.broadcast_to(numbers, (lanes, o.words // 2 if element == "f64" else o.words))
+    if element == "s32":
+        return numpy.ascontiguousarray(numbers)
+    return float_words(numbers) if element == "f32" else encode(numbers, element)
+
+
+def number(value: Value, known: Mapping[str, Array]) -> Array:
+    """A value on arrays: of names that are `known`, and of numbers, those of ints modulo 2^32.
+
+    >>> number(("add", "x", 1.0), {"x": numpy.float32([[2.0]])}).tolist()
+    [[3.0]]
+    """
     match value:
         case ("tree", op, x):
             return tree([known[x][:, i : i + 1] for i in range(known[x].shape[1])], KNOWN[op].effect)
+        case ("first", x):
+            return known[x][:, :1]
         case (op, *args):
-            return KNOWN[op].effect(*map(partial(_number, known=known), args))
+            return KNOWN[op].effect(*(number(x, known) for x in args))
         case str():
             return known[value]
+        case int():
+            return numpy.array([[value % (1 << 32)]], numpy.uint32)
         case _:
             return numpy.array([[value]], numpy.float32)
 
 
-def _uses(value: Value) -> Sequence[str]:
-    """The functions that the operations of a value call."""
+class Writer:
+    """The text of statements on operands and arrays, computed with numbers of type `element`."""
+
+    def __init__(
+        self, element: str, operands: Sequence[Operand], arrays: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self.element, self.operands, self.arrays = element, operands, arrays
+        self.words = {o.name: o.words for o in operands if o.role != "value"} | dict(arrays)
+        self.packed = {o.name: NARROW[o.element] for o in operands if o.element in NARROW}
+
+    def helper(self, name: str, blocks: Sequence[Block]) -> str:
+        """The function of an instruction."""
+        parameters = ", ".join(map(_parameter, self.operands))
+        return f"void {name}({parameters}) {{\n{''.join(map(self._block, blocks))}}}"
+
+    def uses(self, blocks: Sequence[Block]) -> tuple[str, ...]:
+        """The functions that the text calls."""
+        found = list[str]()
+        for block in blocks:
+            for target, value in block.statements.items():
+                found += [PACK[self.packed[target]]] if target in self.packed else []
+                found += self._uses(value, self._step(block))
+        return tuple(dict.fromkeys(found))
+
+    def _uses(self, value: Value, step: int) -> Iterator[str]:
+        match value:
+            case ("tree", op, _):
+                yield from KNOWN[op].uses
+            case ("first", x):
+                yield LOW[self.packed[x]]
+            case (op, *args):
+                for x in args:
+                    yield from self._uses(x, step)
+                yield from KNOWN[op].uses if self.element != "s32" else ()
+            case str() if value in self.packed:
+                yield from (half[self.packed[value]] for half in (LOW, HIGH)[:step])
+
+    def _step(self, block: Block) -> int:
+        """Elements of a turn: both of a word where a vector is packed."""
+        names = (x for target, value in block.statements.items() for x in (target, *_names(value)))
+        return 2 if block.n > 1 and not self.packed.keys().isdisjoint(names) else 1
+
+    def _block(self, block: Block) -> str:
+        n, step, statements = block.n or 1, self._step(block), block.statements
+        if self.element == "f64":
+            (value,) = statements.values()
+            return doubles(n, lambda i: self.value(value, partial(self._double, i=i)))
+        lines = list[str]()
+        for is_set, group in groupby(statements.items(), lambda one: one[0] in self.words):
+            said = [line for x, value in group for line in self._statement(x, value, n, step)]
+            constants = [", ".join(said)] if block.n else said
+            lines += [f"{x};" for x in said] if is_set else [f"const float {x};" for x in constants]
+        own = ((x, words) for x, words in self.arrays.items() if x in statements)
+        arrays = "".join(f"    float {x}{f'[{words}]' if words > 1 else ''};\n" for x, words in own)
+        return arrays + each(n // step, lines)
+
+    def _statement(self, target: str, value: Value, n: int, step: int) -> list[str]:
+        """A target set to a value, for each element of a turn."""
+        values = [self.value(value, partial(self._read, e=e, n=n, step=step)) for e in range(step)]
+        words = [self._word(target, e, n, step) for e in range(step)]
+        match value:
+            case ("add" | "mul" as op, x, other) if self.element == "s32" and x == target:
+                rest = self.value(other, partial(self._read, e=0, n=n, step=step))
+                return [f"{words[0]} {'+' if op == 'add' else '*'}= {rest}"]
+        if target in self.packed:
+            low, high = (*values, "0.0f")[:2]
+            return [f"{words[0]} = pack_{PACKED[self.packed[target]]}({low}, {high})"]
+        return [f"{word} = {x}" for word, x in zip(words, values, strict=True)]
+
+    def _word(self, name: str, e: int, n: int, step: int) -> str:
+        """The word that has element e of a turn."""
+        words = self.words.get(name, 1)
+        if words == 1:
+            return name
+        if step == 1 or name in self.packed:
+            return f"{name}[i]"
+        if n == step:
+            return f"{name}[{e}]"
+        return f"{name}[{step} * i + {e}]" if e else f"{name}[{step} * i]"
+
+    def _read(self, name: str, e: int, n: int, step: int) -> str:
+        """Element e of a turn."""
+        word = self._word(name, e, n, step)
+        return f"{'high' if e else 'low'}_{self.packed[name]}({word})" if name in self.packed else word
+
+    def _double(self, name: str, i: int) -> str:
+        """Double i of an operand, or the only one; a word of a scalar."""
+        return double_at(name, i if self.words[name] > 2 else 0) if name in self.words else name
+
+    def value(self, value: Value, read: Callable[[str], str] = str) -> str:
+        """An expression, whose names are printed as `read` says."""
+        match value:
+            case str():
+                return read(value)
+            case int():
+                return f"{value % (1 << 32)}u"
+            case float():
+                return float_literal(value)
+            case ("tree", op, x):
+                parts = [at(x, i, self.words[x]) for i in range(self.words[x])]
+                return tree(parts, lambda a, b: KNOWN[op].text.format(a=a, b=b))
+            case ("first", x):
+                return f"low_{self.packed[x]}({x})"
+            case ("call", function, *args):
+                return f"{function}({', '.join(self.value(x, read) for x in args)})"
+        own, args = KNOWN[value[0]], [self.value(x, read) for x in value[1:]]
+        text = {"f32": own.text, "s32": own.integers, "f64": own.doubles}[self.element]
+        return text.format(**dict(zip("abc", args, strict=False)))
+
+
+def _names(value: Value) -> Iterator[str]:
+    """The operands and constants that a value has an element of, for each i."""
     match value:
-        case ("tree", op, _):
-            return KNOWN[op].uses
-        case (op, *args):
-            return [*KNOWN[op].uses, *(u for x in args for u in _uses(x))]
-        case _:
-            return ()
+        case ("first" | "tree", *_):
+            pass
+        case ("call", _, *args) | (_, *args):
+            for x in args:
+                yield from _names(x)
+        case str():
+            yield value
+
+
+def _parameter(operand: Operand) -> str:
+    """An operand as a helper declares it."""
+    if operand.role == "value":
+        return f"{C_TYPE[operand.element]} {operand.name}"
+    return ref(operand.name, operand.words, operand.element, const=operand.role == "in")

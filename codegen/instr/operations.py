@@ -35,19 +35,23 @@ def sum_to_odd(x: Array, y: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation in C, of floats `a`, `b`, `c`, and on arrays of float32; the same of integers.
+    """An operation in C, of floats `a`, `b`, `c`, and its effect on arrays; the same of integers, of doubles.
 
-    `text` is an expression, "" where there is none; it may call the functions whose texts are `uses`.
+    Each text is an expression, "" where there is none; that of floats may call the functions whose texts are
+    `uses`.  Arrays are float32, uint32 for integers modulo 2^32, or float64.
     """
 
     text: str
     effect: Callable[..., Array]
     integers: str = ""
-    integer_effect: Callable[..., Array] | None = None
+    doubles: str = ""
     uses: tuple[str, ...] = ()
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
+    """Rounded once; of doubles, where the hardware rounds once too, twice."""
+    if a.dtype != numpy.float32:
+        return a * b + c
     product, addend = a.astype(numpy.float64) * b.astype(numpy.float64), c.astype(numpy.float64)
     return sum_to_odd(*numpy.broadcast_arrays(product, addend)).astype(numpy.float32)
 
@@ -67,25 +71,30 @@ def _exp(a: Array) -> Array:
 
 
 def _signed(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    return lambda a, b: function(a.view(numpy.int32), b.view(numpy.int32)).view(numpy.uint32)
+    """A function that takes integers as signed ones."""
+
+    def of_signed(a: Array, b: Array) -> Array:
+        if a.dtype != numpy.uint32:
+            return function(a, b)
+        return function(a.view(numpy.int32), b.view(numpy.int32)).view(numpy.uint32)
+
+    return of_signed
+
+
+def _of_signed(name: str) -> str:
+    return f"static_cast<u32>({name}(static_cast<int>({{a}}), static_cast<int>({{b}})))"
 
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "add": Operation("__fadd_rn({a}, {b})", numpy.add, "{a} + {b}", numpy.add),
-        "sub": Operation("__fsub_rn({a}, {b})", numpy.subtract, "{a} - {b}", numpy.subtract),
-        "mul": Operation("__fmul_rn({a}, {b})", numpy.multiply, "{a} * {b}", numpy.multiply),
+        "add": Operation("__fadd_rn({a}, {b})", numpy.add, "{a} + {b}", "__dadd_rn({a}, {b})"),
+        "sub": Operation("__fsub_rn({a}, {b})", numpy.subtract, "{a} - {b}"),
+        "mul": Operation("__fmul_rn({a}, {b})", numpy.multiply, "{a} * {b}", "{a} * {b}"),
         "div": Operation("__fdiv_rn({a}, {b})", numpy.divide),
-        "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", lambda a, b, c: a * b + c),
-        "max": Operation(
-            "max_nan({a}, {b})", numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.maximum), (MAX_NAN,),
-        ),
-        "min": Operation(
-            "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.minimum), (MIN_NAN,),
-        ),
-        "neg": Operation("-({a})", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
+        "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", "__fma_rn({a}, {b}, {c})"),
+        "max": Operation("max_nan({a}, {b})", _signed(numpy.maximum), _of_signed("max"), uses=(MAX_NAN,)),
+        "min": Operation("min_nan({a}, {b})", _signed(numpy.minimum), _of_signed("min"), uses=(MIN_NAN,)),
+        "neg": Operation("-({a})", numpy.negative, "0u - {a}"),
         "widen": Operation("{a}", lambda a: a),
         "abs": Operation("fabsf({a})", numpy.abs),
         "sqrt": Operation("__fsqrt_rn({a})", numpy.sqrt),

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import UnknownNameError, UnsupportedError
 
 Array = numpy.ndarray[Any, Any]
 
@@ -259,6 +259,19 @@ def at(name: str, i: object, words: int) -> str:
     ('v[i]', 'd')
     """
     return name if words == 1 else f"{name}[{i}]"
+
+
+def words_of_vector(n: int, element: str) -> int:
+    """32-bit words of n elements; two of a narrow type share one, and one has its own.
+
+    Raises UnsupportedError for an odd number of several.
+
+    >>> words_of_vector(8, "f16"), words_of_vector(1, "bf16"), words_of_vector(2, "f64")
+    (4, 1, 4)
+    """
+    if element in PACKED and n % 2 and n != 1:
+        raise UnsupportedError(f"{n} elements of {element}: whole words, or one element, are accepted")
+    return -(-n // 2) if element in PACKED else 2 * n if element == "f64" else n
 
 
 def each(n: int, lines: Sequence[str], i: str = "i") -> str:

@@ -18,16 +18,27 @@ An epilogue is identified by what it prints: the text of a function is part of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, check_name
-from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Instr, ScalarFunction
-from layoutalg.codegen.instr.arithmetic import arith as instr_float
-from layoutalg.codegen.instr.arithmetic import double as instr_double
+from layoutalg.codegen.instr import (
+    GELU,
+    LDG,
+    ONE,
+    RELU,
+    SILU,
+    STG_WHOLE,
+    Instr,
+    ScalarFunction,
+    add_same,
+    add_scaled,
+    pack,
+    scale,
+)
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
@@ -40,48 +51,21 @@ FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({f.name: f for f in (
 """The functions that have a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """The instructions on vectors of sums of one type; an operand that is added has its own element type.
+def number_of(accumulator: str) -> str:
+    """The type that sums are finished in: f16 sums in f32."""
+    return "f32" if accumulator == "f16" else accumulator
 
-    `number` is the type of a sum in registers and `words` its words; `one` are the words of the number 1, and
-    `nonzero` tests the words of a number.
+
+def nonzero(words: tuple[Expr, ...], number: str) -> Expr:
+    """Whether the words of a number are not those of 0: of a float any bit but the sign, so that NaN is not.
+
+    >>> from layoutalg.codegen.expr import evaluate
+    >>> [evaluate(nonzero((Const(0), Const(high)), "f64"), {}) for high in (1 << 31, 1 << 30)]
+    [0, 1]
     """
-
-    number: str
-    words: int
-    scale: Callable[[int], Instr]
-    add_scaled: Callable[[int, str], Instr]
-    add_same: Callable[[int, str], Instr]
-    one: tuple[int, ...]
-    nonzero: Callable[[tuple[Expr, ...]], Expr]
-
-
-def _nonzero_float(words: tuple[Expr, ...]) -> Expr:
-    """Any bit but the sign, which is the first of the last word: -0 is 0, NaN is not."""
     *low, high = words
-    return reduce(lambda some, word: some | (Const(0) < word), low, Const(0) < high % (1 << 31))
-
-
-_F32 = Arithmetic(
-    "f32", 1, instr_float.scale, instr_float.add_scaled, instr_float.add_same, (instr_float.ONE_F32,),
-    _nonzero_float,
-)  # fmt: skip
-ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
-    {
-        "f16": _F32,
-        "f32": _F32,
-        "s32": Arithmetic(
-            "s32", 1, lambda n: instr_float.scale(n, "s32"), instr_float.add_scaled, instr_float.add_same,
-            (1,), lambda words: Const(0) < words[0],
-        ),
-        "f64": Arithmetic(
-            "f64", 2, instr_double.scale, lambda n, _: instr_double.add_scaled(n),
-            lambda n, _: instr_double.add_same(n), instr_double.ONE_F64, _nonzero_float,
-        ),
-    }
-)  # fmt: skip
-"""The arithmetic of each accumulator."""
+    some = Const(0) < (high if number == "s32" else high % (1 << 31))
+    return reduce(lambda some, word: some | (Const(0) < word), low, some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +193,7 @@ class Epilogue:
         layoutalg.errors.UnsupportedError: gelu of s32: it is stated for f32, f64
         """
         for f in self.functions:
-            f.instr(1, ARITHMETIC[accumulator].number)
+            f.instr(1, number_of(accumulator))
 
     def definition(
         self, value: Any, error: Any, given: Mapping[str, Any], roundoff: float, *, integers: bool = False
@@ -323,7 +307,7 @@ class Output:
         self.k, self.vec, self.n, self.first = k, vec, n, first
         self.m: Expr = m  # the row behind the last one that is written
         self.epilogue, self.element, size = p.epilogue, p.result.name, p.result.nbytes
-        self.do = ARITHMETIC[p.accumulator.name]
+        self.number = number_of(p.accumulator.name)
         self.nbytes, self.store = vec * size, stores[vec * size]
         self.scalars: dict[str, tuple[Expr, ...]] = {}
         self.buffers: dict[str, Global] = {}
@@ -356,8 +340,8 @@ class Output:
 
     def _scalar(self, name: str) -> None:
         """A scalar parameter: one word, or the two of a double."""
-        number = self.do.number
-        if self.do.words == 1:
+        number = self.number
+        if number != "f64":
             self.scalars[name] = (self.k.word(name, f"the 32 bits of the {number} {name}"),)
         else:
             self.scalars[name] = tuple(
@@ -394,7 +378,7 @@ class Output:
             to = k.at(self.d, *place)
             narrow = self.element in ("f16", "bf16")
             if narrow:
-                k.do(instr_float.pack(self.vec, self.element), packed, sums)
+                k.do(pack(self.vec, self.element), packed, sums)
             k.do(self.store, to, packed if narrow else sums)
 
     def put(self, packed: Reg, place: tuple[Expr, ...]) -> None:
@@ -420,24 +404,24 @@ class Output:
             self._step(step, sums, sums, Const(0), Const(0))
 
     def _step(self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr) -> None:
-        k, do, vec = self.k, self.do, self.vec
+        k, vec = self.k, self.vec
         match step:
             case Scale(name):
-                k.do(do.scale(vec), sums, *self.scalars[name])
+                k.do(scale(vec, self.number), sums, *self.scalars[name])
             case AddMatrix(name, factor):
-                with k.If(do.nonzero(self.scalars[factor])):
+                with k.If(nonzero(self.scalars[factor], self.number)):
                     k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], *self.lead, row, column))
-                    k.do(do.add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
+                    k.do(add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
             case AddVector(name, "n"):
                 k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], column))
-                k.do(do.add_scaled(vec, self.element), sums, packed, *map(Const, do.one))
+                k.do(add_scaled(vec, self.element), sums, packed, *map(Const, ONE[self.number]))
             case AddVector(name, _):
                 size = self.nbytes // vec
                 one = self._register("row_value", max(1, size // 4))
                 k.do(LDG[size], one, k.at(self.buffers[name], row))
-                k.do(do.add_same(vec, self.element), sums, one)
+                k.do(add_same(vec, self.element), sums, one)
             case Map(f):
-                k.do(f.instr(vec, do.number), sums)
+                k.do(f.instr(vec, self.number), sums)
 
 
 def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> Iterator[tuple[str, int]]:

@@ -1,14 +1,13 @@
 """Arithmetic on registers: each element of a vector from those at the same place.
 
-arith        f32 arithmetic and outer products, f16 and bf16 packed and unpacked
-double       the same steps of an epilogue, of f64
+arith        outer products and the steps of an epilogue, f16 and bf16 packed and unpacked
 conversions  between any two types of elements
 formula      formulas of vectors, one instruction each
 """
 
 from __future__ import annotations
 
-from layoutalg.codegen.instr.arithmetic.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.arithmetic.arith import ONE, add_same, add_scaled, fma_outer, pack, scale, unpack
 from layoutalg.codegen.instr.arithmetic.conversions import CONVERTED, convert, converted
 from layoutalg.codegen.instr.arithmetic.formula import (
     Apply,
@@ -24,12 +23,15 @@ from layoutalg.codegen.instr.arithmetic.formula import (
 
 __all__ = [
     "CONVERTED",
+    "ONE",
     "Apply",
     "Cast",
     "Formula",
     "Input",
     "Number",
     "Word",
+    "add_same",
+    "add_scaled",
     "computed",
     "convert",
     "converted",

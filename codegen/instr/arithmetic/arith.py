@@ -1,13 +1,13 @@
 """Arithmetic on registers: outer products, and what an epilogue does to its vectors.
 
-Values live in 32-bit words (f64 in two).  Instructions are made for a number of elements and kept, so that
-one kernel has one helper of each kind:
+Values live in 32-bit words, a double in two, low half first.  Instructions are made for a number of elements
+and kept, so that one kernel has one helper of each kind:
 
     fma_outer(8, 8, "f32")     d[i][j] += a[i] * b[j]
     scale(4, "f32")            v[i] *= alpha
     add_scaled(8, "f16")       v[i] += beta * c[i]            c packed, v float
-    pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
     add_same(8, "f16")         v[i] += c                      c one element
+    pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
 
 Notes.  A fused multiply-add of floats is rounded once, as by the hardware; of doubles the simulator rounds
 product and sum, which can differ in the last bit.
@@ -17,29 +17,22 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy
 
+from layoutalg.codegen.instr.lanewise import Block, Value, lanewise
 from layoutalg.codegen.instr.operations import sum_to_odd
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
-from layoutalg.codegen.instr.words import (
-    C_TYPE,
-    HIGH,
-    LOW,
-    PACK,
-    PACKED,
-    Array,
-    at,
-    decode,
-    each,
-    encode,
-    ref,
-)
+from layoutalg.codegen.instr.words import PACKED, Array, at, decode, each, encode, ref, words_of_vector
 from layoutalg.errors import UnsupportedError
 
-ONE_F32 = 0x3F800000
-"""1.0f as a word."""
+ONE: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"f32": (0x3F800000,), "s32": (1,), "f64": (0, 0x3FF00000)}
+)
+"""The words of the number 1."""
 
 
 def _with_zero(name: str, lines: list[str]) -> list[str]:
@@ -95,57 +88,23 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     return Instr(name, operands, text, effect)
 
 
-def _elementwise(
-    name: str,
-    operands: tuple[Operand, ...],
-    lines: str,
-    effect: Any,
-    uses: tuple[str, ...] = (),
-) -> Instr:
-    text = f"void {name}({', '.join(map(_parameter, operands))}) {{\n{lines}}}"
-    return Instr(name, operands, text, effect, uses=uses)
-
-
-def _parameter(operand: Operand) -> str:
-    """An operand as the helper declares it."""
-    if operand.role == "value":
-        return f"{C_TYPE[operand.element]} {operand.name}"
-    return ref(operand.name, operand.words, operand.element, const=operand.role == "in")
-
-
-def _kind(element: str) -> str:
-    """The kind of a vector that is computed with: floats, or words of integers."""
-    return "" if element == "s32" else "f32"
-
-
-def _packed(element: str) -> str:
-    """The kind of the words of a vector of elements."""
-    return PACKED.get(element, _kind(element))
-
-
 @functools.cache
 def scale(n: int, element: str = "f32") -> Instr:
-    """v[i] *= alpha for n floats, or n integers modulo 2^32; alpha is a word of the same kind.
+    """v[i] *= alpha for n numbers; alpha is a word, or the two of a double, low half first.
 
-    Raises UnsupportedError for elements and numbers of them that are not accepted.
+    Raises UnsupportedError for elements that are not accepted.
 
-    >>> scale(4).name
-    'scale_4_f32'
+    >>> scale(4).name, [o.name for o in scale(2, "f64").operands]
+    ('scale_4_f32', ['v', 'low', 'high'])
     """
-    _known("scale", element, ("f32", "s32"))
-
-    def effect(machine: Any, group: Any, v: Array, alpha: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return encode(decode(v, element) * decode(alpha, element), element)
-
-    v, kind = at("v", "i", n), _kind(element)
-    lines = each(n, [f"{v} *= alpha;" if element == "s32" else f"{v} = __fmul_rn({v}, alpha);"])
-    return _elementwise(f"scale_{n}_{element}", (updated("v", n, kind), value("alpha", kind)), lines, effect)
+    _check("scale", element, _NUMBERS)
+    alpha, given = _scalar("alpha", element)
+    return _updated("scale", n, element, ("mul", "v", alpha), *given)
 
 
 @functools.cache
 def add_scaled(n: int, element: str) -> Instr:
-    """v[i] += beta * c[i]: n floats and n packed elements of f32, f16 or bf16; or integers modulo 2^32.
+    """v[i] += beta * c[i] for n numbers; c has f16 or bf16 elements, packed, where v has floats.
 
     One f16 or bf16 element lies zero-extended in its word.
 
@@ -154,25 +113,25 @@ def add_scaled(n: int, element: str) -> Instr:
     >>> add_scaled(8, "f16").operands[1].words
     4
     """
-    _known("add_scaled", element, ("f32", "s32", "f16", "bf16"))
-    per = _per_word(n, element)
-    words = -(-n // per)
-    v, c = at("v", "i", n), at("c", "i", words)
-    if element in PACKED:
-        lines = each(words, [f"{x} = __fmaf_rn(beta, {y}, {x});" for x, y in _elements(n, element)])
-    else:
-        lines = each(n, [f"{v} += beta * {c};" if element == "s32" else f"{v} = __fmaf_rn(beta, {c}, {v});"])
-    kind = "s32" if element == "s32" else "f32"
+    _check("add_scaled", element, (*_NUMBERS, *PACKED))
+    beta, given = _scalar("beta", element)
+    total = ("add", "v", ("mul", beta, "c")) if element == "s32" else ("fma", beta, "c", "v")
+    return _updated("add_scaled", n, element, total, _vector("c", n, element), *given)
 
-    def effect(machine: Any, group: Any, v: Array, c: Array, beta: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            left = decode(beta, kind) * decode(c, element)[:, :n]
-            total = left + decode(v, kind) if kind == "s32" else sum_to_odd(left, decode(v, kind))
-            return encode(total, kind)
 
-    floats = _kind(element)
-    operands = (updated("v", n, floats), into("c", words, _packed(element)), value("beta", floats))
-    return _elementwise(f"add_scaled_{n}_{element}", operands, lines, effect, uses=_halves(n, element))
+@functools.cache
+def add_same(n: int, element: str) -> Instr:
+    """v[i] += c for n numbers and one number c, f16 or bf16 where v has floats.
+
+    Raises UnsupportedError for elements that are not accepted.
+
+    >>> add_same(8, "f16").name
+    'add_same_8_f16'
+    """
+    _check("add_same", element, (*_NUMBERS, *PACKED))
+    once = [Block({"x": ("first", "c")})] if element in PACKED else []
+    added = ("add", "v", "x" if once else "c")
+    return _updated("add_same", n, element, added, _vector("c", 1, element), before=once)
 
 
 @functools.cache
@@ -184,17 +143,9 @@ def unpack(n: int, element: str) -> Instr:
     >>> unpack(4, "f16").operands[1].words
     2
     """
-    _known("unpack", element, ("f16", "bf16"))
-    _per_word(n, element)
-    words = -(-n // 2)
-    lines = each(words, [f"{x} = {y};" for x, y in _elements(n, element)])
-
-    def effect(machine: Any, group: Any, c: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return encode(decode(c, element)[:, :n], "f32")
-
-    operands = (out("v", n, "f32"), into("c", words, PACKED[element]))
-    return _elementwise(f"unpack_{n}_{element}", operands, lines, effect, uses=_halves(n, element))
+    _check("unpack", element, PACKED)
+    operands = out("v", n), into("c", words_of_vector(n, element), PACKED[element])
+    return lanewise(f"unpack_{n}_{element}", operands, Block({"v": "c"}, n))
 
 
 @functools.cache
@@ -206,73 +157,36 @@ def pack(n: int, element: str) -> Instr:
     >>> pack(8, "f16").operands[0].words
     4
     """
-    _known("pack", element, ("f16", "bf16"))
-    _per_word(n, element)
-    words = -(-n // 2)
-    low, high = ("v[2 * i]", "v[2 * i + 1]") if words > 1 else ("v[0]", "v[1]") if n > 1 else ("v", "0.0f")
-    lines = each(words, [f"{at('d', 'i', words)} = pack_{PACKED[element]}({low}, {high});"])
-
-    def effect(machine: Any, group: Any, v: Array) -> Array:
-        values = decode(v, "f32")
-        with numpy.errstate(all="ignore"):
-            return encode(values if n > 1 else numpy.pad(values, ((0, 0), (0, 1))), element)
-
-    operands = (out("d", words, PACKED[element]), into("v", n, "f32"))
-    return _elementwise(f"pack_{n}_{element}", operands, lines, effect, uses=(PACK[element],))
+    _check("pack", element, PACKED)
+    operands = out("d", words_of_vector(n, element), PACKED[element]), into("v", n)
+    return lanewise(f"pack_{n}_{element}", operands, Block({"d": "v"}, n))
 
 
-@functools.cache
-def add_same(n: int, element: str) -> Instr:
-    """v[i] += c for n floats and one element c of f32, f16 or bf16, or n integers modulo 2^32.
-
-    Raises UnsupportedError for elements that are not accepted.
-
-    >>> add_same(8, "f16").name
-    'add_same_8_f16'
-    """
-    _known("add_same", element, ("f32", "s32", "f16", "bf16"))
-    kind = "s32" if element == "s32" else "f32"
-    v = at("v", "i", n)
-    if element == "s32":
-        lines = each(n, [f"{v} += c;"])
-    elif element == "f32":
-        lines = each(n, [f"{v} = __fadd_rn({v}, c);"])
-    else:
-        lines = f"    const float x = low_{element}(c);\n" + each(n, [f"{v} = __fadd_rn({v}, x);"])
-
-    def effect(machine: Any, group: Any, v: Array, c: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return encode(decode(v, kind) + decode(c, element)[:, :1], kind)
-
-    operands = (updated("v", n, _kind(element)), into("c", 1, _packed(element)))
-    return _elementwise(f"add_same_{n}_{element}", operands, lines, effect, uses=_halves(1, element))
+_NUMBERS = ("f32", "s32", "f64")
+"""The types that are computed with."""
 
 
-def _known(what: str, element: str, accepted: tuple[str, ...]) -> None:
+def _check(what: str, element: str, accepted: Iterable[str]) -> None:
     if element not in accepted:
         raise UnsupportedError(f"{what} of {element}: {', '.join(accepted)} are accepted")
 
 
-def _elements(n: int, element: str) -> list[tuple[str, str]]:
-    """The floats that word i of n packed elements stands for, and what they are."""
-    words = -(-n // 2)
-    c = at("c", "i", words)
-    if n == 1:
-        return [("v", f"low_{element}({c})")]
-    places = ("v[2 * i]", "v[2 * i + 1]") if words > 1 else ("v[0]", "v[1]")
-    return [(places[0], f"low_{element}({c})"), (places[1], f"high_{element}({c})")]
+def _scalar(name: str, element: str) -> tuple[Value, tuple[Operand, ...]]:
+    """A factor that a launch gives, and its operands."""
+    if element == "f64":
+        return ("double", "high", "low"), (value("low"), value("high"))
+    return name, (value(name),)
 
 
-def _halves(n: int, element: str) -> tuple[str, ...]:
-    """The functions that read n packed elements."""
-    if element not in PACKED:
-        return ()
-    return (LOW[element],) if n == 1 else (LOW[element], HIGH[element])
+def _vector(name: str, n: int, element: str) -> Operand:
+    return into(name, words_of_vector(n, element), PACKED.get(element, ""))
 
 
-def _per_word(n: int, element: str) -> int:
-    """Elements of a word; n of them must fill words, or be one."""
-    per = 2 if element in ("f16", "bf16") else 1
-    if n % per and n != 1:
-        raise UnsupportedError(f"{n} elements of {element}: whole words, or one element, are accepted")
-    return per
+def _updated(
+    what: str, n: int, element: str, result: Value, *operands: Operand, before: Sequence[Block] = ()
+) -> Instr:
+    """v[i] = result for n numbers, whose other operands have elements of a type."""
+    kind = "f32" if element in PACKED else element
+    v = updated("v", words_of_vector(n, kind))
+    blocks = *before, Block({"v": result}, n)
+    return lanewise(f"{what}_{n}_{element}", (v, *operands), *blocks, element=kind)

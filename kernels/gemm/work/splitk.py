@@ -25,11 +25,11 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr
-from layoutalg.codegen.instr import CLEAR, LDG
+from layoutalg.codegen.instr import CLEAR, LDG, ONE, add_scaled, words_of_vector
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, MemRef, Reg
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
+from layoutalg.kernels.gemm.epilogue import Epilogue, Output, number_of, statement
 from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
 from layoutalg.kernels.gemm.rasterize import MOST_TILES, below
 
@@ -155,10 +155,11 @@ def added(k: KernelBuilder, p: GemmProblem, vec: int, count: Expr, place: Callab
     >>> added(k, gemm_problem(64, 64, 64), 4, parts, lambda s: k.at(sums, s, k.tid * 4)).name
     'total'
     """
-    do, nbytes = ARITHMETIC[p.accumulator.name], p.accumulator.nbytes * vec
-    total, one = k.reg("total", vec * do.words), k.reg("one", vec * do.words)
+    number, nbytes = number_of(p.accumulator.name), p.accumulator.nbytes * vec
+    words = words_of_vector(vec, number)
+    total, one = k.reg("total", words), k.reg("one", words)
     k.do(CLEAR[nbytes], total)
     with k.For("s", count, unroll=4) as s:
         k.do(LDG[nbytes], one, place(s))
-        k.do(do.add_scaled(vec, p.accumulator.name), total, one, *map(Const, do.one))
+        k.do(add_scaled(vec, p.accumulator.name), total, one, *map(Const, ONE[number]))
     return total

@@ -14,7 +14,6 @@ import numpy as np
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import LDG, STG, Instr, sm90
-from layoutalg.codegen.instr.arithmetic.arith import add_same, add_scaled
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from tests.hostshim import run_cuda_text
@@ -33,8 +32,8 @@ ALL: Mapping[str, Instr] = {
 
 MADE = (
     isa.fma_outer(8, 8), isa.fma_outer(1, 4), isa.fma_outer(2, 2, "f64"), isa.scale(1), isa.scale(8),
-    add_scaled(1, "f32"), add_scaled(8, "f16"), add_scaled(2, "bf16"), isa.pack(8, "f16"),
-    isa.pack(2, "bf16"), isa.RELU.instr(4, "f32"), add_same(4, "f16"), isa.SILU.instr(2, "f32"),
+    isa.add_scaled(1, "f32"), isa.add_scaled(8, "f16"), isa.add_scaled(2, "bf16"), isa.pack(8, "f16"),
+    isa.pack(2, "bf16"), isa.RELU.instr(4, "f32"), isa.add_same(4, "f16"), isa.SILU.instr(2, "f32"),
     isa.GELU.instr(1, "f32"), isa.fill(1), isa.fill(3), isa.within(4), isa.window(8, 2),
     isa.fold("sum", 4, 1), isa.fold("max", 2, 2), isa.butterfly("sum", 2), isa.butterfly("max", 1),
     isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),

@@ -11,9 +11,18 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import decode, encode, fma_outer, fold, pack, scale, unpack
-from layoutalg.codegen.instr.arithmetic import double
-from layoutalg.codegen.instr.arithmetic.arith import ONE_F32, add_same, add_scaled
+from layoutalg.codegen.instr import (
+    ONE,
+    add_same,
+    add_scaled,
+    decode,
+    encode,
+    fma_outer,
+    fold,
+    pack,
+    scale,
+    unpack,
+)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
@@ -115,9 +124,10 @@ def test_packing_converts_in_order_and_unpacking_undoes_it(n: int, element: str)
 
 
 def test_what_is_not_offered_is_refused() -> None:
-    assert decode(np.array([[ONE_F32]], dtype=np.uint32), "f32").tolist() == [[1.0]]
+    for kind, words in ONE.items():
+        assert decode(np.array([words], dtype=np.uint32), kind).tolist() == [[1.0]]
     asked: tuple[tuple[Callable[..., object], tuple[Any, ...]], ...] = (
-        (fma_outer, (2, 2, "f16")), (scale, (2, "f64")), (add_scaled, (3, "f16")), (add_scaled, (2, "s8")),
+        (fma_outer, (2, 2, "f16")), (scale, (2, "f16")), (add_scaled, (3, "f16")), (add_scaled, (2, "s8")),
         (pack, (3, "f16")), (pack, (2, "f32")), (add_same, (2, "s8")),
     )  # fmt: skip
     for make, sizes in asked:
@@ -151,7 +161,6 @@ def test_the_texts_compute_the_effects() -> None:
 
 def test_epilogues_of_doubles_are_numpys_and_so_are_their_texts() -> None:
     """Of whole numbers, whose products and sums are exact, and of what is no number."""
-    assert np.array(double.ONE_F64, dtype=np.uint32).view(np.float64)[0] == 1.0
     cases: list[Case] = []
     wanted: list[Any] = []
     for n, factor in ((1, -3.0), (3, 0.5), (4, np.inf)):
@@ -161,8 +170,8 @@ def test_epilogues_of_doubles_are_numpys_and_so_are_their_texts() -> None:
         with np.errstate(invalid="ignore"):
             wanted += [v * factor, v + factor * c, v + one]
         v, c, one = (encode(x, "f64") for x in (v, c, one))
-        cases += [(double.scale(n), [v], words), (double.add_scaled(n), [v, c], words)]
-        cases.append((double.add_same(n), [v, one], []))
+        cases += [(scale(n, "f64"), [v], words), (add_scaled(n, "f64"), [v, c], words)]
+        cases.append((add_same(n, "f64"), [v, one], []))
     for (instr, got, (found,)), numbers in zip(ran(cases), wanted, strict=True):
         for x in (got[0], found):
             np.testing.assert_array_equal(decode(x, "f64"), numbers, err_msg=instr.name)

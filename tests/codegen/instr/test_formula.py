@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.instr.arithmetic.formula import (
-    NARROW,
     Apply,
     Cast,
     Formula,
@@ -23,7 +22,7 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     fused,
 )
 from layoutalg.codegen.instr.operations import OPERATIONS
-from layoutalg.codegen.instr.words import decode, encode
+from layoutalg.codegen.instr.words import PACKED, decode, encode
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
 from tests.sweeps import each
@@ -34,7 +33,7 @@ RNG = np.random.default_rng(0)
 def words(n: int, element: str) -> np.ndarray[Any, Any]:
     if element == "s32":
         return RNG.integers(0, 1 << 32, (LANES, n), dtype=np.uint32)
-    values = RNG.standard_normal((LANES, n + (n == 1 and element in NARROW))) * 4
+    values = RNG.standard_normal((LANES, n + (n == 1 and element in PACKED))) * 4
     return encode(values, element)
 
 
@@ -86,7 +85,7 @@ def test_a_product_that_is_added_to_is_rounded_once() -> None:
     assert np.array_equal(floats(run(formula, 4, a, b, s)), exact.astype("f4"))
 
 
-LEAVES = {"f32": ("f32", *NARROW), "s32": ("s32",)}
+LEAVES = {"f32": ("f32", *PACKED), "s32": ("s32",)}
 MEANT: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "max": np.maximum,
     "min": np.minimum, "neg": lambda a: -a, "fma": lambda a, b, c: a * b + c, "abs": np.abs,
@@ -134,7 +133,7 @@ def test_a_formula_is_the_numbers_that_it_says_and_its_text_computes_them(seed: 
         }  # fmt: skip
         result = np.broadcast_to(meant(formula, values), (LANES, n))
         if kind == "f32" and rng.random() < 0.5:
-            formula = Cast(formula, rng.choice(NARROW))
+            formula = Cast(formula, rng.choice((*PACKED,)))
         instr = elementwise(formula, n)
         registers = [words_of(result * 0, formula), *(words_of(values[x], x) for x in inputs)]
         words_ = [values[x][0, 0].item() for x in operands if isinstance(x, Word)]
@@ -150,7 +149,7 @@ def test_a_formula_is_the_numbers_that_it_says_and_its_text_computes_them(seed: 
 def words_of(numbers: Any, f: Formula) -> np.ndarray[Any, Any]:
     """Words of small numbers of the type of a formula; one narrow element has a word of its own."""
     element = element_of(f)
-    if element in NARROW and numbers.shape[1] == 1:
+    if element in PACKED and numbers.shape[1] == 1:
         numbers = np.pad(numbers, ((0, 0), (0, 1)))
     return encode(np.asarray(numbers, "i8" if element == "s32" else "f8"), element)
 

@@ -18,7 +18,7 @@ from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.epilogue import ARITHMETIC, AddMatrix, AddVector, Epilogue, Map, Output, Scale
+from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.work.splitk import part_problem
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
@@ -133,8 +133,8 @@ def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float
 @pytest.mark.parametrize("beta", [float("nan"), float("inf"), 5e-324, -1.0])
 def test_what_is_not_zero_counts(beta: float) -> None:
     words = scalar_words(gemm_problem(8, 8, 8, "f64", reads_c=True), "beta", beta)
-    assert evaluate(ARITHMETIC["f64"].nonzero(tuple(map(Const, words.values()))), {}) == 1
-    assert evaluate(ARITHMETIC["f64"].nonzero((Const(0), Const(1 << 31))), {}) == 0
+    assert evaluate(nonzero(tuple(map(Const, words.values())), "f64"), {}) == 1
+    assert evaluate(nonzero((Const(0), Const(1 << 31)), "f64"), {}) == 0
 
 
 STATED = re.compile(
