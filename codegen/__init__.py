@@ -16,6 +16,7 @@ The idea.  A kernel is written once; the printer, the simulator, the checks and 
 traffic all read the same program.  Its layouts are those of the algebra, with TiledCopy and TiledMMA.
 
     expr       index expressions: ranges and alignments of their values, simplification, printing
+    terms      formulas of registers, as Python's operators write them
     instr      instructions: their CUDA text and their effect; arithmetic on registers
     program    statements, checks, lowering
     sim        the simulator
@@ -87,7 +88,10 @@ if TYPE_CHECKING:
         verify,
     )
     from layoutalg.codegen.language.builder import KernelBuilder as Kernel
-    from layoutalg.codegen.language.values import (
+    from layoutalg.codegen.program import MemRef
+    from layoutalg.codegen.program.tile import Kernel as Program
+    from layoutalg.codegen.reduction import AlongRows, reduce_along, reduce_tile
+    from layoutalg.codegen.terms import (
         exp,
         exp2,
         maximum,
@@ -97,9 +101,6 @@ if TYPE_CHECKING:
         sqrt,
         tanh,
     )  # fmt: skip
-    from layoutalg.codegen.program import MemRef
-    from layoutalg.codegen.program.tile import Kernel as Program
-    from layoutalg.codegen.reduction import AlongRows, reduce_along, reduce_tile
 
 _PLACES = {
     "block_product": "tile_epilogue tile_product",
@@ -111,12 +112,10 @@ _PLACES = {
         "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm "
         "into out read updated value write"
     ),
-    "language": (
-        "Fragment Kernel Program Tensor TmaRing compile exp exp2 launch local_tile maximum minimum pipeline "
-        "reciprocal rsqrt simulate sqrt tanh verify"
-    ),
+    "language": ("Fragment Kernel Program Tensor TmaRing compile launch local_tile pipeline simulate verify"),
     "program": "MemRef",
     "reduction": "AlongRows reduce_along reduce_tile",
+    "terms": "exp exp2 maximum minimum reciprocal rsqrt sqrt tanh",
 }
 
 __all__ = [

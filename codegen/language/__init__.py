@@ -22,19 +22,7 @@ from layoutalg.codegen.language.copying import ThreadSlice, Where
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.ring import TmaRing, pipeline
 from layoutalg.codegen.language.tensor import Side, Tensor, local_tile, partition, whole
-from layoutalg.codegen.language.values import (
-    Arithmetic,
-    Scalar,
-    Value,
-    exp,
-    exp2,
-    maximum,
-    minimum,
-    reciprocal,
-    rsqrt,
-    sqrt,
-    tanh,
-)
+from layoutalg.codegen.language.values import Scalar
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
@@ -44,7 +32,6 @@ if TYPE_CHECKING:
 _OF_RUN = "Kernel Program compile launch simulate words"
 
 __all__ = [
-    "Arithmetic",
     "Fragment",
     "Kernel",
     "KernelBuilder",
@@ -54,22 +41,13 @@ __all__ = [
     "Tensor",
     "ThreadSlice",
     "TmaRing",
-    "Value",
     "Where",
     "compile",
-    "exp",
-    "exp2",
     "launch",
     "local_tile",
-    "maximum",
-    "minimum",
     "partition",
     "pipeline",
-    "reciprocal",
-    "rsqrt",
     "simulate",
-    "sqrt",
-    "tanh",
     "verify",
     "whole",
     "words",

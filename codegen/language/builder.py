@@ -42,7 +42,7 @@ from layoutalg.codegen.language.asynchronous import AsynchronousBuilder
 from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
 from layoutalg.codegen.language.fragment import Fragment, words_of
 from layoutalg.codegen.language.tensor import Tensor, whole
-from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
+from layoutalg.codegen.language.values import Scalar, mapped, reduced
 from layoutalg.codegen.language.warpgroup import wait_for_products
 from layoutalg.codegen.program import (
     Arg,
@@ -65,6 +65,7 @@ from layoutalg.codegen.program import (
     check_tensors,
     walk,
 )
+from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError, UnsupportedError

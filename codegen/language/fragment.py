@@ -21,8 +21,8 @@ from math import gcd
 from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
-from layoutalg.codegen.language.values import Arithmetic
 from layoutalg.codegen.program import Reg, RegRef
+from layoutalg.codegen.terms import Arithmetic
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError

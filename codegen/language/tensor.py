@@ -40,8 +40,8 @@ from typing import Any, Literal, TypeAlias
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, existing, simplify
-from layoutalg.codegen.language.values import Arithmetic
 from layoutalg.codegen.program import Global, MemRef, Shared
+from layoutalg.codegen.terms import Arithmetic
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.layout import (

@@ -4,7 +4,7 @@
     k.store(exp(v - m) / s, part)          m and s are one value per thread
     k.store((x + bias).to("f16"), part)    rounded, two elements per word
 
-The idea.  Fragments, typed parameters and numbers are leaves; Python's operators and the functions below
+The idea.  Fragments, typed parameters and numbers are leaves; Python's operators and the functions of `terms`
 build a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats with
 floats, integers with integers; f16 and bf16 are computed with as floats, and `to` is the last step.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from layoutalg.codegen.expr import Const, Var, simplify
 from layoutalg.codegen.instr import (
@@ -31,6 +31,7 @@ from layoutalg.codegen.instr import (
     fill,
     fold,
 )
+from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import layout_size, modes
@@ -38,43 +39,6 @@ from layoutalg.layout import layout_size, modes
 if TYPE_CHECKING:
     from layoutalg.codegen.language.builder import KernelBuilder
     from layoutalg.codegen.language.fragment import Fragment
-
-
-class Arithmetic:
-    """Python's operators on registers: each builds a Value."""
-
-    __slots__ = ()
-
-    def __add__(self, other: Operand) -> Value:
-        return Value("add", (_leaf(self), _leaf(other)))
-
-    def __radd__(self, other: Operand) -> Value:
-        return Value("add", (_leaf(other), _leaf(self)))
-
-    def __sub__(self, other: Operand) -> Value:
-        return Value("sub", (_leaf(self), _leaf(other)))
-
-    def __rsub__(self, other: Operand) -> Value:
-        return Value("sub", (_leaf(other), _leaf(self)))
-
-    def __mul__(self, other: Operand) -> Value:
-        return Value("mul", (_leaf(self), _leaf(other)))
-
-    def __rmul__(self, other: Operand) -> Value:
-        return Value("mul", (_leaf(other), _leaf(self)))
-
-    def __truediv__(self, other: Operand) -> Value:
-        return Value("div", (_leaf(self), _leaf(other)))
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return Value("div", (_leaf(other), _leaf(self)))
-
-    def __neg__(self) -> Value:
-        return Value("neg", (_leaf(self),))
-
-    def to(self, element: str | DType) -> Value:
-        """The values rounded to the nearest of a narrower type, the last step of a formula; or as f32."""
-        return Value(f"to {dtype(element).name}", (_leaf(self),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,69 +55,6 @@ class Scalar(Arithmetic):
 
     def __str__(self) -> str:
         return self.var.name
-
-
-@dataclass(frozen=True, slots=True)
-class Value(Arithmetic):
-    """An operation on registers, parameters and numbers, which is computed when it is mapped or stored.
-
-    >>> from layoutalg.codegen.language.builder import KernelBuilder
-    >>> k = KernelBuilder("k", 32)
-    >>> v = k.fragment("v", "f32", (4,))
-    >>> print(k.map(1 / (v * v + 1)))
-    mapped + 0 o (4):(1)
-    """
-
-    op: str
-    args: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}({', '.join(map(str, self.args))})"
-
-
-Operand: TypeAlias = "Arithmetic | int | float"
-
-
-def _leaf(x: object) -> Any:
-    if isinstance(x, bool) or not isinstance(x, (Arithmetic, int, float)):
-        kind = type(x).__name__
-        raise ArgumentTypeError(f"{x!r} is a {kind}; registers, scalars of the kernel or numbers are needed")
-    return x
-
-
-def _function(name: str, text: str) -> Any:
-    def function(x: Operand) -> Value:
-        return Value(name, (_leaf(x),))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text}\n\n    >>> {name}(2.0).op\n    {name!r}\n    "
-    return function
-
-
-exp = _function("exp", "e to the power of x, an approximation of the hardware.")
-exp2 = _function("exp2", "2 to the power of x, an approximation of the hardware.")
-tanh = _function("tanh", "The hyperbolic tangent of x.")
-sqrt = _function("sqrt", "The square root of x, rounded to the nearest.")
-rsqrt = _function("rsqrt", "1 / sqrt(x), an approximation of the hardware.")
-reciprocal = _function("reciprocal", "1 / x, rounded to the nearest.")
-
-
-def maximum(x: Operand, y: Operand) -> Value:
-    """The larger of two values; NaN where one is.
-
-    >>> maximum(2, 3.5).args
-    (2, 3.5)
-    """
-    return Value("max", (_leaf(x), _leaf(y)))
-
-
-def minimum(x: Operand, y: Operand) -> Value:
-    """The smaller of two values; NaN where one is.
-
-    >>> minimum(2, 3.5).op
-    'min'
-    """
-    return Value("min", (_leaf(x), _leaf(y)))
 
 
 class _Leaves:
