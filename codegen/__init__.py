@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         CP_COMMIT,
         CP_WAIT,
         FENCE_PROXY_ASYNC,
+        FUNCTIONS,
         LDG,
         LDS,
         LDS_REMOTE,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         WGMMA_WAIT,
         Instr,
         Requires,
+        ScalarFunction,
         find_wgmma,
         imm,
         into,
@@ -94,8 +96,11 @@ if TYPE_CHECKING:
     from layoutalg.codegen.terms import (
         exp,
         exp2,
+        log,
+        log1p,
         maximum,
         minimum,
+        normcdf,
         reciprocal,
         rsqrt,
         sqrt,
@@ -108,24 +113,24 @@ _PLACES = {
     "expr": "minus",
     "gpu": "to_cuda",
     "instr": (
-        "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC LDG LDS LDS_REMOTE NAMED_ARRIVE STG STG_WHOLE STS "
-        "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm "
-        "into out read updated value write"
+        "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC FUNCTIONS LDG LDS LDS_REMOTE NAMED_ARRIVE STG "
+        "STG_WHOLE STS STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires "
+        "ScalarFunction find_wgmma imm into out read updated value write"
     ),
     "language": ("Fragment Kernel Program Tensor TmaRing compile launch local_tile pipeline simulate verify"),
     "program": "MemRef",
     "reduction": "AlongRows reduce_along reduce_tile",
-    "terms": "exp exp2 maximum minimum reciprocal rsqrt sqrt tanh",
+    "terms": "exp exp2 log log1p maximum minimum normcdf reciprocal rsqrt sqrt tanh",
 }
 
 __all__ = [
-    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "LDG", "LDS", "LDS_REMOTE",
+    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "FUNCTIONS", "LDG", "LDS", "LDS_REMOTE",
     "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
     "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
-    "Requires", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch",
-    "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read", "reciprocal", "reduce_along",
-    "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_epilogue", "tile_product", "to_cuda",
-    "traffic", "updated", "value", "verify", "write",
+    "Requires", "ScalarFunction", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into",
+    "launch", "local_tile", "log", "log1p", "maximum", "minimum", "minus", "normcdf", "out", "pipeline",
+    "read", "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_epilogue",
+    "tile_product", "to_cuda", "traffic", "updated", "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -47,6 +47,9 @@ class Arithmetic:
     def __neg__(self) -> Value:
         return Value("neg", (_leaf(self),))
 
+    def __abs__(self) -> Value:
+        return Value("abs", (_leaf(self),))
+
     def to(self, element: str | DType) -> Value:
         """The values rounded to the nearest of a narrower type, the last step of a formula; or as f32."""
         return Value(f"to {dtype(element).name}", (_leaf(self),))
@@ -88,6 +91,9 @@ def _function(name: str, text: str) -> Any:
 
 exp = _function("exp", "e to the power of x, an approximation of the hardware.")
 exp2 = _function("exp2", "2 to the power of x, an approximation of the hardware.")
+log = _function("log", "The natural logarithm of x.")
+log1p = _function("log1p", "The natural logarithm of 1 + x.")
+normcdf = _function("normcdf", "The normal distribution function of x.")
 tanh = _function("tanh", "The hyperbolic tangent of x.")
 sqrt = _function("sqrt", "The square root of x, rounded to the nearest.")
 rsqrt = _function("rsqrt", "1 / sqrt(x), an approximation of the hardware.")

@@ -249,7 +249,7 @@ def _tensor(x: Any, element: str) -> Any:
 
 
 def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch | None:
-    """PyTorch's relu, gelu (by tanh), silu or add of arrays of one shape, into `dst`."""
+    """PyTorch's add, or its function of a name, of arrays of one shape; None where it has none."""
     if import_trouble("torch", ""):
         return None
     import torch
@@ -258,11 +258,10 @@ def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch
     if op == "add":
         return lambda: torch.add(*of, out=to)
     functional = torch.nn.functional
-    compute = {
-        "relu": functional.relu, "gelu": lambda x: functional.gelu(x, approximate="tanh"),
-        "silu": functional.silu,
-    }[op]  # fmt: skip
-    return lambda: compute(*of)
+    if op == "gelu_tanh":
+        return lambda: functional.gelu(*of, approximate="tanh")
+    compute = getattr(functional, op, None)
+    return compute and (lambda: compute(*of))
 
 
 # --- the hardware -----------------------------------------------------------------------------------------

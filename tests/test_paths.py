@@ -14,13 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from layoutalg import kernels
+import numpy
+
+from layoutalg import Layout, kernels, make_tiled_copy
+from layoutalg import codegen as cg
 from layoutalg.cli import commands
 from layoutalg.cli.table import COMMANDS
 from layoutalg.codegen import instr
-from layoutalg.codegen.instr import Instr, ScalarFunction
-from layoutalg.kernels import FAMILIES, Family
-from layoutalg.kernels.gemm.epilogue import FUNCTIONS
+from layoutalg.codegen.instr import FUNCTIONS, Instr
+from layoutalg.kernels import FAMILIES, Family, verify
+from layoutalg.kernels.calls.product_api import matmul
+from layoutalg.kernels.elementwise import map_problem
 from tests.command import run
 from tests.documents import DOCUMENTS, ROOT
 from tests.draws.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, integers_alone
@@ -104,14 +108,28 @@ def test_a_family_is_registered_and_stands_on_a_page() -> None:
 
 
 def test_a_function_of_epilogues_is_offered_wherever_they_are() -> None:
-    made = {
-        v.name for module in modules(instr) for v in vars(module).values() if isinstance(v, ScalarFunction)
-    }
-    assert set(FUNCTIONS) == made
     shown = " ".join(re.sub("[│╭╮╰╯─]", " ", run("generate", "--help").stdout).split())
     (offered,) = re.findall(r"Apply a function to the result of a GEMM: ([\w, ]+)\.", shown)
-    assert set(offered.split(", ")) == made
-    assert all(f'"{name}"' in said(ROOT / "docs" / "ops.md") for name in made)
+    assert offered.split(", ") == list(FUNCTIONS)
+    assert all(f'"{name}"' in said(ROOT / "docs" / "ops.md") for name in FUNCTIONS)
+
+
+def test_a_function_of_a_users_own_is_one_record() -> None:
+    """The kernel language, an epilogue and a map compute it, on the simulator."""
+    own = cg.ScalarFunction(
+        "softplus", lambda x: cg.maximum(x, 0) + cg.log1p(cg.exp(-abs(x))),
+        lambda x, y: (16 + 4 * abs(x)) * abs(y), absolute=2.0**-119,
+    )  # fmt: skip
+    k = cg.Kernel("softplus", threads=32)
+    x, y = (k.tensor(name, "f32", (128,), (1,), writable=name == "y") for name in "xy")
+    copy = k.get_slice(make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout(32), Layout(4)))
+    k.store(own(k.load(copy.partition_S(x))), copy.partition_D(y))
+    cg.verify(k.build(), own.meaning, tolerance=1e-6)
+    values = numpy.linspace(-20, 20, 64, dtype="f4").reshape(8, 8)
+    got = matmul(values, numpy.eye(8, dtype="f4"), activation=own, simulate=True)
+    numpy.testing.assert_allclose(got, own.meaning(values.astype(float)), 1e-6)
+    p = map_problem(own, (8, 24))
+    assert verify(FAMILIES["relu"], p, FAMILIES["relu"].choose(p)).passed
 
 
 def test_contributing_names_tests_that_exist() -> None:

@@ -9,7 +9,7 @@
     operations the text of an operation on numbers, beside its effect on arrays
     lanewise   statements of them: instructions that are printed and computed from one table
     arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
-    functions  functions of one number: an expression and its meaning
+    functions  functions of one number by name: relu, gelu, silu
     reduce     partial sums and maxima
     folds      the same for values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
@@ -43,7 +43,7 @@ from layoutalg.codegen.instr.arithmetic import (
     unpack,
 )
 from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
-from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
+from layoutalg.codegen.instr.functions import FUNCTIONS, ScalarFunction
 from layoutalg.codegen.instr.grid import GRID_SYNC
 from layoutalg.codegen.instr.memory import (
     BAR,
@@ -187,7 +187,7 @@ __all__ = [
     "FENCE_PROXY_ASYNC",
     "FENCE_PROXY_ASYNC_CTA",
     "FOLDS",
-    "GELU",
+    "FUNCTIONS",
     "GRID_SYNC",
     "GRID_WAIT",
     "LDG",
@@ -210,13 +210,11 @@ __all__ = [
     "PARTIAL",
     "QUAD_PAIR_MMA",
     "REDUX",
-    "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
     "SETMAXNREG_INC",
     "SHUFFLE_LANE",
     "SHUFFLE_XOR",
-    "SILU",
     "STG",
     "STG_WHOLE",
     "STMATRIX",

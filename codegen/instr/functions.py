@@ -1,81 +1,122 @@
-"""Functions of one number as instructions: an expression of the device language, and its meaning on arrays.
+"""Functions of one number, each a record: maps, the epilogues of products and the kernel language read it.
 
-    f = ScalarFunction("leaky", {"f32": "x < 0.0f ? 0.1f * x : x"}, lambda x: np.where(x < 0, 0.1 * x, x))
-    k.do(f.instr(4, "f32"), v)             v[i] = f(v[i]) for four floats
+    f = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), places=lambda x, y: 0.0)
+    k.do(f.instr(4, "f32"), v)             v[i] = f(v[i]) for four numbers, in an epilogue
+    k.store(f(v), part)                    the same in the kernel language
 
-The idea.  `text` is an expression of `x` for each element type it is made for; `meaning` is the definition,
-in float64 (int64 of integers).  The simulator rounds the meaning once; the device may differ from it by
+The idea.  A formula is stated once.  The kernel language prints it operation by operation, an epilogue as the
+C that one would write, of floats, doubles or integers; its value is that of NumPy in float64 (int64 of
+integers), or `exact` where that is more accurate.  The device may differ from it by
 
-    |device - meaning(x)| <= relative u |meaning(x)| + absolute
+    |device - f(x)| <= u places(x, f(x)) + absolute
 
 with u the roundoff of the type, and `slope` bounds how an error of x grows.  The number that arrives is exact
 on both sides, so that a bound for a whole computation follows from these.
 
-Sources: CUDA C++ Programming Guide, "Mathematical Functions" (normcdff 5 ulp, expf 2 ulp, normcdf 5 ulp, exp
-1 ulp; division is rounded to the nearest); D. Hendrycks, K. Gimpel, "Gaussian error linear units", 2016.
+Sources: CUDA C++ Programming Guide, "Mathematical Functions" (normcdff 5 ulp, expf 2 ulp, tanhf 2 ulp,
+normcdf 5 ulp, exp 1 ulp; division is rounded to the nearest); D. Hendrycks, K. Gimpel, "Gaussian error linear
+units", 2016.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy
 
 from layoutalg.codegen.expr import check_name
+from layoutalg.codegen.instr.operations import OPERATIONS
 from layoutalg.codegen.instr.record import Instr, updated
-from layoutalg.codegen.instr.words import Array, at, decode, double_at, doubles, each, encode, ref
-from layoutalg.errors import ArgumentTypeError, UnsupportedError
+from layoutalg.codegen.instr.words import (
+    Array,
+    at,
+    decode,
+    double_at,
+    doubles,
+    each,
+    encode,
+    float_literal,
+    ref,
+    words_of_vector,
+)
+from layoutalg.codegen.terms import Arithmetic, Value, exp, maximum, normcdf, tanh
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
 _FORMS: Mapping[str, tuple[str, str, str]] = {
     "f32": ("float", "{v}", "{v} = {f};"),
     "s32": ("int", "static_cast<int>({v})", "{v} = static_cast<u32>({f});"),
-    "f64": ("double", "", ""),
 }  # fmt: skip
-"""The way a number leaves a helper's words and returns to them: its type, x, and the statement for `f` of x;
-a double is two words."""
+"""The way a number leaves a helper's word and returns to it: its type, x, and the statement for `f` of x."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Arithmetic):
+    """The number that a function is of."""
+
+    def __str__(self) -> str:
+        return "x"
+
+
+X = Argument()
+
+
+def four_places(x: Any, y: Any) -> Any:
+    """Four roundoffs of a value."""
+    return 4 * abs(y)
 
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of one number; `text` has its expression of `x` by element type: f32, f64, s32.
+    """A function of one number; `formula` is that of x, and is kept as the Value that it gives.
 
-    Two are equal when they have the same name, texts and meaning.  Raises what `check_name` raises, and
-    UnsupportedError for a text that is not one expression.
+    Two are equal when they have the same name, formula and bounds.  Raises what `check_name` raises,
+    ArgumentTypeError for what is not a formula of x, UnknownNameError for an operation that there is not.
 
-    >>> double = ScalarFunction("twice", {"f32": "x + x"}, lambda x: x + x, slope=2.0)
-    >>> double.instr(4, "f32").name
-    'twice_4_f32'
+    >>> double = ScalarFunction("twice", lambda x: x + x, slope=2.0)
+    >>> double.instr(4, "f32").name, str(double.formula), double.elements
+    ('twice_4_f32', 'add(x, x)', ('f32', 'f64', 's32'))
     """
 
     name: str
-    texts: tuple[tuple[str, str], ...] | Mapping[str, str]
-    meaning: Callable[[Any], Any]
-    relative: float = 4.0
+    formula: Callable[[Any], Any] | Arithmetic
+    places: Callable[[Any, Any], Any] = four_places
     absolute: float = 0.0
     slope: float = 1.0
+    exact: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        texts = tuple(sorted(dict(self.texts).items()))
-        object.__setattr__(self, "texts", texts)
-        if not callable(self.meaning):
-            raise ArgumentTypeError(f"the meaning of {self.name} is {self.meaning!r}: a function is needed")
-        for element, text in texts:
-            if element not in _FORMS:
-                raise UnsupportedError(f"{self.name} of {element}: {', '.join(_FORMS)} are accepted")
-            _check_expression(self.name, text)
+        made = self.formula(X) if callable(self.formula) else self.formula
+        if not isinstance(made, Argument | Value):
+            raise ArgumentTypeError(f"the formula of {self.name} is {made!r}: a formula of x is needed")
+        for x in _parts(made):
+            if isinstance(x, Value) and not getattr(OPERATIONS.get(x.op), "plain", ""):
+                raise UnknownNameError("operation", x.op, [op for op, own in OPERATIONS.items() if own.plain])
+            if not isinstance(x, Argument | Value | int | float):
+                raise ArgumentTypeError(f"the formula of {self.name} has {x}: x and numbers are accepted")
+        object.__setattr__(self, "formula", made)
+
+    def __call__(self, x: Any) -> Any:
+        """The formula of registers, or of a formula of them."""
+        return _at(self.formula, x)
+
+    def meaning(self, x: Any) -> Any:
+        """The values on an array of float64 or int64."""
+        return self.exact(x) if self.exact else _computed(self.formula, numpy.asarray(x))
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """The element types it has a text for."""
-        return tuple(dict(self.texts))
+        """The element types that it is computed with; integers where every step is one of integers."""
+        whole = all(map(_is_whole, _parts(self.formula)))
+        return ("f32", "f64", "s32") if whole else ("f32", "f64")
 
     def instr(self, n: int, element: str) -> Instr:
-        """v[i] = f(v[i]) for n numbers.  Raises UnsupportedError for a type without a text."""
+        """v[i] = f(v[i]) for n numbers.  Raises UnsupportedError for a type that it is not computed with."""
         if element not in self.elements:
             raise UnsupportedError(f"{self.name} of {element}: it is stated for {', '.join(self.elements)}")
         return _instr(self, n, element)
@@ -84,28 +125,72 @@ class ScalarFunction:
         return self.name
 
 
-def _check_expression(name: str, text: str) -> None:
-    depth = 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth < 0 or letter in ';{}\n#"\\' or "//" in text or "/*" in text:
-            break
-    else:
-        if text.strip() and depth == 0:
-            return
-    raise UnsupportedError(f"the text of {name}, {text!r}: one expression of x is needed")
+def _parts(formula: Any) -> Iterator[Any]:
+    """A formula, and all that it is made of."""
+    yield formula
+    if isinstance(formula, Value):
+        for arg in formula.args:
+            yield from _parts(arg)
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether a part of a formula has an integer value where x has one."""
+    if isinstance(part, Value):
+        return bool(OPERATIONS[part.op].integers)
+    return isinstance(part, Argument) or float(part).is_integer()
+
+
+def _at(formula: Any, x: Any) -> Any:
+    match formula:
+        case Argument():
+            return x
+        case Value(op, args):
+            return Value(op, tuple(_at(arg, x) for arg in args))
+    return formula
+
+
+def _computed(formula: Any, x: Array) -> Any:
+    match formula:
+        case Argument():
+            return x
+        case Value(op, args):
+            own = OPERATIONS[op]
+            return (own.exact or own.effect)(*(_computed(arg, x) for arg in args))
+    return x.dtype.type(formula)
+
+
+def _text(formula: Any, element: str, *, inside: bool = False) -> str:
+    """A formula in C, with brackets `inside` an operator unless it is a call.
+
+    Numbers are written first, but last where they are compared.
+    """
+    match formula:
+        case Argument():
+            return "x"
+        case Value(op, args):
+            plain, compared = OPERATIONS[op].plain, op in ("max", "min")
+            if compared or op in ("add", "mul"):
+                args = sorted(args, key=lambda x: isinstance(x, int | float) is compared)
+            calls = plain.endswith(")")
+            a, b = (*(_text(x, element, inside=not calls) for x in args), "")[:2]
+            text = plain.format(a=a, b=b, f="f" if element == "f32" else "")
+            if isinstance(args[-1], int | float):
+                text = text.replace(f" || {b} != {b}", "")  # a number is not NaN
+            return f"({text})" if inside and not calls else text
+    if element == "s32":
+        return str(int(formula))
+    return float_literal(formula) if element == "f32" or math.isinf(formula) else repr(float(formula))
 
 
 @functools.cache
 def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
-    kind, get, put = _FORMS[element]
-    words = n * (2 if element == "f64" else 1)
-    name = f"{f.name}_{n}_{element}"
-    v, text = at("v", "i", words), dict(f.texts)[element]
+    words, name = words_of_vector(n, element), f"{f.name}_{n}_{element}"
+    v, text = at("v", "i", words), _text(f.formula, element)
     if element == "f64":
         apply = f"auto f = [](double x) {{ return {text}; }};"
         lines = f"    {apply}\n" + doubles(n, lambda i: f"f({double_at('v', i)})")
     else:
+        kind, get, put = _FORMS[element]
         lines = each(n, [f"const {kind} x = {get.format(v=v)};", put.format(v=v, f=text)])
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
@@ -117,42 +202,40 @@ def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
     return Instr(name, (updated("v", words, floats),), helper, effect)
 
 
-def _relu(x: Any) -> Any:
-    return numpy.where(x < 0, x.dtype.type(0), x)
+def _no_places(x: Any, y: Any) -> float:
+    return 0.0
 
 
-def _gelu(x: Any) -> Any:
-    return x * _normal_cdf(x)
+def _twelve_places(x: Any, y: Any) -> Any:
+    return 12 * abs(y)
 
 
-def _silu(x: Any) -> Any:
-    return x / (1.0 + numpy.exp(-x))
+def _silu_places(x: Any, y: Any) -> Any:
+    """Those of e^-x grow with -x, by which it is multiplied for powers of 2."""
+    return (4 * numpy.maximum(-x, 0) + 16) * abs(y)
 
 
-_erfc = numpy.frompyfunc(math.erfc, 1, 1)
+def _tanh_places(x: Any, y: Any) -> Any:
+    """Of x too: 1 + tanh loses them where it is about 0."""
+    return 16 * (abs(x) + abs(y))
 
 
-def _normal_cdf(x: Any) -> Any:
-    return 0.5 * numpy.asarray(_erfc(-x / math.sqrt(2.0)), dtype=numpy.float64)
+def _gelu_tanh(x: Any) -> Any:
+    return (x * 0.5) * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
 
 
-RELU = ScalarFunction(
-    "relu", {"f32": "x < 0.0f ? 0.0f : x", "f64": "x < 0.0 ? 0.0 : x", "s32": "x < 0 ? 0 : x"}, _relu,
-    relative=0.0,
+FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType(
+    {
+        f.name: f
+        for f in (
+            ScalarFunction("relu", lambda x: maximum(x, 0.0), _no_places),
+            # x times the normal distribution function of x
+            ScalarFunction("gelu", lambda x: x * normcdf(x), _twelve_places, 2.0**-148, slope=1.13),
+            # its approximation
+            ScalarFunction("gelu_tanh", _gelu_tanh, _tanh_places, slope=1.13),
+            # 0 where e^-x is infinite: -88 e^-88 is -2.6e-37
+            ScalarFunction("silu", lambda x: x / (exp(-x) + 1.0), _silu_places, 2.0**-119, slope=1.1),
+        )
+    }
 )  # fmt: skip
-"""max(x, 0), NaN kept."""
-
-GELU = ScalarFunction(
-    "gelu", {"f32": "x * normcdff(x)", "f64": "x * normcdf(x)"}, _gelu, relative=12.0, absolute=2.0**-148,
-    slope=1.13,
-)  # fmt: skip
-"""x times the normal distribution function of x: the exact one, not the approximation by tanh.
-
-The meaning is off by 2 x^2 2^-53 of its value itself, since the argument of erfc is rounded.
-"""
-
-SILU = ScalarFunction(
-    "silu", {"f32": "x / (1.0f + expf(-x))", "f64": "x / (1.0 + exp(-x))"}, _silu, relative=12.0,
-    absolute=2.0**-120, slope=1.1,
-)  # fmt: skip
-"""x / (1 + e^-x); where e^-x is infinite it is 0, which `absolute` covers."""
+"""Functions by name, PyTorch's: gelu_tanh is its gelu with approximate="tanh"; relu keeps NaN."""

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
@@ -104,7 +105,7 @@ class GroupedPlan:
 
 
 def grouped_matmul(
-    a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | None = None,
+    a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | ScalarFunction | None = None,
     out_dtype: Any = None, copy: bool = True, simulate: bool = False,
 ) -> Any:  # fmt: skip
     """activation(a_g @ b[g]) for groups of rows of a: a (m, k), b (groups, k, n), the result (m, n).
@@ -151,7 +152,7 @@ GROUPED_MATMUL = Operation(
 
 
 def plan_grouped_matmul(
-    a: Any, b: Any, out: Any = None, *, activation: str | None = None, out_dtype: Any = None,
+    a: Any, b: Any, out: Any = None, *, activation: str | ScalarFunction | None = None, out_dtype: Any = None,
     copy: bool = True, arch: str | None = None,
 ) -> GroupedPlan:  # fmt: skip
     """Return the plan by which `grouped_matmul` computes the groups of these arrays, for all of their sizes.

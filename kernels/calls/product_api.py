@@ -38,6 +38,7 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.api import permute_of
 from layoutalg.kernels.calls.arrays import (
@@ -73,18 +74,19 @@ MOST_TILES, LEAST_TILE = 1 << 21, 64
 
 def matmul(
     a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
-    bias: Any = None, activation: str | None = None, out_dtype: Any = None, tf32: bool = False,
-    copy: bool = True, simulate: bool = False,
+    bias: Any = None, activation: str | ScalarFunction | None = None, out_dtype: Any = None,
+    tf32: bool = False, copy: bool = True, simulate: bool = False,
 ) -> Any:  # fmt: skip
     """activation(alpha a @ b + beta c + bias), with modes as numpy.matmul has them.
 
     a and b are both float16, bfloat16, float32, float64 or int8; modes before the last two are a batch and
     broadcast.  The result has their type, or `out_dtype` or that of `out`, which may be float32 for 16-bit
     types; for int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1),
-    one per row; both have the result's type.  activation is "relu", "gelu" or "silu".  `tf32` multiplies
-    float32 on tensor cores, rounded to 11 bits.  Arrays with strides that no kernel reads or writes are
-    copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the
-    CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
+    one per row; both have the result's type.  activation is a name of `layoutalg.codegen.FUNCTIONS`, such as
+    "gelu", or a function like those.  `tf32` multiplies float32 on tensor cores, rounded to 11 bits.  Arrays
+    with strides that no kernel reads or writes are copied, unless `copy` is False.  `out` may be c itself,
+    and has exactly the result's shape.  Arrays on the CPU are computed in float64 and rounded once;
+    `simulate` runs the kernel in the simulator.
 
     Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
     devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for
@@ -146,7 +148,7 @@ def asked_of(
     """
     return _product(
         *[given[x].form if x in given else None for x in MATMUL.arrays],
-        _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
+        _activation(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
         _flag("copy", copy),
     )  # fmt: skip
 
@@ -169,8 +171,8 @@ _product = functools.lru_cache(KEPT_FORMS)(find_product)
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _name(activation: Any) -> str:
-    if activation is not None and not isinstance(activation, str):
+def _activation(activation: Any) -> str | ScalarFunction:
+    if activation is not None and not isinstance(activation, str | ScalarFunction):
         raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
     return activation or "none"
 
@@ -342,7 +344,9 @@ def _integers(product: Product, total: Any, numbers: Mapping[str, Any], alpha: i
         bias = numbers["bias"] if product.along == "n" else numbers["bias"][:, None]
         value = wrapped(value) + wrapped(bias)
     value = wrapped(value)
-    return value.clip(min=0) if product.activation == "relu" else value
+    for f in product.epilogue.functions:
+        value = wrapped(f.meaning(value))
+    return value
 
 
 def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
@@ -463,8 +467,9 @@ def _said(way: Way, asked: str) -> str:
 
 
 def plan_matmul(
-    a: Any, b: Any, out: Any = None, *, c: Any = None, bias: Any = None, activation: str | None = None,
-    out_dtype: Any = None, tf32: bool = False, copy: bool = True, arch: str | None = None,
+    a: Any, b: Any, out: Any = None, *, c: Any = None, bias: Any = None,
+    activation: str | ScalarFunction | None = None, out_dtype: Any = None, tf32: bool = False,
+    copy: bool = True, arch: str | None = None,
 ) -> MatmulPlan:  # fmt: skip
     """Return the plan of `matmul` for these arrays: family, configuration, copies, expected time.
 

@@ -23,6 +23,7 @@ from math import gcd, prod
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
@@ -99,7 +100,7 @@ class Product:
     batch: Shape
     sides: Mapping[str, Side]
     along: Literal["m", "n", ""]
-    activation: str
+    activation: str | ScalarFunction
     copy: bool
 
     @property
@@ -123,7 +124,8 @@ class Product:
 
 def find_product(
     a: Form, b: Form, c: Form | None = None, bias: Form | None = None, out: Form | None = None,
-    activation: str = "none", out_dtype: str | None = None, tf32: bool = False, copy: bool = True,
+    activation: str | ScalarFunction = "none", out_dtype: str | None = None, tf32: bool = False,
+    copy: bool = True,
 ) -> Product:  # fmt: skip
     """Return the product of arrays of these forms.
 

@@ -1,4 +1,4 @@
-"""The families of maps, as records: relu, gelu, silu, add.
+"""The families of maps, as records: the functions of one number that have a name, and add.
 
 They are verified on numbers of N(0, 1), on wide ones and on those that are not ordinary (NaN, infinities,
 zeros, the largest and the least), and timed beside the driver's copy of as many bytes and PyTorch.
@@ -91,7 +91,7 @@ def _arrays(p: MapProblem, n: int) -> dict[str, Any]:
 
 def _by_torch(p: MapProblem, arrays: Mapping[str, Any]) -> Launch | None:
     *sources, to = (arrays[name][: prod(p.shape)] for name in p.sides)
-    return torch_map(p.op, to, sources, p.dtype.name)
+    return torch_map(str(p.op), to, sources, p.dtype.name)
 
 
 def _check(p: MapProblem, arrays: Mapping[str, Any], ours: Launch) -> str:

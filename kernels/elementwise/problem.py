@@ -1,23 +1,18 @@
 """Maps: y[i] = f(x[i], ...) for every coordinate i of a shape, any strides on every side.
 
-A formula is written once for registers, as the kernel language writes it, and once for NumPy, by definition;
-`bound` says how far the first may be from the second before it is rounded to the type of the elements.
-
-    relu    max(x, 0)
-    gelu    x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-    silu    x / (1 + e^-x)
-    add     x + y, where y may be broadcast: strides of 0
+relu, gelu, ...     the functions of `codegen.instr.functions`, and those of a user's own
+add                 x + y, where y may be broadcast: strides of 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import pi, prod, sqrt
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen import exp, maximum, tanh
+from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
@@ -26,13 +21,12 @@ from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 
 PLACE = HALF_PLACE["f32"]
-LOST = 2.0**-119
-"""The error of a silu where e^-x is infinite: -88 e^-88 is -2.6e-37."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula of some registers, the same of NumPy's float64, and how far apart they may be."""
+    """A formula of some registers, the same of NumPy's float64, and how far apart they may be before the
+    result is rounded to the type of the elements."""
 
     inputs: tuple[str, ...]
     registers: Callable[..., Any]
@@ -40,44 +34,20 @@ class Formula:
     bound: Callable[..., Any]
 
 
-def _gelu(x: Any, tanh: Callable[[Any], Any]) -> Any:
-    return (x * 0.5) * (tanh((x + x * x * x * 0.044715) * sqrt(2 / pi)) + 1.0)
+def _of_one(f: ScalarFunction) -> Formula:
+    return Formula(("x",), f, f.meaning, lambda exact, x: PLACE * f.places(x, exact) + f.absolute)
 
 
-def _numpy_tanh(x: Any) -> Any:
-    import numpy
-
-    return numpy.tanh(x)
-
-
-def _numpy_silu(x: Any) -> Any:
-    import numpy
-
-    return x / (1.0 + numpy.exp(-x))
-
-
-def _numpy_relu(x: Any) -> Any:
-    import numpy
-
-    return numpy.maximum(x, 0.0)
-
+_NAMES = {"relu": "relu", "gelu": "gelu_tanh", "silu": "silu"}
 
 FORMULAS: Mapping[str, Formula] = MappingProxyType(
     {
-        "relu": Formula(("x",), lambda x: maximum(x, 0.0), _numpy_relu, lambda exact, x: 0.0 * exact),
-        "gelu": Formula(
-            ("x",), lambda x: _gelu(x, tanh), lambda x: _gelu(x, _numpy_tanh),
-            lambda exact, x: 16 * PLACE * (abs(x) + abs(exact)),
-        ),
-        "silu": Formula(
-            ("x",), lambda x: x / (exp(-x) + 1.0), _numpy_silu,
-            lambda exact, x: 4 * PLACE * (abs(x) + 4) * abs(exact) + LOST,
-        ),
+        **{name: _of_one(FUNCTIONS[of]) for name, of in _NAMES.items()},
         "add": Formula(
             ("x", "y"), lambda x, y: x + y, lambda x, y: x + y, lambda exact, x, y: PLACE * abs(exact)
         ),
     }
-)  # fmt: skip
+)
 """The formulas by name."""
 
 ELEMENTS = ("f32", "f16", "bf16")
@@ -92,7 +62,7 @@ class MapProblem:
     add (4,6) f16, x (6,1), y (0,1) -> dst (6,1)
     """
 
-    op: str
+    op: str | ScalarFunction
     shape: tuple[int, ...]
     dtype: DType
     strides: tuple[tuple[int, ...], ...]
@@ -100,7 +70,7 @@ class MapProblem:
     @property
     def formula(self) -> Formula:
         """The formula of the operation."""
-        return FORMULAS[self.op]
+        return _of_one(self.op) if isinstance(self.op, ScalarFunction) else FORMULAS[self.op]
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -133,8 +103,8 @@ class MapProblem:
 
 
 def map_problem(
-    op: str, shape: Sequence[int], dtype: str | DType = "f32", strides: Sequence[Sequence[int]] | None = None,
-    dst: Sequence[int] | None = None,
+    op: str | ScalarFunction, shape: Sequence[int], dtype: str | DType = "f32",
+    strides: Sequence[Sequence[int]] | None = None, dst: Sequence[int] | None = None,
 ) -> MapProblem:  # fmt: skip
     """A checked problem; `strides`, one for each input, and `dst` are row-major by default.
 
@@ -144,8 +114,10 @@ def map_problem(
     >>> map_problem("gelu", (4, 6)).elems
     (24, 24)
     """
-    check_choice("formula", op, FORMULAS)
-    element, shape, count = find_dtype(dtype), tuple(shape), len(FORMULAS[op].inputs)
+    if isinstance(op, str):
+        check_choice("formula", op, FORMULAS)
+    element, shape = find_dtype(dtype), tuple(shape)
+    count = len(FORMULAS[op].inputs) if isinstance(op, str) else 1
     if element.name not in ELEMENTS:
         raise UnsupportedError(f"{op} of {element}: {', '.join(ELEMENTS)} are accepted")
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in shape):

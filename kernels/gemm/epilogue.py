@@ -3,9 +3,9 @@
     Scale("alpha")                  v *= alpha                   a scalar that a launch gives
     AddMatrix("c", "beta")          v += beta * c[m][n]          where beta is not 0; else C is not read
     AddVector("bias", "n")          v += bias[n], one number per column; "m": one per row
-    Map(GELU)                       v = f(v): relu, gelu, silu, or a function of the user's own
+    Map(f)                          v = f(v): a ScalarFunction, of FUNCTIONS or the user's own
 
-    SCALE | AddMatrix() | AddVector("bias") | Map(RELU)       relu(alpha A B + beta C + bias)
+    Scale() | AddMatrix() | AddVector() | Map(FUNCTIONS["relu"])       relu(alpha A B + beta C + bias)
 
 The idea.  Each step declares its operands, writes itself on a vector of sums, and states its definition with
 a bound of its error.  Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the
@@ -21,16 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, check_name
 from layoutalg.codegen.instr import (
-    GELU,
+    FUNCTIONS,
     LDG,
     ONE,
-    RELU,
-    SILU,
     STG_WHOLE,
     Instr,
     ScalarFunction,
@@ -46,9 +43,6 @@ from layoutalg.kernels.gemm.rasterize import batch_strides
 
 if TYPE_CHECKING:
     from layoutalg.kernels.gemm.problem import GemmProblem
-
-FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType({f.name: f for f in (RELU, GELU, SILU)})
-"""The functions that have a name."""
 
 
 def number_of(accumulator: str) -> str:
@@ -132,7 +126,7 @@ class Epilogue:
     Raises ArgumentTypeError for what is not a step, UnsupportedError for two operands of one name, two
     matrices, or two different functions of one name.
 
-    >>> print((Epilogue() | Scale() | AddVector("bias") | Map(GELU)).said("A B"))
+    >>> print((Epilogue() | Scale() | AddVector("bias") | Map(FUNCTIONS["gelu"])).said("A B"))
     gelu(alpha A B + bias)
     """
 
@@ -188,7 +182,7 @@ class Epilogue:
     def check(self, accumulator: str) -> None:
         """Raise UnsupportedError for a function that is not stated for the type that sums are finished in.
 
-        >>> Epilogue((Map(GELU),)).check("s32")
+        >>> Epilogue((Map(FUNCTIONS["gelu"]),)).check("s32")
         Traceback (most recent call last):
         layoutalg.errors.UnsupportedError: gelu of s32: it is stated for f32, f64
         """
@@ -204,7 +198,7 @@ class Epilogue:
         type sums are finished in.  A matrix whose factor is 0 is not read.
 
         >>> import numpy
-        >>> relu = Epilogue((Scale(), Map(RELU)))
+        >>> relu = Epilogue((Scale(), Map(FUNCTIONS["relu"])))
         >>> relu.definition(numpy.array([-2.0, 3.0]), 0.0, {"alpha": 2.0}, 0.0)[0]
         array([0., 6.])
         """
@@ -226,9 +220,8 @@ class Epilogue:
                         value = wrapped(value) if integers else value
                         # 0 times infinity is not a number: a function may be exact, or of any slope
                         error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
-                        value = f.meaning(value)
-                        if f.relative:
-                            error = error + f.relative * roundoff * np.abs(value)
+                        x, value = value, f.meaning(value)
+                        error = error + roundoff * f.places(x, value)
                 error = error + roundoff * np.abs(value)
             return (wrapped(value) if integers else value), error
 
@@ -242,15 +235,19 @@ def wrapped(value: Any) -> Any:
     return (value + 2.0**31) % 2.0**32 - 2.0**31
 
 
-def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal["n", "m"] = "n") -> Epilogue:
+def named_epilogue(
+    *, reads_c: bool, bias: bool, activation: str | ScalarFunction, along: Literal["n", "m"] = "n"
+) -> Epilogue:
     """activation(alpha v + beta C + bias), with C, the bias and the activation if they are requested.
 
-    The bias is `along` n, a number per column, or m.  Raises UnsupportedError for another activation.
+    The bias is `along` n, a number per column, or m.  The activation is "none", a name of FUNCTIONS, or a
+    function of the user's own; raises UnsupportedError for another name.
 
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
     """
-    if activation != "none" and activation not in FUNCTIONS:
+    function = activation if isinstance(activation, ScalarFunction) else FUNCTIONS.get(activation)
+    if function is None and activation != "none":
         known = " and ".join(map(repr, ("none", *FUNCTIONS)))
         raise UnsupportedError(f"activation {activation!r}: {known} are accepted")
     end = Epilogue((Scale(),))
@@ -258,7 +255,7 @@ def named_epilogue(*, reads_c: bool, bias: bool, activation: str, along: Literal
         end |= AddMatrix()
     if bias:
         end |= AddVector(along=along)
-    return end if activation == "none" else end | Map(FUNCTIONS[activation])
+    return end | Map(function) if function else end
 
 
 def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> str:

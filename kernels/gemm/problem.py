@@ -31,7 +31,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from layoutalg.codegen.instr import MMAS, Mma
+from layoutalg.codegen.instr import MMAS, Mma, ScalarFunction
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
@@ -226,7 +226,7 @@ def gemm_problem(
     ldd: int | None = None,
     reads_c: bool = False,
     bias: bool | str = False,
-    activation: str = "none",
+    activation: str | ScalarFunction = "none",
     epilogue: Epilogue | None = None,
     batch: Iterable[BatchMode] = (),
     align_bytes: tuple[int, int, int] = ALIGNED,

@@ -80,6 +80,13 @@ def families(incomplete: str) -> list[str]:
     return _begun(FAMILIES, incomplete)
 
 
+def activations(incomplete: str) -> list[str]:
+    """A function that an epilogue applies, or none."""
+    from layoutalg.codegen.instr import FUNCTIONS
+
+    return _begun((*FUNCTIONS, "none"), incomplete)
+
+
 def operations(incomplete: str) -> list[str]:
     """An operation to explain."""
     from layoutalg.explanation import OPERATIONS

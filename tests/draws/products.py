@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutalg.codegen.instr import FUNCTIONS
 from layoutalg.kernels.calls.product_api import matmul
 from tests.draws import views
 from tests.draws.strides import drawn_order, drawn_strides
@@ -134,7 +135,7 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
     if rng.random() < 0.4:
         arrays["bias"] = _placed(rng, rng.choice(((n,), (1, n), (m, 1))), result)
     if rng.random() < 0.4:
-        options["activation"] = "relu" if kind == "int8" else rng.choice(("relu", "gelu", "silu"))
+        options["activation"] = "relu" if kind == "int8" else rng.choice([*FUNCTIONS])
     c_is_out = False
     if rng.random() < 0.45:
         arrays["out"] = _placed(rng, shape, result, written=True)
@@ -234,15 +235,10 @@ def _spread(case: Case, bias: Any) -> Any:
 
 
 def _activated(name: str, x: Any, error: Any, eps: float) -> tuple[Any, Any]:
-    """Slopes of gelu and silu are below 1.13 and 1.1; device functions are off by 12 eps at most."""
-    if name == "relu":
-        return np.maximum(x, 0), error
-    if name == "gelu":
-        value = x * 0.5 * np.vectorize(math.erfc, otypes=[float])(-x / math.sqrt(2))
-    else:
-        with np.errstate(over="ignore"):
-            value = x / (1 + np.exp(-x))
-    return value, 1.13 * error + 12 * eps * np.abs(value)
+    f = FUNCTIONS[name]
+    with np.errstate(over="ignore"):
+        value = f.meaning(x)
+    return value, f.slope * error + eps * f.places(x, value)
 
 
 def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]) -> str:

@@ -21,13 +21,18 @@ inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sq
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float fabsf(float x) { return __builtin_fabsf(x); }
-inline float logf(float x) { return static_cast<float>(__builtin_log(static_cast<double>(x))); }
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline float expf(float x) { return __builtin_expf(x); }
+#define SHIM_FUNCTION(NAME) \
+    inline double NAME(double x) { return __builtin_##NAME(x); } \
+    inline float NAME##f(float x) { return static_cast<float>(__builtin_##NAME(static_cast<double>(x))); }
+SHIM_FUNCTION(exp2) SHIM_FUNCTION(log) SHIM_FUNCTION(log1p) SHIM_FUNCTION(sqrt) SHIM_FUNCTION(tanh)
 inline double exp(double x) { return __builtin_exp(x); }
+inline double fabs(double x) { return __builtin_fabs(x); }
+inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+inline float rsqrtf(float x) { return static_cast<float>(rsqrt(x)); }
 inline double normcdf(double x) { return 0.5 * __builtin_erfc(-x * 0x1.6a09e667f3bcdp-1); }
-inline float tanhf(float x) { return static_cast<float>(__builtin_tanh(x)); }
 inline float normcdff(float x) { return static_cast<float>(normcdf(x)); }
 inline double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline int __double2loint(double x) { return static_cast<int>(shim_bits<unsigned long long>(x)); }

@@ -57,9 +57,10 @@ def stored() -> Iterator[Any]:
 
 def test_an_edit_above_a_function_with_a_name_changes_no_digest() -> None:
     """Of those without one the line says which is meant."""
-    moved = FunctionType(functions._gelu.__code__.replace(co_firstlineno=7), vars(functions), "_gelu")
-    assert moved.__code__ != functions._gelu.__code__ and data_of(moved) == data_of(functions._gelu)
-    nameless = [functions._gelu.__code__.replace(co_firstlineno=n, co_qualname="<lambda>") for n in (7, 8)]
+    named = functions._gelu_tanh
+    moved = FunctionType(named.__code__.replace(co_firstlineno=7), vars(functions), "_gelu_tanh")
+    assert moved.__code__ != named.__code__ and data_of(moved) == data_of(named)
+    nameless = [named.__code__.replace(co_firstlineno=n, co_qualname="<lambda>") for n in (7, 8)]
     one, other = (FunctionType(code, vars(functions)) for code in nameless)
     assert data_of(one) != data_of(other)
 

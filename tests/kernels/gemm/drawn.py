@@ -14,9 +14,8 @@ from dataclasses import replace
 from math import gcd
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
+from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
+from layoutalg.codegen.terms import maximum
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import BatchMode, GemmProblem, Sm90Config, gemm_problem, group_words, grouped
@@ -27,10 +26,8 @@ from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SimtStep, Sm75Step, Sm80Step
 
-LEAKY = ScalarFunction(
-    "leaky", {"f32": "x < 0.0f ? 0.125f * x : x", "f64": "x < 0.0 ? 0.125 * x : x"},
-    lambda x: np.where(x < 0, 0.125 * x, x), relative=0.0,
-)  # fmt: skip
+LEAKY = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), lambda x, y: 0.0)
+RELU, GELU, SILU = (FUNCTIONS[name] for name in ("relu", "gelu", "silu"))
 BESIDE = (
     Sm90Config(64, 48, 3, pingpong=True), Sm90Config(128, 48, 3, cluster_n=4),
     Sm90Config(64, 64, 3, cluster_m=4, pingpong=True), Sm90Config(192, 32, 2, 3),

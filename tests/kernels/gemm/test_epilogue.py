@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
+from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
@@ -23,10 +24,10 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.work.splitk import part_problem
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.kernels.gemm import cases
-from tests.kernels.gemm.drawn import LEAKY
+from tests.kernels.gemm.drawn import GELU, LEAKY, RELU, SILU
 from tests.sweeps import each
 
-SQUARE = ScalarFunction("square", {"f32": "x * x", "s32": "x * x"}, lambda x: x * x, slope=float("inf"))
+SQUARE = ScalarFunction("square", lambda x: x * x, slope=float("inf"))
 FULL = Epilogue() | Scale() | AddMatrix() | AddVector("bias") | AddVector("offset", "m") | Map(GELU)
 
 
@@ -44,12 +45,12 @@ def test_integers_are_finished_modulo_2_to_the_32() -> None:
 
 
 def test_two_epilogues_of_one_name_and_different_text_are_different_kernels() -> None:
-    def kernel(text: str) -> tuple[GemmProblem, str]:
-        own = ScalarFunction("own", {"f32": text}, lambda x: x)
+    def kernel(formula: Callable[[Any], Any]) -> tuple[GemmProblem, str]:
+        own = ScalarFunction("own", formula)
         p = gemm_problem(64, 64, 64, epilogue=Epilogue((Scale(), Map(own))))
         return p, to_cuda(launches(p, SM80.configs(p)[0]).kernels[0])
 
-    (p, one), (q, other) = kernel("x + x"), kernel("x * x")
+    (p, one), (q, other) = kernel(lambda x: x + x), kernel(lambda x: x * x)
     assert p != q and one != other and "x + x" in one and "x * x" in other
 
 
@@ -75,7 +76,7 @@ def test_an_epilogue_is_stated_in_the_order_of_its_steps(epilogue: Epilogue, sta
         ((AddMatrix(), AddMatrix("e", "gamma")), UnsupportedError), ((AddVector("d"),), UnsupportedError),
         ((AddVector("no name"),), IRError),
         ((AddVector("bias", "k"),), UnsupportedError),  # type: ignore[arg-type]
-        ((Map(LEAKY), Map(ScalarFunction("leaky", {"f32": "x"}, abs))), UnsupportedError),
+        ((Map(LEAKY), Map(ScalarFunction("leaky", abs))), UnsupportedError),
         ((GELU,), ArgumentTypeError),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeAlias
 
-from layoutalg.cli.options import GroupsOption, argument, dtypes, families, one_of, option
+from layoutalg.cli.options import GroupsOption, activations, argument, dtypes, families, one_of, option
 
 FamilyArgument: TypeAlias = Annotated[
     str,
@@ -88,8 +88,8 @@ class ProblemOptions:
     activation: Annotated[
         str | None,
         option(
-            "Apply a function to the result of a GEMM: relu, gelu, silu. Default: none.",
-            complete=one_of("relu", "gelu", "silu", "none"),
+            "Apply a function to the result of a GEMM: relu, gelu, gelu_tanh, silu. Default: none.",
+            complete=activations,
         ),
     ] = None
     groups: GroupsOption = None
