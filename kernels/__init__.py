@@ -16,8 +16,10 @@
 >>> from layoutalg.kernels import FAMILIES
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
->>> print(*list(FAMILIES)[12:])
-softmax layer_norm rms_norm cross_entropy relu gelu silu add gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
+>>> print(*list(FAMILIES)[12:21])
+softmax layer_norm rms_norm cross_entropy relu gelu gelu_tanh silu add
+>>> print(*list(FAMILIES)[21:])
+gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 
+from layoutalg.codegen.instr import FUNCTIONS
 from layoutalg.errors import check_choice
 from layoutalg.kernels.family import Family
 
@@ -16,7 +17,7 @@ _ROOMS = {
         "sum mean max min prod argmax argmin var logsumexp softmax layer_norm rms_norm"
     ),
     "rowwise.CROSS_ENTROPY": "cross_entropy",
-    "elementwise.ELEMENTWISE_FAMILIES": "relu gelu silu add",
+    "elementwise.ELEMENTWISE_FAMILIES": " ".join((*FUNCTIONS, "add")),
     "gemm.GEMM_FAMILIES": "gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv",
 }
 """The names of the families by the room, and the name in it, that has their records."""

@@ -38,14 +38,12 @@ def _of_one(f: ScalarFunction) -> Formula:
     return Formula(("x",), f, f.meaning, lambda exact, x: PLACE * f.places(x, exact) + f.absolute)
 
 
-_NAMES = {"relu": "relu", "gelu": "gelu_tanh", "silu": "silu"}
-
 FORMULAS: Mapping[str, Formula] = MappingProxyType(
-    {
-        **{name: _of_one(FUNCTIONS[of]) for name, of in _NAMES.items()},
+    {name: _of_one(f) for name, f in FUNCTIONS.items()}
+    | {
         "add": Formula(
             ("x", "y"), lambda x, y: x + y, lambda x, y: x + y, lambda exact, x, y: PLACE * abs(exact)
-        ),
+        )
     }
 )
 """The formulas by name."""

@@ -80,6 +80,10 @@ def families(incomplete: str) -> list[str]:
     return _begun(FAMILIES, incomplete)
 
 
+FUNCTION_NAMES = "relu, gelu, gelu_tanh, silu"
+"""The functions of one number, in texts of help, which are made before kernels are imported."""
+
+
 def activations(incomplete: str) -> list[str]:
     """A function that an epilogue applies, or none."""
     from layoutalg.codegen.instr import FUNCTIONS

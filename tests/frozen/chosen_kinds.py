@@ -33,6 +33,7 @@ from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.elementwise.problem import FORMULAS
 from layoutalg.kernels.verification import Check, compare, copied, given_to
 from tests.frozen.kinds import Kind, fewer, kind_of
 
@@ -158,7 +159,7 @@ def _moved(rng: random.Random) -> Case:
 
 def _mapped(rng: random.Random) -> Case:
     asked = {"shape": drawn_shape(rng), "dtype": rng.choice(FLOATS)}
-    return Case(rng.choice(("relu", "gelu", "silu", "add")), rng.choice(ARCHS), asked)
+    return Case(rng.choice([*FORMULAS]), rng.choice(ARCHS), asked)
 
 
 def _extent(rng: random.Random) -> int:

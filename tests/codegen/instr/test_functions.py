@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction, decode, encode
+from layoutalg import codegen
+from layoutalg.codegen.instr import FUNCTIONS, OPERATIONS, ScalarFunction, decode, encode
 from layoutalg.codegen.terms import Value, exp, exp2, log, log1p, maximum, minimum, reciprocal, rsqrt, sqrt
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
@@ -58,6 +60,14 @@ def test_meanings_are_the_definitions_and_slopes_bound_how_errors_grow() -> None
                 f.meaning(x), [DEFINITIONS[f.name](v) for v in x.tolist()], 1e-14, 1e-15
             )
         assert np.abs(np.diff(f.meaning(far)) / np.diff(far)).max() <= f.slope * (1 + 1e-9)
+
+
+def test_an_operation_has_a_function_and_is_tried() -> None:
+    """Beside operators, and what formulas become by themselves."""
+    named = {name.removesuffix("imum") for name in codegen._PLACES["terms"].split()}
+    operators = {"add", "sub", "mul", "div", "neg", "abs"}
+    assert named | operators | {"fma", "widen"} == set(OPERATIONS)
+    assert named | operators == {op for f in EVERY for op in re.findall(r"(\w+)\(", str(f.formula))}
 
 
 def test_texts_are_the_meanings_within_their_bounds() -> None:

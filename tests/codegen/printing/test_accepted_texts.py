@@ -20,7 +20,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "accepted_transpose.cu": (
         "75", "transpose", "--dtype", "f16", "--m", "4096", "--n", "4096", "--arch", "sm_75",
     ),
-    "accepted_gelu.cu": ("80", "gelu", "--dtype", "bf16", "--shape", "4096,4096"),
+    "accepted_gelu.cu": ("80", "gelu_tanh", "--dtype", "bf16", "--shape", "4096,4096"),
     "accepted_layer_norm.cu": ("80", "layer_norm", "--dtype", "f16", "--shape", "4096,1024"),
     "accepted_gemm.cu": ("80", "gemm-sm80", "--m", "4096", "--n", "4096", "--k", "4096"),
     "accepted_softmax.cu": ("90", "softmax", "--shape", "20000,8", "--axes", "0", "--launcher", "cpp"),

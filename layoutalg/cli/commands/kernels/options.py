@@ -5,14 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeAlias
 
-from layoutalg.cli.options import GroupsOption, activations, argument, dtypes, families, one_of, option
+from layoutalg.cli.options import (
+    FUNCTION_NAMES,
+    GroupsOption,
+    activations,
+    argument,
+    dtypes,
+    families,
+    one_of,
+    option,
+)
 
 FamilyArgument: TypeAlias = Annotated[
     str,
     argument(
         "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
         "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-        "cross_entropy, relu, gelu, silu, add.",
+        f"cross_entropy, {FUNCTION_NAMES}, add.",
         complete=families,
     ),
 ]
@@ -88,7 +97,7 @@ class ProblemOptions:
     activation: Annotated[
         str | None,
         option(
-            "Apply a function to the result of a GEMM: relu, gelu, gelu_tanh, silu. Default: none.",
+            f"Apply a function to the result of a GEMM: {FUNCTION_NAMES}. Default: none.",
             complete=activations,
         ),
     ] = None

@@ -25,6 +25,7 @@ from layoutalg.cli.commands.times.predictions import (
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import (
+    FUNCTION_NAMES,
     GroupsOption,
     JsonOption,
     ProblemsOption,
@@ -49,9 +50,9 @@ def bench_command(
     family: Annotated[
         str,
         argument(
-            "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
-            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
-            "argmax, argmin, var, logsumexp, cross_entropy.",
+            "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; "
+            f"{FUNCTION_NAMES}, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, "
+            "prod, argmax, argmin, var, logsumexp, cross_entropy.",
             complete=families,
         ),
     ],
