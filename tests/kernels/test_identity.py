@@ -14,7 +14,8 @@ from layoutalg.kernels.rowwise import reduce_problem
 from layoutalg.notation import parse_cute
 
 KINDS = (
-    "codegen.instr.functions codegen.instr.functions.ScalarFunction",
+    "codegen.instr.functions codegen.instr.functions.Argument codegen.instr.functions.ScalarFunction",
+    "codegen.terms.Value",
     "dtype.DType",
     "kernels.elementwise.problem.MapProblem kernels.elementwise.program.MapConfig",
     "kernels.gemm.epilogue.AddMatrix kernels.gemm.epilogue.AddVector kernels.gemm.epilogue.Epilogue",
