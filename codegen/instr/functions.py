@@ -103,11 +103,19 @@ class ScalarFunction:
 
     def __call__(self, x: Any) -> Any:
         """The formula of registers, or of a formula of them."""
-        return _at(self.formula, x)
+        return _applied(self.formula, x, Value)
 
     def meaning(self, x: Any) -> Any:
         """The values on an array of float64 or int64."""
-        return self.exact(x) if self.exact else _computed(self.formula, numpy.asarray(x))
+        if self.exact:
+            return self.exact(x)
+        x = numpy.asarray(x)
+
+        def apply(op: str, args: tuple[Any, ...]) -> Array:
+            own = OPERATIONS[op]
+            return (own.exact or own.effect)(*(numpy.asarray(arg, x.dtype) for arg in args))
+
+        return _applied(self.formula, x, apply)
 
     @property
     def elements(self) -> tuple[str, ...]:
@@ -140,23 +148,14 @@ def _is_whole(part: Any) -> bool:
     return isinstance(part, Argument) or float(part).is_integer()
 
 
-def _at(formula: Any, x: Any) -> Any:
+def _applied(formula: Any, x: Any, apply: Callable[[str, tuple[Any, ...]], Any]) -> Any:
+    """A formula of x, whose operations `apply` computes."""
     match formula:
         case Argument():
             return x
         case Value(op, args):
-            return Value(op, tuple(_at(arg, x) for arg in args))
+            return apply(op, tuple(_applied(arg, x, apply) for arg in args))
     return formula
-
-
-def _computed(formula: Any, x: Array) -> Any:
-    match formula:
-        case Argument():
-            return x
-        case Value(op, args):
-            own = OPERATIONS[op]
-            return (own.exact or own.effect)(*(_computed(arg, x) for arg in args))
-    return x.dtype.type(formula)
 
 
 def _text(formula: Any, element: str, *, inside: bool = False) -> str:
@@ -211,12 +210,12 @@ def _twelve_places(x: Any, y: Any) -> Any:
 
 
 def _silu_places(x: Any, y: Any) -> Any:
-    """Those of e^-x grow with -x, by which it is multiplied for powers of 2."""
+    """Roundoffs that grow with -x, which e^-x multiplies for a power of 2."""
     return (4 * numpy.maximum(-x, 0) + 16) * abs(y)
 
 
 def _tanh_places(x: Any, y: Any) -> Any:
-    """Of x too: 1 + tanh loses them where it is about 0."""
+    """Roundoffs of x too, which 1 + tanh loses where it is about 0."""
     return 16 * (abs(x) + abs(y))
 
 
