@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -74,8 +74,10 @@ def four_places(x: Any, y: Any) -> Any:
 class ScalarFunction:
     """A function of one number; `formula` is that of x, and is kept as the Value that it gives.
 
-    Two are equal when they have the same name, formula and bounds.  Raises what `check_name` raises,
-    ArgumentTypeError for what is not a formula of x, UnknownNameError for an operation that there is not.
+    `places` are the roundoffs by which the device may be off, by x and f(x), beside `absolute`; no difference
+    of two values is larger than `slope` times that of their x.  Two are equal when they have the same name,
+    text of the formula, and bounds.  Raises what `check_name` raises, ArgumentTypeError for what is not a
+    formula of x, UnknownNameError for an operation that there is not.
 
     >>> double = ScalarFunction("twice", lambda x: x + x, slope=2.0)
     >>> double.instr(4, "f32").name, str(double.formula), double.elements
@@ -83,11 +85,12 @@ class ScalarFunction:
     """
 
     name: str
-    formula: Callable[[Any], Any] | Arithmetic
+    formula: Callable[[Any], Any] | Arithmetic = field(compare=False)
     places: Callable[[Any, Any], Any] = four_places
     absolute: float = 0.0
     slope: float = 1.0
     exact: Callable[[Any], Any] | None = None
+    text: str = field(init=False, repr=False)  # other than numbers, it knows 0 from -0
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -100,6 +103,7 @@ class ScalarFunction:
             if not isinstance(x, Argument | Value | int | float):
                 raise ArgumentTypeError(f"the formula of {self.name} has {x}: x and numbers are accepted")
         object.__setattr__(self, "formula", made)
+        object.__setattr__(self, "text", str(made))
 
     def __call__(self, x: Any) -> Any:
         """The formula of registers, or of a formula of them."""
@@ -173,12 +177,12 @@ def _text(formula: Any, element: str, *, inside: bool = False) -> str:
             calls = plain.endswith(")")
             a, b = (*(_text(x, element, inside=not calls) for x in args), "")[:2]
             text = plain.format(a=a, b=b, f="f" if element == "f32" else "")
-            if isinstance(args[-1], int | float):
-                text = text.replace(f" || {b} != {b}", "")  # a number is not NaN
+            if isinstance(args[-1], int | float) and not math.isnan(args[-1]):
+                text = text.replace(f" || {b} != {b}", "")
             return f"({text})" if inside and not calls else text
     if element == "s32":
         return str(int(formula))
-    return float_literal(formula) if element == "f32" or math.isinf(formula) else repr(float(formula))
+    return repr(float(formula)) if element == "f64" and math.isfinite(formula) else float_literal(formula)
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -54,10 +54,14 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number, rounded to the nearest of its type."""
+    """A number, rounded to the nearest of its type; 0 and -0 are two."""
 
     value: float
     element: str
+    negative: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "negative", str(self.value).startswith("-"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,8 @@ def test_names_differ_where_texts_do() -> None:
         elementwise(f, n)
         for n in (2, 4)
         for f in (Apply("sub", (X, Y)), Apply("sub", (Y, X)), Apply("sub", (X, M)), Cast(X, "f16"), X,
-                  Apply("sub", (X, Number(1, "f32"))), Apply("sub", (X, Number(2, "f32"))))
+                  Apply("sub", (X, Number(1, "f32"))), Apply("sub", (X, Number(2, "f32"))),
+                  Apply("mul", (X, Number(0.0, "f32"))), Apply("mul", (X, Number(-0.0, "f32"))))
     ]  # fmt: skip
     assert len({i.name for i in several}) == len({i.text for i in several}) == len(several)
 

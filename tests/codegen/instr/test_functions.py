@@ -89,6 +89,7 @@ def test_a_function_is_known_by_its_formula() -> None:
     one, same, other = (
         ScalarFunction("square", formula) for formula in (lambda x: x * x, lambda x: x * x, lambda x: x + x)
     )
+    assert ScalarFunction("zero", lambda x: x * 0.0) != ScalarFunction("zero", lambda x: x * -0.0)
     assert one == same and one.instr(2, "f32") is same.instr(2, "f32")
     assert one != other and one.instr(2, "f32").text != other.instr(2, "f32").text
     got = one.instr(2, "f32").effect(None, None, encode(np.array([[3.0, -0.5]]), "f32"))
