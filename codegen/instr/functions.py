@@ -173,7 +173,7 @@ def _text(formula: Any, element: str, *, inside: bool = False) -> str:
         case Value(op, args):
             plain, compared = OPERATIONS[op].plain, op in ("max", "min")
             if compared or op in ("add", "mul"):
-                args = sorted(args, key=lambda x: isinstance(x, int | float) is compared)
+                args = tuple(sorted(args, key=lambda x: isinstance(x, int | float) is compared))
             calls = plain.endswith(")")
             a, b = (*(_text(x, element, inside=not calls) for x in args), "")[:2]
             text = plain.format(a=a, b=b, f="f" if element == "f32" else "")
