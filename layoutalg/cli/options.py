@@ -81,14 +81,7 @@ def families(incomplete: str) -> list[str]:
 
 
 FUNCTION_NAMES = "relu, gelu, gelu_tanh, silu"
-"""The functions of one number, in texts of help, which are made before kernels are imported."""
-
-
-def activations(incomplete: str) -> list[str]:
-    """A function that an epilogue applies, or none."""
-    from layoutalg.codegen.instr import FUNCTIONS
-
-    return _begun((*FUNCTIONS, "none"), incomplete)
+"""The functions of one number, as the help and completions have them, which import no kernels."""
 
 
 def operations(incomplete: str) -> list[str]:

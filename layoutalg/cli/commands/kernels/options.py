@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeAlias
 from layoutalg.cli.options import (
     FUNCTION_NAMES,
     GroupsOption,
-    activations,
     argument,
     dtypes,
     families,
@@ -98,7 +97,7 @@ class ProblemOptions:
         str | None,
         option(
             f"Apply a function to the result of a GEMM: {FUNCTION_NAMES}. Default: none.",
-            complete=activations,
+            complete=one_of(*FUNCTION_NAMES.split(", "), "none"),
         ),
     ] = None
     groups: GroupsOption = None
