@@ -47,12 +47,12 @@ from layoutalg.codegen.language import (
     KernelBuilder,
     Tensor,
     ThreadSlice,
-    Value,
     Where,
     local_tile,
     pipeline,
 )
 from layoutalg.codegen.program import Global, check_available
+from layoutalg.codegen.terms import Value
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     AlignmentError,
