@@ -29,7 +29,7 @@ from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.kernels.family import Bench, l2_bytes
 from layoutalg.kernels.gemm import GemmProblem, drawn_sizes, group_begins
-from layoutalg.kernels.registry import FAMILIES, find_family
+from layoutalg.kernels.registry import FAMILIES, LADDERS, find_family
 from layoutalg.kernels.rowwise import rowwise_cases
 from layoutalg.kernels.tuning import choose
 
@@ -257,7 +257,7 @@ def check_method(method: Method, timed: Timed) -> None:
     if method.rule == LATER_HALF and not isinstance(timed.problem, GemmProblem):
         raise UnsupportedError(
             f"{timed.family} is no family of matrix products, of which the number of launches by size is a "
-            f"rule: {', '.join(name for name, one in FAMILIES.items() if one.steps)} have it"
+            f"rule: {', '.join(LADDERS)} have it"
         )
 
 

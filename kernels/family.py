@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -205,14 +205,13 @@ class Family:
     `checks` is what it is verified on; `asks` are the arguments of `problem` that the command has options
     for, with their defaults, NEEDED for a required one.  `shared` makes the launches by kernels that
     neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems as
-    possible share, where the family has such; `way` is a short name of the way a configuration works; `steps`
-    are configurations by name that show the development of the kernel; `written` selects the configurations
-    among which `layoutalg generate` writes the best.  `words` are numbers of a configuration's launch that
-    depend on both the configuration and the buffers; `memory` are the bytes that memory is predicted to read
-    and to write for a configuration, None without a prediction.  `further` are configurations behind those of
-    `candidates`, best first, that a search of measured times may try and a lock file may name; a problem
-    that is planned without either never makes them.  `law` is the law of times by which the planner orders,
-    None if it orders otherwise.
+    possible share, where the family has such; `way` is a short name of the way a configuration works;
+    `written` selects the configurations among which `layoutalg generate` writes the best.  `words` are
+    numbers of a configuration's launch that depend on both the configuration and the buffers; `memory` are
+    the bytes that memory is predicted to read and to write for a configuration, None without a prediction.
+    `further` are configurations behind those of `candidates`, best first, that a search of measured times may
+    try and a lock file may name; a problem that is planned without either never makes them.  `law` is the law
+    of times by which the planner orders, None if it orders otherwise.
     """
 
     name: str
@@ -226,7 +225,6 @@ class Family:
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
-    steps: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[Any], bool] = lambda config: True
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None

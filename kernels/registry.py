@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 from layoutalg.codegen.instr import FUNCTIONS
 from layoutalg.errors import check_choice
@@ -27,15 +27,10 @@ _PLACES = {name: place for place, names in _ROOMS.items() for name in names.spli
 
 @functools.cache
 def _room(place: str) -> Mapping[str, Family]:
-    """The families of a room by their names, those of matrix products with the steps of their ladders."""
+    """The families of a room by their names."""
     module, name = place.split(".")
     found: Family | tuple[Family, ...] = getattr(import_module(f"layoutalg.kernels.{module}"), name)
-    families = {family.name: family for family in ((found,) if isinstance(found, Family) else found)}
-    if module != "gemm":
-        return families
-    from layoutalg.kernels.ladder import LADDERS
-
-    return {name: replace(family, steps=LADDERS.get(name, {})) for name, family in families.items()}
+    return {family.name: family for family in ((found,) if isinstance(found, Family) else found)}
 
 
 class _Families(Mapping[str, Family]):
@@ -66,3 +61,20 @@ def find_family(name: str) -> Family:
     """
     check_choice("kernel family", name, FAMILIES)
     return FAMILIES[name]
+
+
+LADDERS = ("gemm-simt", "gemm-sm75", "gemm-sm80", "gemm-sm90")
+"""The families that have steps."""
+
+
+def find_steps(name: str) -> Mapping[str, Any]:
+    """The published steps of a family's kernel: configurations by name, which its launches take.
+
+    Raises UnknownNameError for a family that has none.
+
+    >>> list(find_steps("gemm-simt"))[:3]
+    ['v1', 'v2', 'v3']
+    """
+    check_choice("family with steps", name, LADDERS)
+    steps: Mapping[str, Any] = import_module("layoutalg.kernels.ladder").LADDERS[name]
+    return steps

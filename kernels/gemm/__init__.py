@@ -18,7 +18,7 @@ Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-ma
 from __future__ import annotations
 
 from layoutalg.kernels.gemm.choice import expected_family
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
+from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.problem import (
@@ -63,6 +63,8 @@ __all__ = [
     "GemmProblem",
     "GemvConfig",
     "Major",
+    "Map",
+    "Scale",
     "Side",
     "SimtConfig",
     "Sm75Config",

@@ -64,7 +64,11 @@ def nonzero(words: tuple[Expr, ...], number: str) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """v *= a scalar that a launch gives."""
+    """v *= a scalar that a launch gives.
+
+    >>> Scale("gamma").said("A B")
+    'gamma A B'
+    """
 
     name: str = "alpha"
 
@@ -107,7 +111,11 @@ class AddVector:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """v = f(v)."""
+    """v = f(v).
+
+    >>> Map(GELU).said("A B")
+    'gelu(A B)'
+    """
 
     function: ScalarFunction
 

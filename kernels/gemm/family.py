@@ -46,7 +46,13 @@ from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family,
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
-from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.launches import (
+    AnyConfig,
+    OwnProgram,
+    called_launches,
+    launches,
+    shared_launches,
+)
 from layoutalg.kernels.gemm.problem import (
     PACKED_BYTES,
     GemmProblem,
@@ -344,7 +350,7 @@ def way(config: AnyConfig) -> str:
     >>> way(Sm90Config(128, 256, 4, schedule="streamk"))
     '128x256x64 streamk'
     """
-    if isinstance(config, GemvConfig):
+    if isinstance(config, GemvConfig | OwnProgram):
         return str(config)
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     if isinstance(config, Sm90Config):

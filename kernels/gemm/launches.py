@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
@@ -18,7 +18,6 @@ from layoutalg.kernels.gemm.gemv import build as build_gemv
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.programs import (
     block_count,
-    build_first,
     build_fixup,
     build_simt,
     build_sm80,
@@ -37,8 +36,22 @@ WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
 """Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
 
 
-AnyConfig: TypeAlias = Config | GemvConfig
-"""A configuration of any family of products."""
+@runtime_checkable
+class OwnProgram(Protocol):
+    """A configuration that writes a program of its own, as published kernels do."""
+
+    def build(self, p: GemmProblem) -> Kernel:
+        """Return the program for the problem's sizes and below."""
+
+
+Chosen: TypeAlias = Config | GemvConfig
+"""A configuration that a family of products chooses."""
+
+AnyConfig: TypeAlias = Chosen | OwnProgram
+"""A configuration of any family of products, or a published step of its kernel."""
+
+SIZES = "m", "n", "k", "lda", "ldb", "ldc", "ldd"
+"""The numbers of a problem that a launch gives."""
 
 
 def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -52,6 +65,8 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
+    if isinstance(c, OwnProgram):
+        return launch_sequence([c.build(p)], scalars={x: getattr(p, x) for x in SIZES}, arch=arch)
     kernels = [_product(p, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
@@ -60,16 +75,14 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     return sequence_of(p, c, tuple(kernels), arch)
 
 
-def _product(p: GemmProblem, c: AnyConfig, arch: str | Arch) -> Kernel:
+def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
     match c:
         case GemvConfig():
             return build_gemv(p, c)
         case SimtConfig():
             return build_simt(p, c)
-        case Sm90Config(loop="persistent"):
-            return build_sm90(p, c)
         case Sm90Config():
-            return build_first(p, c)
+            return build_sm90(p, c)
         case _:
             return build_sm80(p, c, arch)
 
@@ -83,13 +96,15 @@ def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") ->
     >>> one.kernels == other.kernels, dict(one.scalars)["m"]
     (True, 5008)
     """
+    if isinstance(c, OwnProgram):
+        return launches(p, c, arch)
     if isinstance(c, GemvConfig):
         return called_launches(p, c, arch)
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
     return sequence_of(p, c, wide.kernels)
 
 
-def called_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 
@@ -111,11 +126,11 @@ def called_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") ->
 
 
 @lru_cache(maxsize=256)
-def _called(p: GemmProblem, c: AnyConfig, arch: str | Arch) -> LaunchSequence:
+def _called(p: GemmProblem, c: Chosen, arch: str | Arch) -> LaunchSequence:
     return launches(p, c, arch)
 
 
-def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
+def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for all of its class.
 
     Classes differ where kernels do: fewer rows or columns than a tile has, and more than MOST_CALLED along
@@ -153,7 +168,7 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     )  # fmt: skip
 
 
-def widest_batch(p: GemmProblem, c: AnyConfig) -> tuple[BatchMode, ...]:
+def widest_batch(p: GemmProblem, c: Chosen) -> tuple[BatchMode, ...]:
     """The batch that the kernels of neighbouring problems are built for: of gemm-sm90 an operand that all
     products share stays one, since its tensor map has no dimension for the batch.
 
@@ -173,7 +188,7 @@ def widest_batch(p: GemmProblem, c: AnyConfig) -> tuple[BatchMode, ...]:
 
 
 def sequence_of(
-    p: GemmProblem, c: AnyConfig, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
+    p: GemmProblem, c: Chosen, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
 ) -> LaunchSequence:
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
@@ -182,7 +197,7 @@ def sequence_of(
     1024
     """
     splits = c.splits
-    scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
+    scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
         scalars["all_tiles"] = cluster_tiles(p, c)

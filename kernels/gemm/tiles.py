@@ -16,9 +16,8 @@ and makes thread_m * thread_n fused multiply-adds.  Each dimension of a thread's
     element e of a thread    row = lane * run + e % run + e // run * lanes * run
 
 With run = 4 the lanes of a warp read neighbouring 16-byte vectors (no bank conflict); with run = thread_m a
-thread's rows are contiguous.  A tile in shared memory is stored [k][row] (order "mn", where fragments are
-vectors), [row][k] ("k"), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's
-order is not the matrix's, the copy turns it.
+thread's rows are contiguous.  A tile in shared memory is stored [k][row], so that fragments are vectors; the
+copy turns a tile whose matrix is stored along k.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
 by 32 bytes of k, four core matrices.  Elements that ldmatrix would tear, of 64 bits or stored along the rows
@@ -36,18 +35,11 @@ from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k
 from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.layout import Layout
 
-Via: TypeAlias = Literal["global", "registers", "cp.async"]
-Order: TypeAlias = Literal["mn", "k", "matrix", "turned"]
+Via: TypeAlias = Literal["cp.async", "registers"]
 Side: TypeAlias = Literal["a", "b"]
-Through: TypeAlias = Literal["shared", "direct"]
-Loop: TypeAlias = Literal["threads", "tma", "roles", "persistent"]
 Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
 
 ALL_AT_ONCE: Schedule = "data_parallel"
-
-ALONG_ROWS: Order = "mn"
-THROUGH_SHARED: Through = "shared"
-PERSISTENT: Loop = "persistent"
 
 SECTOR_BYTES = 32
 """The bytes of a row that a copy of single elements takes at a time: global memory is read in sectors."""
@@ -57,12 +49,12 @@ SECTOR_BYTES = 32
 class SimtConfig:
     """The way a block computes with multiply-adds of threads; extents and vectors in elements.
 
-    `via` says how tiles reach the multiply-adds: straight from global memory, through registers, or by
-    cp.async; `turn` is the same for a tile whose stored order is not the matrix's.  `stages` tiles are kept
-    in shared memory.  `a_vector`, `b_vector` are what a copy moves where the order is kept, or through
-    registers; `fragment` is what a load from shared memory brings; `pad` widens the rows of turned tiles.
-    `edges` is for sizes that are not multiples of the tile.  `panel` columns of tiles are walked together.
-    `splits` blocks share a tile of D, each with a part of k, see splitk.
+    `via` says how tiles reach shared memory, through registers or by cp.async; `turn` is the same for a tile
+    whose stored order is not the matrix's.  `stages` tiles are kept there.  `a_vector`, `b_vector` are what a
+    copy moves where the order is kept, or through registers; `fragment` is what a load from shared memory
+    brings; `pad` widens the rows of turned tiles. `edges` is for sizes that are not multiples of the tile.
+    `panel` columns of tiles are walked together. `splits` blocks share a tile of D, each with a part of k,
+    see splitk.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-simt")
@@ -92,8 +84,8 @@ class SimtConfig:
     static_ld: bool = False
     splits: int = 1
 
-    # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
-    weave, ahead, fragments, order, single = 2, False, 2, ALONG_ROWS, False
+    # sets of fragments in registers: all but one are loaded ahead
+    fragments = 2
 
     # what other families choose, and every configuration of this one has
     schedule = ALL_AT_ONCE
@@ -145,7 +137,7 @@ class Sm80Config:
     warps_n: int
     stages: int
     panel: int = 8
-    via: Literal["cp.async", "registers"] = "cp.async"
+    via: Via = "cp.async"
     mma_k: int = 0
     a_bytes: int = 16
     b_bytes: int = 16
@@ -157,8 +149,8 @@ class Sm80Config:
     schedule: Schedule = "data_parallel"
     mma_m: Literal[16, 8] = 16
 
-    # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
-    ahead, fragments, swizzled, epilogue, lowered = True, 2, True, THROUGH_SHARED, True
+    # sets of fragments in registers: all but one are loaded ahead
+    fragments = 2
 
     @property
     def threads(self) -> int:
@@ -178,7 +170,7 @@ class Sm80Config:
     @property
     def stage_bytes(self) -> int:
         """Shared memory of the epilogue's stage, which lies over the ring."""
-        return 16 * self.warp_n * 4 * self.threads // 32 if self.epilogue == "shared" else 0
+        return 16 * self.warp_n * 4 * self.threads // 32
 
     def __str__(self) -> str:
         schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
@@ -199,7 +191,7 @@ class Sm75Config(Sm80Config):
     """
 
     stages: int = 2
-    via: Literal["cp.async", "registers"] = "registers"
+    via: Via = "registers"
     mma_k: int = 8
     fragments = 1
 
@@ -238,9 +230,6 @@ class Sm90Config:
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
-
-    # what only steps of the ladder have otherwise: an option of ladder.sm90_steps.Sm90Step
-    loop = PERSISTENT
 
     @property
     def threads(self) -> int:
@@ -377,8 +366,8 @@ class OperandTile:
     """A tile of an operand, `rows` rows by `deep` k of a matrix that is stored along its `major` mode.
 
     `threads` threads copy `vector` elements each: single elements where the tile's `order` is not the
-    matrix's; with `single` they are moved one by one.  Stored rows of the tile are `pitch` elements apart.
-    Of a step of k a thread loads `fragments` fragments of `fragment` elements.
+    matrix's.  Stored rows of the tile are `pitch` elements apart.  Of a step of k a thread loads `fragments`
+    fragments of `fragment` elements.
     """
 
     rows: int
@@ -392,12 +381,6 @@ class OperandTile:
     pitch: int
     fragment: int
     fragments: int
-    single: bool = False
-
-    @property
-    def access(self) -> int:
-        """Elements that one instruction copies: a vector, or of a thread's neighbours each by itself."""
-        return 1 if self.single else self.vector
 
     @property
     def turned(self) -> bool:
@@ -454,21 +437,11 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
             c.tile_k if major == "k" else rows, fragment_k(p, c) // 2, warp_rows // 16,
         )  # fmt: skip
     run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
-    orders: dict[Order, Major] = {
-        "mn": "mn",
-        "k": "k",
-        "matrix": major,
-        "turned": "mn" if major == "k" else "k",
-    }
-    order = orders[c.order]
-    turned = major != order
-    via = c.turn if turned and c.via != "global" else c.via
-    fragment = min(c.fragment, run) if order == "mn" and via != "global" else 1
+    turned = major == "k"
+    via, fragment = c.turn if turned else c.via, min(c.fragment, run)
     return OperandTile(
-        rows, c.tile_k, p.operand, major, order, via, c.threads,
-        1 if via == "global" or (turned and via == "cp.async") else vector,
-        (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0), fragment, thread // fragment,
-        c.single and via == "registers",
+        rows, c.tile_k, p.operand, major, "mn", via, c.threads, 1 if turned and via == "cp.async" else vector,
+        rows + (c.pad if turned else 0), fragment, thread // fragment,
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.tiles import (
-    PERSISTENT,
     ROLE_REGISTERS,
     Config,
     SimtConfig,
@@ -70,20 +69,19 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     if isinstance(c, Sm90Config):
         _sm90(p, c, chip)
         return
-    if c.via != "global" and "cp.async" in (c.via, getattr(c, "turn", "")):
+    if "cp.async" in (c.via, getattr(c, "turn", "")):
         if chip.compute_capability < (8, 0):
             raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
         if c.stages < 2:
             raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
     if isinstance(c, SimtConfig):
-        _simt_instructions(p, c)
+        check_element(p)
         _simt_tiles(p, c, chip)
     else:
         _sm80_widths(p, c)
         _sm80_instructions(p, c, chip)
         _sm80_tiles(p, c, chip)
-    if c.via != "global":
-        _copies(p, c)
+    _copies(p, c)
     _alignment(part_problem(p) if c.splits > 1 and isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
 
@@ -150,20 +148,9 @@ def _threads(threads: int, chip: Arch) -> None:
         raise ResourceError("threads per block", threads, chip.max_threads_per_block, hint=hint)
 
 
-def _simt_instructions(p: GemmProblem, c: SimtConfig) -> None:
-    check_element(p)
-    if c.turn == "global" and c.via != "global":
-        raise UnsupportedError("turn = 'global': turned tiles go through 'registers' or by 'cp.async'")
-    if c.via == "global" and c.splits > 1:
-        raise UnsupportedError(
-            "parts of k without tiles: take via = 'registers' or 'cp.async', or splits = 1"
-        )
-
-
 def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
-    if c.lanes_m not in (1, 2, 4, 8, 16, 32):
-        raise DivisibilityError(f"lanes_m = {c.lanes_m} does not divide a warp; powers of two up to 32 do")
-    _multiple("lanes_n", c.lanes_n, c.weave, "the weave")
+    if c.lanes_m not in (1, 2, 4, 8, 16):
+        raise DivisibilityError(f"lanes_m = {c.lanes_m} does not divide a warp; powers of two up to 16 do")
     for name, tile, lanes, thread, run in (
         ("m", c.tile_m, c.lanes_m, c.thread_m, c.run_m), ("n", c.tile_n, c.lanes_n, c.thread_n, c.run_n)
     ):  # fmt: skip
@@ -179,8 +166,6 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     ):  # fmt: skip
         if elems * size not in (4, 8, 16):
             raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
-    if c.via == "global":
-        return
     for side, run in (("a", c.run_m), ("b", c.run_n)):
         t = operand_tile(p, c, "a" if side == "a" else "b")
         _multiple(f"{run} rows of {side} in a run", run, t.fragment, "a load of a fragment")
@@ -241,8 +226,6 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         )
     if c.via == "registers" and c.stages not in (1, 2):
         raise ResourceError("stages through registers", c.stages, 2)
-    if c.via == "registers" and c.stages == 2 and not c.ahead:
-        raise UnsupportedError("two buffers without loading ahead have no use: take stages=1 or ahead=True")
 
 
 def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
@@ -264,17 +247,10 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of {step * size} bytes; take tile_k = {2 * step}"
         )
-    if c.fragments > 2:
-        # the sets are loaded ahead in turn: each needs a step of its own in a tile
-        _multiple("tile_k", c.tile_k, step * c.fragments, f"{step * size} bytes for each set of fragments")
-    if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
+    if c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8):
         raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
-    if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:
+    if c.result_vec * p.result.nbytes > 16:
         raise UnsupportedError(f"result_vec = {c.result_vec} of {p.result}: 16 bytes per lane are the most")
-    if c.epilogue == "direct" and c.result_vec != 2:
-        raise UnsupportedError(
-            f"result_vec = {c.result_vec} with epilogue='direct': accumulators come in pairs"
-        )
 
 
 def _clusters(p: GemmProblem, c: Sm90Config) -> None:
@@ -342,8 +318,6 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
 def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     """TMA and wgmma of 16-bit elements, and what fits a multiprocessor."""
     check_sm90_problem(p, chip)
-    if p.batch and c.loop != PERSISTENT:
-        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
@@ -515,8 +489,6 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
         if c.cluster_k > 1:
             results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8
         return c.stages * (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + barriers + results
-    if c.via == "global":
-        return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
     words = p.accumulator.nbytes // 4 or 1
     return max(ring * p.operand.nbytes, words * c.stage_bytes if isinstance(c, Sm80Config) else 0)

@@ -27,12 +27,13 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_by_access
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.gemm import GemmProblem, Side, SimtConfig, operand_tile, tiled_mma
+from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.ladder.sgemm import Part, Sgemm, parts, reading, tile_layout
 from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts, tag_sectors
 
-LANE_BYTES = 16
-"""The most bytes that a lane loads or copies."""
+LANE_BYTES, LANE_WORDS = 16, 4
+"""The most that a lane loads or copies."""
 
 
 def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
@@ -41,9 +42,9 @@ def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
 
     Raises as `codegen.costs.traffic` does.
 
-    >>> from layoutalg.kernels.registry import find_family
-    >>> sm80 = find_family("gemm-sm80")
-    >>> one = sm80.launches(sm80.problem(256), sm80.steps["7 cp.async ring, mma k16"], "sm_90")
+    >>> from layoutalg.kernels.registry import find_family, find_steps
+    >>> sm80, steps = find_family("gemm-sm80"), find_steps("gemm-sm80")
+    >>> one = sm80.launches(sm80.problem(256), steps["7 cp.async ring, mma k16"], "sm_90")
     >>> params = {**dict(one.scalars), "alpha": 1}
     >>> traffic(*one.kernels, params)["cp.async.16"].total, counted(*one.kernels, params)["cp.async.16"].total
     (3072, 6144)
@@ -67,9 +68,9 @@ def copied_words(
 
     Only what is executed is listed.  Raises as `codegen.costs.traffic` does.
 
-    >>> from layoutalg.kernels.registry import find_family
+    >>> from layoutalg.kernels.registry import find_family, find_steps
     >>> simt = find_family("gemm-simt")
-    >>> one = simt.launches(simt.problem(256), simt.steps["wide"], "sm_90")
+    >>> one = simt.launches(simt.problem(256), find_steps("gemm-simt")["wide"], "sm_90")
     >>> copied_words(*one.kernels, {**dict(one.scalars), "alpha": 1})
     {'cp.async.4': (8192, 8192)}
     """
@@ -91,10 +92,10 @@ def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "
     a line otherwise: rows of 64 bytes cost twice what rows of 128 do.  Counted on an H200 for rows that start
     at sectors, whose neighbouring lanes copy the halves of a sector.  Raises as `codegen.costs.traffic` does.
 
-    >>> from layoutalg.kernels.registry import find_family
-    >>> sm80 = find_family("gemm-sm80")
+    >>> from layoutalg.kernels.registry import find_family, find_steps
+    >>> sm80, steps = find_family("gemm-sm80"), find_steps("gemm-sm80")
     >>> for step in ("7 cp.async ring, mma k16", "8 two fragments, tile 128x256x64"):
-    ...     one = sm80.launches(sm80.problem(256), sm80.steps[step], "sm_90")
+    ...     one = sm80.launches(sm80.problem(256), steps[step], "sm_90")
     ...     print(copied_lines(*one.kernels, {**dict(one.scalars), "alpha": 1}))
     6144
     3072
@@ -116,7 +117,7 @@ def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "
 
 def vectorized_loads(
     p: GemmProblem,
-    c: SimtConfig,
+    c: Sgemm,
     kernel: Kernel,
     params: Mapping[str, int],
     arch: str | Arch = "sm_90",
@@ -125,14 +126,14 @@ def vectorized_loads(
     """The same as `counted` for a launch on whole tiles whose fragments are loaded 16 bytes at a time where
     neighbours allow it; tiles are stored as by the kernel `stored`, if it is not None.
 
-    >>> from layoutalg.kernels.registry import find_family
+    >>> from layoutalg.kernels.registry import find_family, find_steps
     >>> simt = find_family("gemm-simt")
-    >>> p, c = simt.problem(32), simt.steps["v2"]
+    >>> p, c = simt.problem(32), find_steps("gemm-simt")["v2"]
     >>> one = simt.launches(p, c, "sm_90")
     >>> vectorized_loads(p, c, *one.kernels, {**dict(one.scalars), "alpha": 1})["ld.shared.b128"]
     Cost(instructions=512, total=8704, ideal=1536)
     """
-    vectors = {f"tile_{side}": _vectors(p, c, side) for side in ("a", "b")}
+    vectors = {f"tile_{part.name}": _vectors(c, part) for part in parts(p, c)}
     costs = Costs(arch)
     for access in traffic_by_access(kernel, params, arch):
         loaded = access.op.startswith("ld.shared") and vectors.get(access.buffer) is not None
@@ -150,20 +151,16 @@ def vectorized_loads(
     return _as_copied(costs.prediction(), kernel, params, arch)
 
 
-def _vectors(p: GemmProblem, c: SimtConfig, side: Side) -> Any:
+def _vectors(c: Sgemm, part: Part) -> Any:
     """Byte addresses of a tile's vectors, threads last; None where the program's own loads stay."""
     import numpy as np
 
-    h, size = operand_tile(p, c, side), p.operand.nbytes
-    words = LANE_BYTES // size
-    if h.via == "global" or h.fragment * size == LANE_BYTES:
+    layout, along_k = tile_layout(c, part), c.order == "k"
+    if not c.shared or min(c.fragment, part.own) == LANE_WORDS:
         return None
-    along_k = h.order == "k"
-    extent = h.deep if along_k else c.run_m if side == "a" else c.run_n
-    if extent % words or h.pitch * size % LANE_BYTES:
+    if (c.tile_k if along_k else part.own) % LANE_WORDS or max(layout(1, 0), layout(0, 1)) % LANE_WORDS:
         return None
-    held = tiled_mma(p.operand, c).tidfrg("A" if side == "a" else "B", Layout((h.rows, 1)))
-    own = np.arange(0, h.fragments * h.fragment, 1 if along_k else words)[:, None]
-    rows = held(np.arange(c.threads), own)
-    steps = np.arange(0, h.deep, words if along_k else 1)
-    return h.layout(rows[None], steps[:, None, None]) * size
+    held = reading(c, part).tidfrg("src", Layout((part.rows, 1)))
+    rows = held(np.arange(c.threads), np.arange(0, part.own, 1 if along_k else LANE_WORDS)[:, None])
+    steps = np.arange(0, c.tile_k, LANE_WORDS if along_k else 1)
+    return layout(rows[None], steps[:, None, None]) * LANE_BYTES // LANE_WORDS

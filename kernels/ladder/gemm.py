@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
@@ -46,13 +45,16 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, check_choice
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
+from layoutalg.kernels.ladder.hgemm import Hgemm
 from layoutalg.kernels.ladder.machines import find_machine
-from layoutalg.kernels.ladder.step import FRAGMENT, LOADS, Step
-from layoutalg.kernels.ladder.steps import SimtStep
+from layoutalg.kernels.ladder.sgemm import Sgemm
+from layoutalg.kernels.ladder.step import FRAGMENT, LOADS, Config, Step, mma_k
+from layoutalg.kernels.ladder.steps import LADDERS
+from layoutalg.kernels.ladder.wgmma import predict_wgmma
 from layoutalg.model import Occupancy, l2_locality, occupancy_of
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -79,21 +81,28 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str =
     >>> [step.bound for step in predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))]
     ['L1']
     """
-    for name in names or family.steps:
-        check_choice(f"step of {family.name}", name, family.steps)
-        yield predict_step(family, family.problem(n), name, family.steps[name], arch)
+    steps = LADDERS[family.name]
+    for name in names or steps:
+        check_choice(f"step of {family.name}", name, steps)
+        yield predict_step(family, family.problem(n), name, steps[name], arch)
 
 
-def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: str = ARCH) -> Step:
+def predict_step(
+    family: Family, p: GemmProblem, name: str, config: Config | Sm90Config, arch: str = ARCH
+) -> Step:
     """Return the prediction of a configuration, under a name.  Raises what `predict_steps` raises.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-simt")
-    >>> step = predict_step(family, family.problem(256), "v8", family.steps["v8"])
+    >>> step = predict_step(family, family.problem(256), "v8", LADDERS["gemm-simt"]["v8"])
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
     """
-    machine, by_mma = find_machine(arch), isinstance(config, Sm80Config)
+    machine, by_mma = find_machine(arch), isinstance(config, Hgemm | Sm80Config)
+    if isinstance(config, Sm90Config):
+        if machine.arch != ARCH:
+            raise UnsupportedError(f"wgmma needs {ARCH}; {machine.arch} does not have it")
+        return predict_wgmma(family, p, name, config)
     count = multiplies(p, config)
     sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
@@ -104,12 +113,12 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     code = _Code.read(cubin, count / warps)
     loads = round(warps * code.executed(lambda i: i.kind == LOADS[by_mma]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
-    if loads < written and isinstance(config, SimtConfig):
+    if loads < written and isinstance(config, Sgemm):
         stores = round(warps * code.executed(lambda i: i.opcode.startswith("STS")))
         alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
         stored = kernel
-        if stores < alone and isinstance(config, SimtStep):  # the compiler joins them
-            stored = family.launches(p, replace(config, single=False), machine.arch).kernels[0]
+        if stores < alone:  # the compiler joins them
+            stored = replace(config, single=False).build(p)
         accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
     idle, once = code.idle_loads
     held = occupancy_of(
@@ -127,20 +136,21 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     )  # fmt: skip
 
 
-def multiplies(p: GemmProblem, c: Sm80Config | SimtConfig) -> int:
+def multiplies(p: GemmProblem, c: Config) -> int:
     """Instructions of warps that multiply, in a launch on whole tiles.  Raises ShapeError for others.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> [multiplies(f.problem(512), config) for f in map(find_family, ("gemm-simt", "gemm-sm80"))
-    ...  for config in list(f.steps.values())[-1:]]
+    ...  for config in list(LADDERS[f.name].values())[-1:]]
     [4194304, 65536]
     """
     for name, extent, tile in (("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)):
         if extent % tile:
             raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
-    if isinstance(c, SimtConfig):
+    if isinstance(c, Sgemm | SimtConfig):
         return p.m * p.n * p.k // find_arch(ARCH).lanes
-    return p.m * p.n * p.k * p.packed // (c.mma_m * 8 * mma_of(p, c).k)
+    rows = c.mma_m if isinstance(c, Sm80Config) else 16
+    return p.m * p.n * p.k * p.packed // (rows * 8 * mma_k(p, c))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +189,7 @@ def index_operations(kernel: Kernel, *, by_mma: bool) -> float:
 
     >>> from layoutalg.kernels.registry import find_family
     >>> chosen = find_family("gemm-sm80")
-    >>> kernel = chosen.build(chosen.problem(512), chosen.steps["4 copy ahead"])
+    >>> kernel = chosen.build(chosen.problem(512), LADDERS["gemm-sm80"]["4 copy ahead"])
     >>> index_operations(kernel, by_mma=True), index_operations(lower(kernel), by_mma=True)
     (10.625, 0.75)
     """
@@ -211,11 +221,13 @@ def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, floa
     return MappingProxyType({what: f for what, f in factors.items() if abs(f - 1) > least})
 
 
-def _reuse(p: GemmProblem, config: Any, held: Occupancy, sms: int) -> float:
-    """The number of loads of a panel per read from DRAM: blocks go down panels of tile columns."""
+def _reuse(p: GemmProblem, config: Config, held: Occupancy, sms: int) -> float:
+    """The number of loads of a panel per read from DRAM: blocks of published kernels go along rows of tiles,
+    others down panels of tile columns.
+    """
     grid = p.n // config.tile_n, p.m // config.tile_m
+    panel = grid[0] if isinstance(config, Sgemm | Hgemm) else min(config.panel, grid[0])
     found = l2_locality(
-        grid, in_flight=sms * held.blocks_per_sm, order=min(config.panel, grid[0]),
-        tile=(config.tile_n, config.tile_m),
-    )  # fmt: skip
+        grid, in_flight=sms * held.blocks_per_sm, order=panel, tile=(config.tile_n, config.tile_m)
+    )
     return found.reuse

@@ -228,7 +228,7 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     received = (a.sectors + a.zeros) * across + (b.sectors + b.zeros) * down
     asked = [x.sectors + x.zeros * x.shared for x in (a, b)]
     read = asked[0] * across // c.cluster_n + asked[1] * down // c.cluster_m
-    if c.loop == "threads":
+    if not kernel.maps:  # threads copy
         copied = sum(cost.total for op, cost in accesses.items() if "shared" in op)
         loads = received = read = 0
     return Work(

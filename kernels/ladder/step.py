@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction
 from layoutalg.codegen.gpu import Cubin
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.ladder.hgemm import MMA_K, Hgemm
 from layoutalg.kernels.ladder.machines import Machine
+from layoutalg.kernels.ladder.sgemm import Sgemm
 from layoutalg.kernels.ladder.steps import PUBLISHED
 from layoutalg.model import Occupancy, tile_intensity
 
@@ -21,6 +24,8 @@ FRAGMENT = MappingProxyType({True: "ldmatrix", False: "ld.shared"})
 LOADS = MappingProxyType({True: "ldsm", False: "lds"})
 """The loads of fragments for an mma, or for multiply-adds, by the name in the analysis and by the class in
 machine code."""
+
+Config: TypeAlias = Sgemm | Hgemm | SimtConfig | Sm80Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Step:
     family: str
     name: str
     problem: GemmProblem
-    config: Sm80Config | SimtConfig
+    config: Config
     cubin: Cubin
     loop: Mapping[str, float]
     executed: int
@@ -64,7 +69,7 @@ class Step:
     @property
     def by_mma(self) -> bool:
         """Whether tensor cores multiply."""
-        return isinstance(self.config, Sm80Config)
+        return isinstance(self.config, Hgemm | Sm80Config)
 
     @property
     def blocks(self) -> int:
@@ -144,15 +149,20 @@ class Step:
         copies = sum(max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through)
         stored = all_shared - fragments
         each = self.machine.wavefront_cycles / self.passes
-        if self.config.via == "global":  # fragments are loaded from there
+        if isinstance(self.config, Sgemm) and not self.config.shared:  # fragments are loaded from there
             return stored * each, copies * each
         return (stored + copies) * each, fragments * each
 
     @property
     def overlapped(self) -> bool:
         """Whether tiles are copied while others are multiplied, by the block itself or by its neighbours."""
-        c = self.config
-        ahead = c.via in ("global", "cp.async") or c.stages > 1 or c.ahead
+        match self.config:
+            case Sgemm(shared=shared):
+                ahead = not shared
+            case Hgemm(ahead=ahead):
+                pass
+            case _:
+                ahead = True
         return ahead or self.occupancy.blocks_per_sm > 1
 
     @property
@@ -173,9 +183,9 @@ class Step:
     @property
     def rate_name(self) -> str:
         """The key of FLOPS_PER_CYCLE that the step multiplies at."""
-        if isinstance(self.config, SimtConfig):
+        if isinstance(self.config, Sgemm | SimtConfig):
             return "ffma"
-        return f"{self.problem.operand}.k{mma_of(self.problem, self.config).k}"
+        return f"{self.problem.operand}.k{mma_k(self.problem, self.config)}"
 
     @property
     def published(self) -> float | None:
@@ -192,3 +202,8 @@ class Step:
     def flops_per_cycle(self) -> float:
         """Operations a cycle and multiprocessor that the bound allows."""
         return self.problem.flops / self.passes / self.cycles[self.bound]
+
+
+def mma_k(p: GemmProblem, c: Hgemm | Sm80Config) -> int:
+    """The k of one mma."""
+    return MMA_K if isinstance(c, Hgemm) else mma_of(p, c).k

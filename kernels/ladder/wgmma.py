@@ -30,6 +30,7 @@ from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_s
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
+from layoutalg.kernels.ladder.hopper import Hopper
 from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
 from layoutalg.kernels.ladder.step import Step
@@ -81,7 +82,7 @@ class WgmmaStep(Step):
         brought = (c.tile_m + c.tile_n) * c.tile_k * size
         read = (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m) * c.tile_k * size
         clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
-        copied = w.copied_wavefronts + self._through_l1("ld") if c.loop == "threads" else 0
+        copied = w.copied_wavefronts and w.copied_wavefronts + self._through_l1("ld")
         results = w.result_wavefronts + self._through_l1("st")
         return MappingProxyType(
             {
@@ -129,7 +130,8 @@ def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config)
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-sm90")
-    >>> step = predict_wgmma(family, family.problem(1024), "5", family.steps["5 tile 128x256"])
+    >>> from layoutalg.kernels.registry import find_steps
+    >>> step = predict_wgmma(family, family.problem(1024), "5", find_steps("gemm-sm90")["5 tile 128x256"])
     >>> step.bound, step.cycles["tensor"]
     ('tensor', 1024.0)
     """
@@ -158,4 +160,5 @@ def _reuse(found: Work, held: Occupancy) -> float:
     p, c, board = found.problem, found.config, find_arch(ARCH).board
     grid = p.n // c.tile_n, p.m // c.tile_m
     together = (board.sms if board else 1) * held.blocks_per_sm
-    return l2_locality(grid, in_flight=together, order=min(c.panel, grid[0]), tile=(c.tile_n, c.tile_m)).reuse
+    panel = grid[0] if isinstance(c, Hopper) else min(c.panel, grid[0])
+    return l2_locality(grid, in_flight=together, order=panel, tile=(c.tile_n, c.tile_m)).reuse

@@ -146,12 +146,11 @@ def find_config(
     >>> find_config(f, f.problem(256), "sm_90", tile="64x64x16")[1].tile_m
     64
     """
-    from layoutalg.kernels.registry import FAMILIES
+    from layoutalg.kernels.registry import LADDERS, find_steps
 
     for what, choice in (("steps", step), ("tiles", tile), ("stages", stages), ("warps", warps)):
-        if choice is not None and not family.steps:
-            having = ", ".join(other.name for other in FAMILIES.values() if other.steps)
-            raise UnsupportedError(f"{family.name} has no {what}: {having} do")
+        if choice is not None and family.name not in LADDERS:
+            raise UnsupportedError(f"{family.name} has no {what}: {', '.join(LADDERS)} do")
     shape: dict[str, int] = {} if stages is None else {"stages": stages}
     for what, ends, text, example in (("tile", "mnk", tile, "128x128x64"), ("warps", "mn", warps, "2x4")):
         if text is not None:
@@ -162,7 +161,7 @@ def find_config(
             raise UnsupportedError(f"a step has {what} of its own: --step or --{what.split()[-1]}, not both")
     if step is not None:
         name = _step(family, step)
-        return name, family.steps[name]
+        return name, find_steps(family.name)[name]
     if shape:
         best = _shaped(family, problem, arch, shape)
     else:
@@ -226,17 +225,22 @@ def step_sizes(family: Family, step: str) -> dict[str, int]:
     >>> step_sizes(FAMILIES["gemm-simt"], "v7")
     {'m': 64, 'n': 64, 'k': 32}
     """
-    if not family.steps:
+    from layoutalg.kernels.registry import LADDERS, find_steps
+
+    if family.name not in LADDERS:
         return {}
-    config = family.steps[_step(family, step)]
+    config = find_steps(family.name)[_step(family, step)]
     return {"m": config.tile_m, "n": config.tile_n, "k": 2 * config.tile_k}
 
 
 def _step(family: Family, step: str) -> str:
-    for name in family.steps:
+    from layoutalg.kernels.registry import find_steps
+
+    steps = find_steps(family.name)
+    for name in steps:
         if step in (name, name.split()[0]):
             return name
-    raise UnknownNameError(f"step of {family.name}", step, family.steps)
+    raise UnknownNameError(f"step of {family.name}", step, steps)
 
 
 def _made(problems: Sequence[Callable[[], Any]]) -> list[Any]:

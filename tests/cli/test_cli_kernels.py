@@ -14,6 +14,7 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, bench, verification
 from layoutalg.kernels.bench import BenchRow, Method, Run, Timed
 from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.rowwise.families import CASES
 from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
@@ -193,7 +194,7 @@ def test_the_tables_of_the_bench_of_reductions(measured: list[Timed]) -> None:
 
 def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     payload = answer("bench", "gemm-simt")
-    steps = FAMILIES["gemm-simt"].steps
+    steps = find_steps("gemm-simt")
     assert [row["way"] for row in payload["steps"]] == list(steps) and len(payload["rows"]) == len(SIZES)
     assert payload["steps"][0] == {
         "problem": "4096 x 4096 x 4096 f32 TT", "way": next(iter(steps)), "registers": 90,

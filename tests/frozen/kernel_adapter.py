@@ -25,9 +25,9 @@ from layoutalg.codegen.program import Global, Kernel, dynamic_bytes
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
+from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation import parse_cute as parse
@@ -102,7 +102,7 @@ def chosen(case: Case) -> tuple[Family, Any, Any]:
     step, splits = asked.pop("step", None), asked.pop("splits", None)
     family, p = _family(name), problem(name, **asked)
     if step is not None:
-        return family, p, family.steps[step]
+        return family, p, find_steps(name)[step]
     return family, p, family.choose(p, ARCH, lambda c: splits in (None, getattr(c, "splits", None)))
 
 
@@ -122,17 +122,9 @@ def plan(case: Case) -> Planned:
 
 
 def configured(family: str, asked: Case, **changed: Any) -> Any:
-    """The kernels of the chosen configuration with other fields, or of a step where only steps have them.
-
-    Raises what the library raises.
-    """
+    """The kernels of the chosen configuration with other fields.  Raises what the library raises."""
     p, found = problem(family, **asked), _family(family)
-    config = found.choose(p, ARCH)
-    own = fields(config)
-    step = {"gemm-sm80": Sm80Step, "gemm-simt": SimtStep}.get(family)
-    if step is not None and not set(changed) <= {one.name for one in own}:
-        config = step(**{one.name: getattr(config, one.name) for one in own})
-    return found.launches(p, replace(config, **changed), ARCH).kernels
+    return found.launches(p, replace(found.choose(p, ARCH), **changed), ARCH).kernels
 
 
 def compiled(launch: Launch) -> Compiled:

@@ -24,6 +24,7 @@ from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.move import cases as moves
 from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
+from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.rowwise import FOLD
 from layoutalg.kernels.rowwise import families as rowwise
 
@@ -82,7 +83,7 @@ def _products() -> Iterator[Case]:
     for family in (FAMILIES["gemm-simt"], FAMILIES["gemm-sm80"]):
         for size in SIZES:
             yield _square(family, size)
-        for step in family.steps:
+        for step in find_steps(family.name):
             yield {**_square(family, family.bench.steps_size), "step": step}
 
 

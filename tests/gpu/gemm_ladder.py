@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
 from layoutalg.kernels.ladder.gemm import TARGET, predict_step
+from layoutalg.kernels.registry import find_steps
 from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 
 EXECUTED = "smsp__inst_executed.sum"
@@ -115,7 +116,7 @@ def compile_step(what: tuple[str, int, str]) -> str:
     """Put a step's machine code into the cache."""
     family, n, name = what
     chosen = find_family(family)
-    return prepare(chosen.build(chosen.problem(n), chosen.steps[name]), TARGET).cubin.name
+    return prepare(chosen.build(chosen.problem(n), find_steps(chosen.name)[name]), TARGET).cubin.name
 
 
 def measure(module: str, *args: str) -> list[dict[str, float]]:
@@ -165,9 +166,9 @@ def main(args: Sequence[str]) -> int:
         return chosen(args[1:])
     family, n = find_family(args[0]), int(args[1]) if len(args) > 1 else STEPS_SIZE
     if args[2:] == ["launch"]:
-        launch_all(family, family.problem(n), family.steps.values())
+        launch_all(family, family.problem(n), find_steps(family.name).values())
         return 0
-    in_processes(compile_step, [(family.name, n, name) for name in family.steps])
+    in_processes(compile_step, [(family.name, n, name) for name in find_steps(family.name)])
     steps = list(predict_steps(family, n))
     seen = measure("tests.gpu.gemm_ladder", family.name, str(n), "launch")
     tables = (counters_table(steps, seen), effects_table(steps, seen), held_table(steps, seen))

@@ -32,9 +32,10 @@ from layoutalg.arch import find_board
 from layoutalg.codegen.costs import Prediction, copied, traffic
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.kernels import FAMILIES, find_family, move, verify
-from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, scalar_words
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_words, counted, vectorized_loads
+from layoutalg.kernels.ladder.sgemm import Sgemm
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.rowwise import FOLD, OPS, NormProblem, ReduceProblem, families
 from layoutalg.model import copied_sectors, tag_sectors
@@ -168,7 +169,7 @@ def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
         return list(along_rows(name, p, config, found))
     if isinstance(p, GemmProblem):
         # Of a product whose loads the compiler may have merged, the prediction that holds, if any does.
-        ways = (False, True) if isinstance(config, SimtConfig) else (False,)
+        ways = (False, True) if isinstance(config, Sgemm) else (False,)
         tried = [list(of_product(name, p, config, found, merged=merged)) for merged in ways]
         return next((rows for rows in tried if not any(row.refuted for row in rows)), tried[0])
     return list(of_moves(name, move.normalise(p), config, found[0], quiet=quiet))
@@ -225,7 +226,7 @@ def along_rows(name: str, p: Any, config: Any, found: Found) -> Iterator[Row]:
             yield Row(name, f"memory {way}", "bytes", predicted, measured, counters.MOVED)
 
 
-def of_product(name: str, p: GemmProblem, c: Config, seen: Found, *, merged: bool = False) -> Iterator[Row]:
+def of_product(name: str, p: GemmProblem, c: Any, seen: Found, *, merged: bool = False) -> Iterator[Row]:
     """What the kernels of a product are predicted to access beside the counters of their launches.
 
     `merged`: loads of fragments are vectors that the compiler made.
@@ -234,7 +235,7 @@ def of_product(name: str, p: GemmProblem, c: Config, seen: Found, *, merged: boo
     params = dict(sequence.scalars) | scalar_words(p, "alpha", 1.0) | scalar_words(p, "beta", 1.0)
     first, *second = sequence.kernels
     fewer = sum(most - least for least, most in copied_words(first, params).values())
-    if merged and isinstance(c, SimtConfig):
+    if merged and isinstance(c, Sgemm):
         one = vectorized_loads(p, c, first, params)
     else:
         one = counted(first, params)

@@ -47,13 +47,3 @@ def test_rounds_and_the_later_half_agree() -> None:
         next(benchmark([Timed("gemm-simt", problem)], Method(rule))).ours for rule in ("rounds", LATER_HALF)
     ]
     assert 0.85 < rates[0] / rates[1] < 1.18, rates
-
-
-def test_a_main_loop_of_four_sets_of_fragments_is_right() -> None:
-    from layoutalg.kernels import verify
-    from layoutalg.kernels.ladder.steps import Sm80Step
-
-    family = find_family("gemm-sm80")
-    problem = family.problem(512, 384, 320, accumulator="f16")
-    report = verify(family, problem, Sm80Step(128, 128, 64, 2, 2, 4, fragments=4), target="gpu")
-    assert report.passed, report.checks

@@ -9,16 +9,15 @@ import pytest
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
+from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, Sm80Step
-from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.sweeps import each
 
-GOOD = Sm80Step(128, 256, 64, 2, 4, 4)
+GOOD, KNOWN = Sm80Config(128, 256, 64, 2, 4, 4), [tile.config for tile in SM80_TILES]
 
 
-def test_every_published_step_has_sensible_fields() -> None:
-    for config in (*LADDER.values(), *SIMT_LADDER.values()):
+def test_every_offered_tile_has_sensible_fields() -> None:
+    for config in (*KNOWN, *(tile.config for tile in SIMT_TILES)):
         check_fields(config)
 
 
@@ -31,8 +30,7 @@ def test_every_published_step_has_sensible_fields() -> None:
         ({"stages": True}, ArgumentTypeError, "True: int"), ({"edges": 1}, ArgumentTypeError, "1: bool"),
         ({"via": "tma"}, UnsupportedError, "'cp.async' and 'registers' are"),
         ({"via": None}, UnsupportedError, "None"),
-        ({"fragments": 3}, UnsupportedError, "1 and 2 and 4 and 8"),
-        ({"fragments": True}, UnsupportedError, "True"),
+        ({"mma_m": 3}, UnsupportedError, "16 and 8"), ({"mma_m": True}, UnsupportedError, "True"),
     ],
 )  # fmt: skip
 def test_senseless_fields_are_refused_by_name(change: dict[str, Any], error: Any, message: str) -> None:
@@ -48,18 +46,18 @@ def test_half_and_twice_are_as_near() -> None:
 
 def test_neighbours_come_by_distance_and_change_as_much_as_asked() -> None:
     for changes in (1, 2):
-        near = list(neighbours(GOOD, LADDER.values(), changes))
+        near = list(neighbours(GOOD, KNOWN, changes))
         steps = [distance(GOOD, x) for x in near]
         assert {n for n, _ in steps} == {changes} and steps == sorted(steps) and len(set(near)) == len(near)
 
 
 def test_the_nearest_is_the_nearest_of_all_neighbours() -> None:
     def works(c: Sm80Config) -> bool:
-        return c.stages * c.tile_n <= 300 and c.warps_n * 32 <= c.tile_n
+        return c.stages * c.tile_n <= 640 and c.warps_n * 32 <= c.tile_n
 
-    found = nearest(replace(GOOD, stages=5), LADDER.values(), works)
+    found = nearest(replace(GOOD, stages=5), KNOWN, works)
     assert found is not None and works(found)
-    one = [x for x in neighbours(replace(GOOD, stages=5), LADDER.values(), 1) if works(x)]
+    one = [x for x in neighbours(replace(GOOD, stages=5), KNOWN, 1) if works(x)]
     assert one and distance(replace(GOOD, stages=5), found) == min(
         distance(replace(GOOD, stages=5), x) for x in one
     )
@@ -67,6 +65,6 @@ def test_the_nearest_is_the_nearest_of_all_neighbours() -> None:
 
 def test_where_no_neighbour_works_a_known_one_does_or_none() -> None:
     strange = replace(GOOD, tile_m=1, tile_n=1, tile_k=1, warps_m=1)
-    known = LADDER["2 vectors"]
+    known = KNOWN[-1]
     assert nearest(strange, [known], lambda c: c == known) == known
     assert nearest(strange, [known], lambda c: False) is None

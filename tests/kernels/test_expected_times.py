@@ -14,6 +14,7 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.tuning import Job, check_modelled, model_place, rates_of
 from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
 from layoutalg.ops import plan_grouped_matmul, plan_matmul
@@ -200,4 +201,4 @@ def test_copies_to_shared_memory_are_wavefronts_not_sectors() -> None:
 def test_a_law_has_no_time_of_what_is_not_offered() -> None:
     family = FAMILIES["gemm-sm90"]
     with pytest.raises(LayoutAlgError, match="it is not offered for"):
-        family.expected_ns(family.problem(512), FAMILIES["gemm-sm90"].steps["2 TMA"])
+        family.expected_ns(family.problem(512), find_steps("gemm-sm90")["2 TMA"])

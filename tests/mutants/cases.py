@@ -18,8 +18,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, lower
 from layoutalg.kernels import FAMILIES, Family, verification
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig
-from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
 from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.draws.sequences import TENSOR_OPS, problem_of
 from tests.mutants.statements import Checks, Mutant, mutants_of, verdict
@@ -149,44 +148,42 @@ CASES: dict[str, Callable[[], Case]] = {
         "layer_norm", (300, 32), 0, "f32", NormConfig(4, 8, 4, "global", 2, 8), in_place=True
     ),
     "sm80 ring": lambda: _product(
-        "gemm_sm80 f16 ring", Sm80Step(64, 32, 32, 2, 1, 3, edges=True, result_vec=4),
+        "gemm_sm80 f16 ring", Sm80Config(64, 32, 32, 2, 1, 3, edges=True, result_vec=4),
         *_sizes((200, 16, 64, 96, 128), 40, 72, "f16", reads_c=True, bias=True, activation="relu"),
     ),
     "sm80 ring of two": lambda: _product(
-        "gemm_sm80 bf16 ring", Sm80Step(32, 32, 32, 1, 2, 2, fragments=1, result_vec=8),
+        "gemm_sm80 bf16 ring", Sm80Config(32, 32, 32, 1, 2, 2, result_vec=8),
         *_sizes((128, 32, 64, 96), 32, 64, "bf16", b_major="mn", bias=True),
     ),
     "sm80 registers": lambda: _product(
-        "gemm_sm80 s8 registers", Sm80Step(64, 32, 64, 2, 1, 2, via="registers", edges=True, result_vec=4),
+        "gemm_sm80 s8 registers", Sm80Config(64, 32, 64, 2, 1, 2, via="registers", edges=True, result_vec=4),
         *_sizes((208, 16, 64, 128), 40, 40, "s8", reads_c=True),
     ),
     "sm80 one buffer": lambda: _product(
         "gemm_sm80 tf32 one buffer",
-        Sm80Step(
-            32, 32, 16, 2, 1, 1, via="registers", ahead=False, edges=True, epilogue="direct", result_vec=2
-        ),
+        Sm80Config(32, 32, 16, 2, 1, 1, via="registers", edges=True, result_vec=2),
         *_sizes((72, 12, 32), 36, 36, "tf32"),
     ),
     "sm80 parts": lambda: _product(
-        "gemm_sm80 f16 parts of k", Sm80Step(64, 32, 32, 2, 1, 3, edges=True, splits=3, result_vec=4),
+        "gemm_sm80 f16 parts of k", Sm80Config(64, 32, 32, 2, 1, 3, edges=True, splits=3, result_vec=4),
         *_sizes((328, 24, 64), 40, 40, "f16", reads_c=True, bias=True),
     ),
     "simt ring": lambda: _product(
         "gemm_simt f32 ring",
-        SimtStep(16, 64, 8, 4, 4, 4, via="cp.async", stages=3, fragments=2, edges=True, result_vec=4),
+        SimtConfig(16, 64, 8, 4, 4, 4, via="cp.async", stages=3, edges=True, result_vec=4),
         *_sizes((44, 4, 8, 16, 24), 20, 72, "f32", b_major="mn", reads_c=True, bias=True),
     ),
     "simt registers": lambda: _product(
         "gemm_simt f64 registers",
-        SimtStep(
-            8, 32, 8, 2, 2, 4, run_m=2, run_n=2, via="registers", stages=2, ahead=True, edges=True,
-            a_vector=1, b_vector=1, fragment=2, pad=2, result_vec=2, order="matrix",
+        SimtConfig(
+            8, 32, 8, 2, 2, 4, run_m=2, run_n=2, via="registers", turn="registers", stages=2, edges=True,
+            a_vector=1, b_vector=1, fragment=2, pad=2, result_vec=2,
         ),
         *_sizes((25, 3, 8, 16), 11, 40, "f64", b_major="mn", activation="relu"),
     ),
     "simt parts": lambda: _product(
         "gemm_simt f32 parts of k",
-        SimtStep(16, 32, 8, 4, 4, 4, via="cp.async", stages=2, edges=True, splits=3),
+        SimtConfig(16, 32, 8, 4, 4, 4, via="cp.async", stages=2, edges=True, splits=3),
         *_sizes((60, 4, 32), 20, 40, "f32", b_major="mn"),
     ),
 }  # fmt: skip

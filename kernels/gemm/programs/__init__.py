@@ -5,7 +5,6 @@ streamk     schedules: persistent blocks, and those that share the last wave's s
 simt        products without tensor cores
 sm80        with mma.sync
 sm90        with wgmma, fed by TMA
-sm90_first  the same with one tile per block, for the first steps of its ladder
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ from layoutalg.kernels.gemm.programs.simt import tiled_mma
 from layoutalg.kernels.gemm.programs.sm80 import build as build_sm80
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
 from layoutalg.kernels.gemm.programs.sm90 import cluster_tiles
-from layoutalg.kernels.gemm.programs.sm90_first import build_first
 from layoutalg.kernels.gemm.programs.streamk import block_count, build_fixup
 
 __all__ = [
     "block_count",
-    "build_first",
     "build_fixup",
     "build_simt",
     "build_sm80",

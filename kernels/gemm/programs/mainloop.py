@@ -7,9 +7,8 @@ makes an `OperandPlan` of each operand and defines the multiplication of fragmen
     ring        two or more tiles: while tile t is multiplied, tile t + stages - 1 is on its way, by cp.async
                 or through registers.  The last step of a tile waits for the next one, and loads its first
                 fragments: one barrier per tile
-    buffered    one tile or two, through registers: loaded when it is needed or, `ahead`, while the one before
-                is multiplied; fragments are loaded ahead within a tile
-    direct      no tiles: each k is read from the matrices
+    buffered    one tile or two, through registers: loaded while the one before is multiplied; fragments are
+                loaded ahead within a tile
 
 Edges cost the main loop nothing.  The tile of k that is not whole comes first, before the loop, under a
 guard (`tile_order`).  A tile that would leave the matrix is moved inward, to its last rows (`tile_start`):
@@ -54,12 +53,11 @@ def operand_copy(tile: OperandTile) -> TiledCopy:
     >>> print(operand_copy(tile).get_layoutD_TV())
     ((8,32),(8,1)):((256,1),(32,0))
     """
-    bits = 8 * tile.access * tile.element.nbytes
+    bits = 8 * tile.vector * tile.element.nbytes
     atom = f"UniversalCopy<uint{bits}_t>"
     if tile.via == "cp.async":
         atom = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}<uint{bits}_t>"
-    lanes = min(tile.lanes, tile.threads)  # a tile that is read from global memory may have more, and no copy
-    across = tile.threads // lanes
+    lanes, across = tile.lanes, tile.threads // tile.lanes
     if tile.major == "k":
         threads, values = Layout((across, lanes), (lanes, 1)), Layout((1, tile.vector))
     else:
@@ -72,7 +70,7 @@ class OperandPlan:
     """The copy, the storage and the reads of a tile of an operand.
 
     `layout` gives the element at (row, k) of a tile.  `read` covers a step of k: a thread has fragments of
-    its rows, each by one or several `load`.  With via "global" there is no tile.
+    its rows, each by one or several `load`.
     """
 
     tile: OperandTile
@@ -110,7 +108,7 @@ class Operand:
     ) -> None:
         self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
         size, strides = self.tile.element.nbytes, (*steps, leading, 1)
-        self.nbytes = self.tile.access * size
+        self.nbytes = self.tile.vector * size
         self.matrix = k.tensor(
             name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
         )
@@ -120,9 +118,6 @@ class Operand:
         tile = self._moved(local_tile(by_k, (self.tile.rows, self.tile.deep), (0, 0)), first, Const(0))
         read = k.get_slice(plan.read)
         self.staged: Reg | None = None
-        if self.tile.via == "global":
-            self.fragment = read.partition_S(tile)
-            return
         # a row that is compared has a name; else the block's part and the thread's stay summands
         named = extent is not None and not isinstance(leading, Const)
         copy = k.get_slice(plan.copy)
@@ -151,10 +146,9 @@ class Operand:
         k, staged = self.k, self.staged
         if staged is None:
             return
-        words = max(1, self.nbytes // 4)
-        with k.Unroll("p", self.tile.passes) as p, k.Unroll("e", self.tile.vector // self.tile.access) as e:
-            of, there = self._place(simplify(p * self.tile.vector + e * self.tile.access), base, bound)
-            into = staged.slice(p, e * words, count=words)
+        with k.Unroll("p", self.tile.passes) as p:
+            of, there = self._place(simplify(p * self.tile.vector), base, bound)
+            into = staged.slice(p, 0, count=staged.shape[-1])
             if there is None:
                 k.do(LDG[self.nbytes], into, of)
             else:
@@ -168,7 +162,7 @@ class Operand:
         k, vector, staged = self.k, self.tile.vector, self.staged
         if staged is None:
             return
-        run = 1 if self.tile.turned else self.tile.access
+        run = 1 if self.tile.turned else vector
         target, nbytes = self._stage(self.target, stage), run * self.tile.element.nbytes
         with k.Unroll("p", self.tile.passes) as p:
             if run == vector:
@@ -190,24 +184,15 @@ class Operand:
                     held = into.slice(which, f, e * words, count=words)
                     k.do(self.plan.load, held, tile.at((0, f * loads + e), 0, step))
 
-    def read(self, into: Reg, k: Expr) -> None:
-        """Load the fragments of one k straight from the matrix."""
-        with self.k.Unroll("f", self.tile.fragments) as f:
-            at = self._moved(self.fragment, Const(0), k).coordinate((0, f), 0, 0)
-            self.k.do(self.plan.load, into[0, f], self._there(*self._stored(*at[-2:])))
-
     def _stage(self, ring: Tensor, stage: Value) -> Tensor:
         return ring if self.stages == 1 else ring[None, None, None, stage]
 
     def _place(self, at: Expr, base: Expr, bound: Expr | None) -> tuple[MemRef, Expr | None]:
         """The source of a position in the thread's part of a tile, and the condition that its k exists."""
         row, deep = self._stored(*self._moved(self.source, Const(0), base).coordinate(at)[-2:])
-        return self._there(row, deep), None if bound is None else deep < bound
-
-    def _there(self, row: Expr, deep: Expr) -> MemRef:
         if self.extent is not None:
             row = Select(row < self.extent, row, Const(0))
-        return self.matrix.at(*self._stored(row, deep))
+        return self.matrix.at(*self._stored(row, deep)), None if bound is None else deep < bound
 
     def _moved(self, view: Tensor, row: Expr, k: Expr) -> Tensor:
         """A view of the matrix further on."""
@@ -270,12 +255,9 @@ class Mainloop:
     def write(self, multiply: Callable[[int], None]) -> None:
         """Write the loop, where the block has k to multiply; `multiply` takes the number of a set."""
         with self.part.work(self.k):
-            if self.c.via == "global":
-                self._direct(multiply)
-            else:
-                self._tiled(multiply)
+            self._tiles(multiply)
 
-    def _tiled(self, multiply: Callable[[int], None]) -> None:
+    def _tiles(self, multiply: Callable[[int], None]) -> None:
         """The tiles, one after the other; fragments are loaded `lead` steps ahead, `across` tiles or within.
 
         The next tile has to be there at the step whose fragments it has first, the last one or `lead` before
@@ -285,29 +267,24 @@ class Mainloop:
         lead = c.fragments - 1
         turn = self.steps - max(1, lead)
         across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
-        ahead, staged = across or c.ahead, len(self.copied) < 2
-        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and ahead)
+        staged = len(self.copied) < 2
+        opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
         ragged = self.depth if c.edges else None
-        if ahead:
-            self._load(opening, ragged)
-            if self.copied:
-                self._start(opening, Const(0), ragged)
+        self._load(opening, ragged)
+        if self.copied:
+            self._start(opening, Const(0), ragged)
+            k.do(CP_COMMIT)
+            for s in range(1, stages - 1):
+                with k.If(Const(s) < tiles):
+                    self._start(second + (s - 1), Const(s))
                 k.do(CP_COMMIT)
-                for s in range(1, stages - 1):
-                    with k.If(Const(s) < tiles):
-                        self._start(second + (s - 1), Const(s))
-                    k.do(CP_COMMIT)
-            self._store(Const(0))
-            self._wait()
+        self._store(Const(0))
+        self._wait()
         for step in range(lead if across else 0):
             self._fetch(step, Const(0), step)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
-            if not ahead:
-                self._load(opening + kt, ragged)
-                self._store(here)
-                k.do(BAR)
-            elif staged:
+            if staged:
                 with k.If(kt + 1 < tiles):
                     self._load(second + kt)
             for step in range(0 if across else lead):
@@ -329,21 +306,13 @@ class Mainloop:
                     self._fetch(due % c.fragments, after, due - self.steps)
                 multiply(step % c.fragments)
             if not across:
-                if ahead:
-                    if stages == 1:
-                        k.do(BAR)
-                    with k.If(kt + 1 < tiles):
-                        self._store(after)
+                if stages == 1:
+                    k.do(BAR)
+                with k.If(kt + 1 < tiles):
+                    self._store(after)
                 k.do(BAR)
         if self.copied:
             k.do(CP_WAIT, 0)
-
-    def _direct(self, multiply: Callable[[int], None]) -> None:
-        """No tiles: every k is read from the matrices."""
-        with self.k.For("kk", self.depth, unroll=4) as kk:
-            for x, into in zip(self.operands, self.fragments, strict=True):
-                x.read(into, kk)
-            multiply(0)
 
     def _start(self, tile: Expr, stage: Value, bound: Expr | None = None) -> None:
         """Start copying a tile."""

@@ -3,7 +3,7 @@
 One program for every configuration; what differs is data.  The lanes of a warp and the warps of a block are
 a TiledMMA of single multiply-adds; where a thread's rows lie is its permutation (see tiles):
 
-    threads   rows: (lanes_m, warps_m):(weave, 32)      columns: ((weave, lanes_n / weave), warps_n)
+    threads   rows: (lanes_m, warps_m):(2, 32)      columns: ((2, lanes_n / 2), warps_n)
     rows      of a thread: runs of `run`, next to the runs of the other lanes; of a warp: one piece
 
 Copies move vectors along the stored rows.  Where a tile is stored the other way round than its matrix, they
@@ -18,7 +18,7 @@ from functools import cache, lru_cache, partial
 
 from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const
-from layoutalg.codegen.instr import CLEAR, LDG, LDS, STG, STG_WHOLE, fma_outer
+from layoutalg.codegen.instr import CLEAR, LDS, STG, STG_WHOLE, fma_outer
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
@@ -34,6 +34,9 @@ _FMA = {
     "f32": "UniversalFMA<float,float,float,float>", "f64": "UniversalFMA<double,double,double,double>"
 }  # fmt: skip
 
+WEAVE = 2
+"""The lanes along n that come first in a warp, before those along m and the others along n."""
+
 
 def tiled_mma(element: DType, c: SimtConfig) -> TiledMMA:
     """The multiply-adds of a block for one k: who multiplies which rows and columns.
@@ -43,20 +46,17 @@ def tiled_mma(element: DType, c: SimtConfig) -> TiledMMA:
     ((2,4,4,4,2),(1,((4,2),1))):((0,4,0,32,0),(0,((1,16),0)))
     """
     return _tiled_mma(
-        element, (c.lanes_m, c.warps_m, c.run_m, c.thread_m), (c.lanes_n, c.warps_n, c.run_n, c.thread_n),
-        c.weave,
-    )  # fmt: skip
+        element, (c.lanes_m, c.warps_m, c.run_m, c.thread_m), (c.lanes_n, c.warps_n, c.run_n, c.thread_n)
+    )
 
 
 @cache
-def _tiled_mma(
-    element: DType, m: tuple[int, int, int, int], n: tuple[int, int, int, int], weave: int
-) -> TiledMMA:
+def _tiled_mma(element: DType, m: tuple[int, int, int, int], n: tuple[int, int, int, int]) -> TiledMMA:
     lanes_m, warps_m, _, _ = m
     lanes_n, warps_n, _, _ = n
     threads = Layout(
-        ((lanes_m, warps_m), ((weave, lanes_n // weave), warps_n), 1),
-        ((weave, 32), ((1, weave * lanes_m), 32 * warps_m), 0),
+        ((lanes_m, warps_m), ((WEAVE, lanes_n // WEAVE), warps_n), 1),
+        ((WEAVE, 32), ((1, WEAVE * lanes_m), 32 * warps_m), 0),
     )
     return make_tiled_mma(_FMA[element.name], threads, (_order(*m), _order(*n)))
 
@@ -79,8 +79,7 @@ def operand_plan(p: GemmProblem, c: SimtConfig, side: Side) -> OperandPlan:
     make = make_tiled_copy_A if side == "a" else make_tiled_copy_B
     nbytes = 4 * tile.words
     read = make(f"UniversalCopy<uint{8 * nbytes}_t>", mma)
-    load = (LDG if tile.via == "global" else LDS)[nbytes]
-    return OperandPlan(tile, operand_copy(tile), read, load, tile.layout)
+    return OperandPlan(tile, operand_copy(tile), read, LDS[nbytes], tile.layout)
 
 
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:

@@ -6,16 +6,12 @@ two operands of B.  Of doubles, and of 32-bit elements that are stored along the
 itself.  Nibbles and bits are moved as bytes: only the mma knows.  The layouts of the tiles and of the
 epilogue's stage are synthesised for these accesses.
 
-Results leave the registers
-
-    "shared"    16 rows of a warp at a time through shared memory, so that D is written (and C read) in rows
-                of `result_vec` elements; a warp waits only for itself
-    "direct"    in the pairs that the mma left in each lane: half a sector at a time
+Results leave the registers 16 rows of a warp at a time through shared memory, so that D is written (and C
+read) in rows of `result_vec` elements; a warp waits only for itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Literal
 
@@ -39,7 +35,6 @@ from layoutalg.codegen.instr import (
     LDS,
     MMA_SYNC,
     MMAS,
-    MOVE,
     STG_WHOLE,
     STS,
     WARP_SYNC,
@@ -108,7 +103,7 @@ def operand_plan(p: GemmProblem, c: Sm80Config, side: Side) -> OperandPlan:
     torn = size == 8 or (size == 4 and tile.major == "mn")
     atom, load = (f"UniversalCopy<uint{8 * size}_t>", LDS[size]) if torn else _LDMATRIX[tile.major]
     copy, read = operand_copy(tile), make(atom, tiled_mma(p, c))
-    return OperandPlan(tile, copy, read, load, _swizzled(tile, copy, read) if c.swizzled else tile.layout)
+    return OperandPlan(tile, copy, read, load, _swizzled(tile, copy, read))
 
 
 _LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX[4]), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS[4])}
@@ -149,7 +144,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
     plan = partial(operand_plan, p, c)
     if c.schedule == "data_parallel":
         _write_tile(k, p, c, Mainloop(k, p, c, plan, inward=True, align_bytes=1024))
-        return replace(k.build(), as_written=not c.lowered)
+        return k.build()
     extents = m, n, depth = declare_extents(k, p, c, multiples(p, c), inward=True)
     grid, blocks = tile_grid(m, n, (c.tile_m, c.tile_n)), k.param("blocks", MOST_BLOCKS)
     tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
@@ -161,7 +156,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
         )  # fmt: skip
         _write_tile(k, p, c, loop, unit)
         k.do(BAR)  # the next tile is copied to where this one's sums went through
-    return replace(k.build(), as_written=not c.lowered)
+    return k.build()
 
 
 def _write_tile(
@@ -188,14 +183,13 @@ def _write_tile(
                     k.do(MMA_SYNC[mma], held, a, b)
 
     loop.write(multiply)
-    through = _through_shared if c.epilogue == "shared" else _direct
     sums = _Sums(k, p, c.result_vec)
     if unit is None or c.schedule != "streamk":
-        through(k, p, c, acc, sums, output, loop.first)
+        _through_shared(k, p, c, acc, sums, output, loop.first)
         return
     parts = Workspace.declare(k, p, (c.tile_m, c.tile_n), writable=True)
     with k.If(unit.whole):
-        through(k, p, c, acc, sums, output, loop.first)
+        _through_shared(k, p, c, acc, sums, output, loop.first)
     with k.Else():
         there = k.get_slice(tiled_mma(p, c)).partition_C(parts.slot(unit.slot))
         with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j, k.Unroll("h", 2) as h:
@@ -279,19 +273,6 @@ def _through_shared(
                 k.do(LDS[4 * part * words], held, taken.at((0, e), y, x))
             output.write(sums.out, there.coordinate(0, y + i * rows, x))
         k.do(WARP_SYNC)
-
-
-def _direct(
-    k: KernelBuilder, p: GemmProblem, c: Sm80Config, acc: Reg, sums: _Sums, output: Output,
-    corner: tuple[Expr, Expr],
-) -> None:  # fmt: skip
-    there = k.get_slice(tiled_mma(p, c)).partition_C(output.tile(corner, (c.tile_m, c.tile_n)))
-    with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
-        four, place = sums.of(acc, i, j)
-        with k.Unroll("h", 2) as h:
-            with k.Unroll("e", 2 * sums.words) as e:
-                k.do(MOVE, sums.out[e], four[(*place, h * (2 * sums.words) + e)])
-            output.write(sums.out, there.coordinate((0, h), i, j))
 
 
 class _Sums:

@@ -18,6 +18,7 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.registry import find_steps
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
@@ -145,7 +146,7 @@ def of_parts() -> tuple[Kernel, ...]:
 def step(family: str, name: str) -> Kernel:
     """A step of a ladder."""
     chosen = FAMILIES[family]
-    return chosen.build(chosen.problem(512), chosen.steps[name])
+    return chosen.build(chosen.problem(512), find_steps(family)[name])
 
 
 KERNELS: dict[str, Callable[[], Kernel]] = {

@@ -13,7 +13,7 @@ from layoutalg.codegen.sim import Use, role_timeline, timeline
 from layoutalg.draw import as_svg, as_text
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.steps import Sm80Step
+from layoutalg.kernels.registry import find_steps
 from tests.command import answer, refusal, run
 
 RINGS = [("gemm-sm80", "7 cp.async ring, mma k16"), ("gemm-sm80", "8 two fragments, tile 128x256x64"),
@@ -24,7 +24,7 @@ def kernel_of(name: str, config: Any = None, p: Any = None) -> tuple[Kernel, dic
     """A kernel of a family, its scalars and its configuration: the chosen one, or a step of the ladder."""
     family = find_family(name)
     p = p or family.problem(4096)
-    config = family.steps[config] if isinstance(config, str) else config or family.choose(p)
+    config = find_steps(name)[config] if isinstance(config, str) else config or family.choose(p)
     one = family.launches(p, config, "sm_90")
     return one.kernels[0], {**dict(one.scalars), **family.bench.scalars(p)}, config
 
@@ -62,20 +62,7 @@ def test_a_ring_by_its_definition(name: str, step: str) -> None:
                 assert found.uses[f"tile_{side} {coming % config.stages}", n] == Use(coming, None, True, True)
 
 
-@pytest.mark.parametrize("sets", [1, 2, 4])
-def test_sets_of_fragments_are_loaded_so_many_steps_ahead(sets: Any) -> None:
-    """Part p goes to set p mod S, S - 1 parts before it is multiplied: 3 stages and 4 sets."""
-    p = find_family("gemm-sm80").problem(512, accumulator="f16")
-    found, _ = of("gemm-sm80", Sm80Step(128, 128, 64, 2, 2, 3, fragments=sets), 4, p)
-    assert found.steps[1:] == tuple(f"{t}.{part}" for t in range(4) for part in range(4))
-    for n in range(1, 17 - sets):
-        loaded = divmod(n - 1 + sets - 1, 4)
-        use = found.uses[f"ra {loaded[1] % sets}", n]
-        assert (use.tile, use.part, use.begins) == (*loaded, True)
-        assert found.uses[f"ra {(n - 1) % 4 % sets}", n].read
-
-
-@pytest.mark.parametrize("step", find_family("gemm-sm80").steps)
+@pytest.mark.parametrize("step", find_steps("gemm-sm80"))
 def test_nothing_is_read_that_is_on_its_way(step: str) -> None:
     found, _ = of("gemm-sm80", step, 5)
     stages = [(n, use) for (row, n), use in found.uses.items() if row.startswith("tile_")]

@@ -18,13 +18,22 @@ from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
 from layoutalg.codegen.terms import maximum
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm import BatchMode, GemmProblem, Sm90Config, gemm_problem, group_words, grouped
+from layoutalg.kernels.gemm import (
+    BatchMode,
+    GemmProblem,
+    SimtConfig,
+    Sm75Config,
+    Sm80Config,
+    Sm90Config,
+    gemm_problem,
+    group_words,
+    grouped,
+)
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.choice.tables import SM90_TILES
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.ladder.steps import SimtStep, Sm75Step, Sm80Step
 
 LEAKY = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), lambda x, y: 0.0)
 RELU, GELU, SILU = (FUNCTIONS[name] for name in ("relu", "gelu", "silu"))
@@ -115,34 +124,30 @@ def by_simt(rng: random.Random, p: GemmProblem) -> Any:
     """Any options, vectors as wide as they can be."""
     a, b, across = vectors(p)
     lanes_m, m, n = (rng.choice((2, 4, 8)) for _ in range(3))
-    via: Any = rng.choice(("global", "cp.async", "registers", "cp.async"))
-    return SimtStep(
+    via: Any = rng.choice(("cp.async", "registers", "cp.async"))
+    return SimtConfig(
         lanes_m * m * rng.choice((1, 2, 3)), 32 // lanes_m * n * rng.choice((1, 2)), rng.choice((4, 8, 16)),
-        m, n, lanes_m, weave=rng.choice((1, 2, 4)), run_m=rng.choice((1, 2, 4)), run_n=rng.choice((1, 2, 4)),
+        m, n, lanes_m, run_m=rng.choice((1, 2, 4)), run_n=rng.choice((1, 2, 4)),
         via=via, turn=rng.choice(("cp.async", "registers")), stages=rng.choice((1, 2, 3, 4)),
-        ahead=rng.random() < 0.5, fragments=rng.choice((1, 2, 4)), a_vector=a, b_vector=b,
-        order=rng.choice(("mn", "mn", "k", "matrix", "turned")), fragment=rng.choice((1, 2, 4)),
+        a_vector=a, b_vector=b, fragment=rng.choice((1, 2, 4)),
         pad=rng.choice((0, 1, 2, 4)), edges=rng.random() < 0.6, panel=rng.choice((1, 2, 8)),
         result_vec=across, static_ld=rng.random() < 0.3, splits=rng.choice((1, 1, 2, 3, 5)),
     )  # fmt: skip
 
 
-def by_sm80(rng: random.Random, p: GemmProblem, step: Any = Sm80Step) -> Any:
+def by_sm80(rng: random.Random, p: GemmProblem, record: Any = Sm80Config) -> Any:
     """Any options, vectors as wide as they can be or narrower."""
     size = p.operand.nbytes
     a, b, across = vectors(p)
     a, b = (x * size // rng.choice((1, 1, 1, 2)) or size for x in (a, b))
-    by_sm75 = step is Sm75Step
+    by_sm75 = record is Sm75Config
     via: Any = rng.choice(("cp.async", "registers")) if min(a, b) >= 4 and not by_sm75 else "registers"
-    direct = rng.random() < 0.1
-    return step(
+    return record(
         rng.choice((32, 64)), rng.choice((32, 64)), rng.choice((16, 32, 64)) * 2 // size, 2,
         rng.choice((1, 2)), rng.choice((2, 3, 4, 5)) if via == "cp.async" else rng.choice((1, 2)),
-        panel=rng.choice((1, 2, 8)), via=via, ahead=rng.random() < 0.7, a_bytes=a, b_bytes=b,
-        fragments=1 if by_sm75 else rng.choice((1, 2, 2, 4, 8)), edges=rng.random() < 0.6,
+        panel=rng.choice((1, 2, 8)), via=via, a_bytes=a, b_bytes=b, edges=rng.random() < 0.6,
         mma_k=8 if by_sm75 else rng.choice(MMA_K.get(p.element, (0,))), mma_m=rng.choice((16, 16, 8)),
-        epilogue="direct" if direct else "shared", result_vec=2 if direct else across,
-        swizzled=rng.random() < 0.9, static_ld=rng.random() < 0.5, splits=rng.choice((1, 1, 1, 2, 3, 7)),
+        result_vec=across, static_ld=rng.random() < 0.5, splits=rng.choice((1, 1, 1, 2, 3, 7)),
     )  # fmt: skip
 
 
@@ -221,7 +226,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "sm80": _of(("f16", "bf16", "tf32"), (90, 90, 120), by_sm80), "sm80 tiles": _sm80_tile,
     "sm80 integers": _of(("s8", "s4", "u4", "b1"), (80, 80, 200), by_sm80),
     "sm80 f64": _of(("f64",), (50, 50, 50), by_sm80),
-    "sm75": _of(("f16",), (90, 90, 100), lambda rng, p: by_sm80(rng, p, Sm75Step)),
+    "sm75": _of(("f16",), (90, 90, 100), lambda rng, p: by_sm80(rng, p, Sm75Config)),
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
     "sm80 in turn": _of(
         ("f16", "f16", "bf16", "s8"), (100, 100, 250),

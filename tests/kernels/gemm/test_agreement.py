@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.kernels.gemm import gemm_problem, mma_of
 from layoutalg.kernels.gemm.family import definition
 from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import operand_view
-from layoutalg.kernels.gemm.tiles import SimtConfig
-from layoutalg.kernels.ladder.gemm import multiplies
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM75_LADDER, SM80_LADDER
 from tests.kernels.gemm import cases
 from tests.kernels.gemm.drawn import KINDS, SM90_OF, arch_of, drawn
 from tests.sweeps import each, first
@@ -51,31 +47,6 @@ def test_what_is_drawn_is_the_definition(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("number", range(len(SM90_OF)))
 def test_every_tile_of_wgmma_is_the_definition(number: int, kind: str) -> None:
     assert not disagreement(kind, number)
-
-
-STEPS = {
-    f"{family} {name}": (gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, **options), c)
-    for family, ladder, options in (
-        ("simt", SIMT_LADDER, {"dtype": "f32", "b_major": "mn"}), ("sm80", SM80_LADDER, {}),
-        ("sm75", SM75_LADDER, {"accumulator": "f16", "b_major": "mn", "reads_c": True}),
-    )
-    for name, c in ladder.items()
-}  # fmt: skip
-
-
-@pytest.mark.deep(but=("simt v1", "simt v5", "simt v8", "simt warp tiles", "simt cp.async"))
-@pytest.mark.parametrize("name", STEPS)
-def test_every_step_of_a_ladder_is_the_definition(name: str) -> None:
-    """And multiplies as often as its tiles say."""
-    p, c = STEPS[name]
-    ran = cases.launched(p, c, arch="sm_75" if name.startswith("sm75") else "sm_90")
-    assert not cases.wrong(p, ran, cases.arguments(p), group="block", traffic=True)
-    (run,) = simulate_sequence(ran, cases.arguments(p), trace=False)
-    if isinstance(c, SimtConfig):
-        made = sum(sum(counts) for op, counts in run.executed.items() if op.startswith("fma"))
-        assert c.thread_m * c.thread_n * made == multiplies(p, c)
-    else:
-        assert sum(run.executed[mma_of(p, c).name]) == multiplies(p, c)
 
 
 @pytest.mark.deep

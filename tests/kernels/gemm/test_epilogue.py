@@ -17,12 +17,11 @@ from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.work.splitk import part_problem
-from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.kernels.gemm import cases
 from tests.kernels.gemm.drawn import GELU, LEAKY, RELU, SILU
 from tests.sweeps import each
@@ -143,7 +142,7 @@ STATED = re.compile(
     r"(?P<c> \+ beta C)?(?P<bias> \+ bias)?\)?: "
     r"(?P<operand>\w+) operands, (?P<sums>\w+) sums, (?P<result>\w+) result"
 )
-TENSOR, PLAIN = Sm80Step(64, 64, 32, 2, 2, 2, result_vec=2), SimtStep(64, 64, 16, 8, 4, 4)
+TENSOR, PLAIN = Sm80Config(64, 64, 32, 2, 2, 2, result_vec=2), SimtConfig(64, 64, 16, 8, 4, 4)
 CONFIGS: dict[str, tuple[str, Any]] = {
     "f16": ("f16", TENSOR), "bf16, parts": ("bf16", replace(TENSOR, splits=2)),
     "s8": ("s8", replace(TENSOR, tile_k=64)), "f32, parts": ("f32", replace(PLAIN, splits=2)),

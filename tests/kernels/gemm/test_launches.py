@@ -13,7 +13,7 @@ from layoutalg.codegen import compile as compile_program
 from layoutalg.codegen import to_cuda
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.gpu import compile_sequence
-from layoutalg.codegen.program import SCRATCH, Global, check_argument, printed
+from layoutalg.codegen.program import SCRATCH, Global, check_argument
 from layoutalg.errors import ResourceError, ShapeError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import (
@@ -39,7 +39,6 @@ from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
 from layoutalg.kernels.gemm.validate import shared_bytes
 from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
-from layoutalg.kernels.ladder.steps import SM75_LADDER
 from layoutalg.kernels.sizes import buffer_bytes
 from tests.sweeps import each
 
@@ -218,13 +217,6 @@ def test_a_kernel_says_how_many_rows_it_needs() -> None:
     check_argument(n, 8)
     with pytest.raises(ShapeError, match="64 <= m <= 512"):
         check_argument(m, 63)
-
-
-@each("step", SM75_LADDER)
-def test_the_first_four_steps_of_turing_are_printed_as_they_are_written_the_others_lowered(step: str) -> None:
-    c = SM75_LADDER[step]
-    kernel = build(gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, accumulator="f16", b_major="mn"), c)
-    assert (printed(kernel, "sm_75") == kernel) == (not c.lowered) == (int(step[0]) < 5)
 
 
 F32_IN_BOXES = (

@@ -19,7 +19,6 @@ from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.work.groups import sizes_of
-from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.hostshim import KernelFault
 from tests.kernels.gemm import cases
 from tests.mutants import planting, sm90
@@ -62,7 +61,7 @@ def wrong_on_host(kernel: Kernel, order: Any) -> bool:
 @each("mistake", ON_HOST)
 def test_the_text_on_the_host_shows_it(mistake: str) -> None:
     """Block barriers aside: on the host every ldmatrix and mma lets all threads catch up."""
-    right = lower(build(PLANTED, Sm80Step(32, 32, 32, 2, 1, 3, panel=1, edges=True)))
+    right = lower(build(PLANTED, Sm80Config(32, 32, 32, 2, 1, 3, panel=1, edges=True)))
     wrong, orders = ON_HOST[mistake](right), ("forward", "reverse")
     assert wrong != right and not any(wrong_on_host(right, order) for order in orders)
     assert any(wrong_on_host(wrong, order) for order in orders)

@@ -15,22 +15,21 @@ from layoutalg.codegen.program import Do, For, MemRef, walk
 from layoutalg.decide import is_bijective
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm import Major, SimtConfig, Sm80Config, gemm_problem, mma_of
+from layoutalg.kernels.gemm import Major, SimtConfig, Sm80Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.programs import simt, sm80
 from layoutalg.kernels.gemm.programs.mainloop import OperandPlan
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
 MAJORS: tuple[Major, Major] = ("k", "mn")
 SIDES: tuple[Literal["a"], Literal["b"]] = ("a", "b")
 SM80_CONFIGS = {
-    **SM80_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SM80.tiles)},
+    **{f"tile {i}": tile.config for i, tile in enumerate(SM80.tiles)},
     "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
 }  # fmt: skip
-SIMT_CONFIGS = {**SIMT_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)}}
+SIMT_CONFIGS = {f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)}
 
 
 def copied(plan: OperandPlan) -> Any:
@@ -66,12 +65,10 @@ def test_a_tile_is_copied_once_by_threads_along_its_stored_rows(name: str, a: Ma
         return
     for side in SIDES:
         plan = sm80.operand_plan(p, c, side) if tensor else simt.operand_plan(p, c, side)
-        tile = plan.tile
-        if tile.via != "global":
-            along = (tile.deep if tile.major == "k" else tile.rows) // tile.vector if tensor else tile.lanes
-            got = copied(plan)
-            np.testing.assert_array_equal(got, copied_by_definition(plan, along))
-            assert np.array_equal(np.sort(got.ravel()), np.arange(tile.rows * tile.deep))
+        tile, got = plan.tile, copied(plan)
+        along = (tile.deep if tile.major == "k" else tile.rows) // tile.vector if tensor else tile.lanes
+        np.testing.assert_array_equal(got, copied_by_definition(plan, along))
+        assert np.array_equal(np.sort(got.ravel()), np.arange(tile.rows * tile.deep))
 
 
 @each("name", SIMT_CONFIGS)
@@ -81,8 +78,8 @@ def test_a_thread_multiplies_runs_of_rows_beside_those_of_its_neighbours(name: s
     p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, "f32")
     tid = np.arange(c.threads)
     lane, warp = tid % 32, tid // 32
-    lane_m = lane // c.weave % c.lanes_m
-    lane_n = lane % c.weave + lane // (c.weave * c.lanes_m) * c.weave
+    lane_m = lane // simt.WEAVE % c.lanes_m
+    lane_n = lane % simt.WEAVE + lane // (simt.WEAVE * c.lanes_m) * simt.WEAVE
     warp_m, warp_n = warp % c.warps_m, warp // c.warps_m
     rows = _rows(lane_m, warp_m, c.lanes_m, c.thread_m, c.run_m)
     columns = _rows(lane_n, warp_n, c.lanes_n, c.thread_n, c.run_n)
@@ -142,13 +139,6 @@ def test_tiles_have_no_bank_conflicts(dtype: str, config: Any, a: Major, b: Majo
         for access in accesses:
             report = analyze(plan.layout, access)
             assert isinstance(report, SharedReport) and report.excess == 0, (side, access.op, plan.layout)
-
-
-@pytest.mark.parametrize("name", SM80_LADDER)
-def test_the_ladder_is_made_of_configurations_that_work(name: str) -> None:
-    config, p = SM80_LADDER[name], gemm_problem(512, 512, 512)
-    check_config(p, config)
-    assert mma_of(p, config).k == (8 if name[0] in "123456" else 16)
 
 
 @pytest.mark.parametrize("name", SIMT_CONFIGS)

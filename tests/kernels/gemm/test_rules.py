@@ -15,6 +15,7 @@ from layoutalg.kernels.config_fields import difference
 from layoutalg.kernels.gemm import (
     BatchMode,
     GemvConfig,
+    SimtConfig,
     Sm75Config,
     Sm80Config,
     Sm90Config,
@@ -27,14 +28,11 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import fragment_k
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
-from layoutalg.kernels.ladder.sm90_steps import Sm90Step
-from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
-from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.sweeps import each
 
 TENSOR, PLAIN, TMA = (
-    Sm80Step(128, 128, 32, 2, 2, 3),
-    SimtStep(128, 256, 8, 16, 8, 4),
+    Sm80Config(128, 128, 32, 2, 2, 3),
+    SimtConfig(128, 256, 8, 16, 8, 4),
     Sm90Config(64, 64, 3, 1),
 )
 FEW, ALONG_N = GemvConfig(1, 1, 32, 8, 2), GemvConfig(1, 1, 8, 8, 2)
@@ -46,15 +44,13 @@ Rule = tuple[dict[str, Any], dict[str, Any], str]
 OF_SM80: dict[type[errors.LayoutAlgError], list[Rule]] = {
     DivisibilityError: [
         ({"tile_m": 120}, {}, "multiple of 32.*nearest is 128"), ({"tile_k": 8}, {}, "multiple of 16.*is 16"),
-        ({"tile_n": 96}, {}, "power of two.*is 64"), ({"fragments": 8}, {}, "each set of fragments"),
-        ({"result_vec": 3}, {}, "result_vec = 3"),
+        ({"tile_n": 96}, {}, "power of two.*is 64"), ({"result_vec": 3}, {}, "result_vec = 3"),
     ],
     UnsupportedError: [
-        ({"mma_k": 32}, {}, "8 and 16"), ({"fragments": 3}, {}, "1 and 2 and 4 and 8"),
-        ({"stages": 1}, {}, "take stages = 2"), ({"a_bytes": 2}, {}, "by cp.async: 4, 8, 16"),
-        ({"via": "registers", "stages": 2, "ahead": False}, {}, "stages=1 or ahead=True"),
-        ({"b_bytes": 12}, {}, "b_bytes = 12"), ({"epilogue": "direct"}, {}, "come in pairs"),
-        ({"result_vec": 8}, {"dtype": "tf32"}, "16 bytes per lane"), ({}, {"dtype": "f32"}, "no mma.sync"),
+        ({"mma_k": 32}, {}, "8 and 16"), ({"stages": 1}, {}, "take stages = 2"),
+        ({"a_bytes": 2}, {}, "by cp.async: 4, 8, 16"),
+        ({"b_bytes": 12}, {}, "b_bytes = 12"), ({"result_vec": 8}, {"dtype": "tf32"}, "16 bytes per lane"),
+        ({}, {"dtype": "f32"}, "no mma.sync"),
         ({}, {"dtype": "s8", "a_major": "mn"}, "ldmatrix.trans turns"), ({"mma_m": 8}, {}, "16 is accepted"),
         ({"mma_m": 8, "mma_k": 8}, {"dtype": "f64"}, "4 are accepted"),
         ({"mma_k": 16, "tile_k": 16}, {"dtype": "f64"}, "take tile_k = 32"),
@@ -94,9 +90,7 @@ OF_SIMT: dict[type[errors.LayoutAlgError], list[Rule]] = {
     ],
     UnsupportedError: [
         ({"b_vector": 3}, {}, "b_vector = 3 of f32"), ({"stages": 1}, {}, "take stages = 2"),
-        ({"fragments": 3}, {}, "1 and 2 and 4 and 8"), ({"via": "registers", "turn": "global"}, {}, "turn ="),
         ({}, {"dtype": "f16"}, "f32 and f64"),
-        ({"via": "global", "splits": 2}, {}, "parts of k without tiles"),
     ],
     ResourceError: [
         ({"stages": 24}, {}, "18 stages fit"), ({"min_blocks": 2}, {}, "registers per thread"),
@@ -194,9 +188,6 @@ SOME, MANY = (grouped(ONE, count, 256 * 64) for count in (4, MOST_TOGETHER + 1))
 @each(
     ("error", "text", "call"),
     [
-        (UnsupportedError, "take 'persistent'", lambda: check_config(
-            gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, d=4096)]), Sm90Step(64, 64, 2, 1,
-            loop="threads"))),
         (UnsupportedError, "in 4 groups: .*gemm-sm90", lambda: check_config(SOME, TENSOR)),
         (ResourceError, "65 asked, the limit is 64", lambda: check_config(MANY, SM90.fitted(MANY, TMA))),
         (ShapeError, "groups = 0", lambda: grouped(ONE, 0, 64)),
@@ -216,7 +207,7 @@ def test_what_no_family_takes_is_refused(error: Any, text: str, call: Any) -> No
         call()
 
 
-TURING = replace(TENSOR, via="registers", stages=2, mma_k=8, fragments=1)
+TURING = replace(TENSOR, tile_m=64, via="registers", stages=2, mma_k=8)
 
 
 @each(
@@ -233,7 +224,7 @@ def test_an_architecture_without_the_instruction_is_refused(dtype: str, c: Any, 
     p = gemm_problem(1024, 1024, 1024, dtype, **({"b_major": "mn"} if c is PLAIN else {}))  # type: ignore[arg-type]
     if isinstance(c, int):
         rows: Literal[16, 8] = 16 if c == 16 else 8
-        c = Sm80Step(
+        c = Sm80Config(
             64, 64, 64 // p.operand.nbytes, 2, 2, 2, via="registers", mma_m=rows,
             mma_k=4 if dtype == "f64" else 0, edges=True, result_vec=2,
         )  # fmt: skip
@@ -243,33 +234,29 @@ def test_an_architecture_without_the_instruction_is_refused(dtype: str, c: Any, 
         check_config(p, c, {75: "sm_70", 80: "sm_75", 90: "sm_80"}[first])
 
 
-@each("name", LADDER)
-def test_the_ladder_passes_and_its_shared_memory_is_what_is_declared(name: str) -> None:
-    c, p = LADDER[name], gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
-    (kernel,) = launches(p, c).kernels
+@each("tile", [tile.config for tile in SIMT.tiles[::2]], ids=str)
+def test_the_shared_memory_of_a_tile_is_what_is_declared(tile: SimtConfig) -> None:
+    p = gemm_problem(3840, 3072, 1024, "f32", b_major="mn")
+    (kernel,) = launches(p, tile).kernels
     check(kernel)
-    assert kernel.shared_bytes == (0 if c.via == "global" else shared_bytes(p, c))
-    assert sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other") <= registers(p, c)
+    assert kernel.shared_bytes == shared_bytes(p, tile)
+    assert sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other") <= registers(p, tile)
 
 
-SETS = [
-    (dtype, mma_k, sets, via)
+KINDS = [
+    (dtype, mma_k, via)
     for dtype, ks in (("f64", (4, 8, 16)), ("f16", (8, 16)), ("tf32", (4, 8)), ("s8", (16, 32)))
     for mma_k in ks
-    for sets in (1, 2, 4)
     for via in ("registers", "cp.async")
 ]
 
 
-@each(("dtype", "mma_k", "sets", "via"), SETS, sample=10)
-def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(
-    dtype: Any, mma_k: int, sets: int, via: Any
-) -> None:
+@each(("dtype", "mma_k", "via"), KINDS, sample=10)
+def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int, via: Any) -> None:
     """The least tile is accepted, and none whose fragments lie behind it."""
     p = gemm_problem(32, 32, 512, dtype)
-    tile: dict[str, Any] = {"mma_k": mma_k, "fragments": sets, "a_bytes": 8, "b_bytes": 8, "result_vec": 2}
-    c = Sm80Step(32, 32, 0, 2, 2, 2, via=via, **tile)
-    least = fragment_k(p, c) * sets
+    c = Sm80Config(32, 32, 0, 2, 2, 2, via=via, mma_k=mma_k, a_bytes=8, b_bytes=8, result_vec=2)
+    least = fragment_k(p, c) * c.fragments
     check_config(p, replace(c, tile_k=least))
     for tile_k in (least // 2, least):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ def test_machine_code_multiplies_and_loads_what_the_program_says(family: str, ki
 def test_three_idle_loads_stand_before_every_group_of_copies() -> None:
     for step in (steps("gemm-sm80")["7 cp.async ring, mma k16"], steps("gemm-simt")["cp.async"]):
         warps = step.blocks * step.config.threads // 32
-        groups = step.problem.k // step.config.tile_k + step.config.stages - 1
+        config: Any = step.config
+        groups = step.problem.k // config.tile_k + config.stages - 1
         assert 3 * (groups - 2) * warps <= step.idle_loads <= 3 * groups * warps
     assert steps("gemm-simt")["v8"].idle_loads == 0 == steps("gemm-simt")["v8"].copies
 

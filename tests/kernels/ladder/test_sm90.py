@@ -20,14 +20,14 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder import predict_steps
+from layoutalg.kernels.ladder.hopper import Hopper
 from layoutalg.kernels.ladder.sm90 import Lines, work
-from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.gpu import multicast_counters
 from tests.kernels.gemm.cases import arguments
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)
-FIRST = Sm90Step(64, 48, 2, 1, through="shared", result_vec=2, loop="tma")
+FIRST = Hopper(64, 48, 2, 1, loop="tma")
 TN, LONG = gemm_problem(100, 88, 136, "bf16"), gemm_problem(150, 88, 104, "bf16")
 CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "TN": (TN, SMALL), "odd starts": (replace(TN, ldd=104), replace(SMALL, tile_n=48)),

@@ -133,7 +133,7 @@ def bench_command(
         raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
     from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, with_drawn_rows
-    from layoutalg.kernels.registry import find_family
+    from layoutalg.kernels.registry import LADDERS, find_family, find_steps
 
     timings = _listed(family, dtype, size, groups, problems)
     if group_rows == "drawn":
@@ -144,8 +144,8 @@ def bench_command(
     chosen, status = find_family(timings[0].family), require_gpu()
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
-    if chosen.steps and size is None and groups is None and problems is None:
-        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
+    if family in LADDERS and size is None and groups is None and problems is None:
+        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), find_steps(family), method)
     with progress(f"timing {family}", len(timings), quiet=as_json) as step:
         for row in benchmark(timings, method):
             rows.append(row)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
 from layoutalg.cli.output import progress, say, say_answer, table
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -103,19 +103,17 @@ class Predicted(Answer, command="bench"):
 def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_json: bool) -> None:
     """`layoutalg bench gemm-sm75 --predict`: the steps at each size, on one architecture."""
     from layoutalg.kernels.ladder import find_machine, predict_steps, usual_arch
-    from layoutalg.kernels.registry import FAMILIES, find_family
+    from layoutalg.kernels.registry import find_family, find_steps
 
     chosen, reports = find_family(family), []
-    if not chosen.steps:
-        stepped = [name for name, other in FAMILIES.items() if other.steps]
-        raise UnknownNameError("family with steps", family, stepped)
+    names = find_steps(family)
     machine = find_machine(usual_arch(family) if arch is None else arch)
     for size in sizes or [chosen.bench.steps_size]:
         refusal: UnsupportedError | None = None
         steps: list[Step] = []
         refused: dict[str, str] = {}
-        with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
-            for name in chosen.steps:
+        with progress(f"predicting {family}", len(names), quiet=as_json) as advance:
+            for name in names:
                 try:
                     steps += predict_steps(chosen, size, (name,), arch=machine.arch)
                 except UnsupportedError as error:

@@ -158,14 +158,12 @@ def roofline_command(
 
 def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
     """Operations per byte of DRAM of a family's steps, those of one tile together."""
-    from layoutalg.kernels.registry import FAMILIES, find_family
+    from layoutalg.kernels.registry import LADDERS, find_family, find_steps
 
-    chosen = find_family(family)
-    if not chosen.steps or "k" not in chosen.asks:
-        named = ", ".join(name for name, other in FAMILIES.items() if other.steps and "k" in other.asks)
-        raise UnsupportedError(f"{family} has no ladder of products: {named} have one")
+    if find_family(family).name not in LADDERS:
+        raise UnsupportedError(f"{family} has no ladder of products: {', '.join(LADDERS)} have one")
     by_tile: dict[tuple[int, int], list[str]] = {}
-    for name, step in chosen.steps.items():
+    for name, step in find_steps(family).items():
         by_tile.setdefault((step.tile_m, step.tile_n), []).append(name.split(" ")[0])
     names: dict[float, list[str]] = {}
     for block, steps in by_tile.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,17 @@ import pytest
 
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_by_access
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, gemm_problem, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.gemm import multiplies
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from tests.sweeps import each
 
 SOURCES = Path(__file__).parents[2] / "data" / "sources" / "expected.json"
-WIDE = SimtStep(64, 64, 8, 8, 4, 4)
+WIDE = SimtConfig(64, 64, 8, 8, 4, 4)
 
 
-def costs(p: GemmProblem, c: Config) -> tuple[Prediction, ...]:
+def costs(p: GemmProblem, c: Any) -> tuple[Prediction, ...]:
     """The traffic of all launches, with factors that are not 0."""
     return sequence_traffic(launches(p, c), _factors(p))
 
@@ -30,7 +29,7 @@ def _factors(p: GemmProblem) -> dict[str, int]:
     return {**scalar_words(p, "alpha", 1.0), **scalar_words(p, "beta", 1.0)}
 
 
-def by_buffer(p: GemmProblem, c: SimtConfig) -> dict[tuple[str, str], Cost]:
+def by_buffer(p: GemmProblem, c: Any) -> dict[tuple[str, str], Cost]:
     """The costs of every access, by the operand that it is of and the instruction."""
     one, found = launches(p, c), dict[tuple[str, str], Cost]()
     for x in traffic_by_access(one.kernels[0], {**dict(one.scalars), **_factors(p)}):
@@ -93,16 +92,6 @@ def test_what_each_step_of_the_ladder_does_to_shared_memory() -> None:
     assert one["ldmatrix.x4"].total == two["ldmatrix.x4"].total == 8 * three["ldmatrix.x4"].total
     assert three["ldmatrix.x4"].total == three["ldmatrix.x4"].ideal
     assert one["ld.global.b16"].instructions == 8 * two["ld.global.b128"].instructions
-
-
-def test_weaving_the_lanes_saves_wavefronts() -> None:
-    """Two quarters of a warp that read the same vectors are served at once; four rows apart they are not."""
-    p = gemm_problem(128, 256, 64, "f32", b_major="mn")
-    woven, plain = (
-        costs(p, replace(SIMT_LADDER["wide"], weave=weave))[0]["ld.shared.b128"] for weave in (2, 8)
-    )
-    assert woven.instructions == plain.instructions
-    assert (woven.total / woven.instructions, plain.total / plain.instructions) == (2, 8 / 3)
 
 
 def test_multiplications_of_ragged_tiles_are_refused() -> None:

@@ -13,21 +13,23 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder import effects, predict_steps, wgmma
+from layoutalg.kernels.ladder.hopper import Hopper
 from layoutalg.kernels.ladder.sm90 import held
+from layoutalg.kernels.ladder.steps import SM90_LADDER
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
 from tests.kernels.gemm import cases
 from tests.sweeps import each
 
 FAMILY = find_family("gemm-sm90")
-FIRST = [name for name, c in FAMILY.steps.items() if c.loop != "persistent"]
+FIRST = [name for name, c in SM90_LADDER.items() if isinstance(c, Hopper)]
 
 
 @pytest.mark.deep
 @each("number", range(len(FIRST)))
 def test_every_first_step_multiplies(number: int) -> None:
     """Tiles are made smaller, so that there are several, whole and ragged, and rings go around."""
-    c = FAMILY.steps[FIRST[number]]
+    c = SM90_LADDER[FIRST[number]]
     small = replace(c, tile_m=64 * c.consumers, tile_n=48, stages=min(c.stages, 2))
     p = gemm_problem(64 * c.consumers + 9, 50, 200, "bf16", bias=number % 2 == 1, activation="relu")
     for group in ("block", "warp"):
@@ -36,14 +38,14 @@ def test_every_first_step_multiplies(number: int) -> None:
 
 def test_operands_along_rows_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="stored along k"):
-        FAMILY.build(gemm_problem(64, 64, 64, "bf16", a_major="mn"), FAMILY.steps[FIRST[0]])
+        FAMILY.build(gemm_problem(64, 64, 64, "bf16", a_major="mn"), SM90_LADDER[FIRST[0]])
 
 
 @cache
 def steps() -> dict[str, Any]:
     """The steps, with one machine code for all: it is the program that the numbers are read off."""
     p = FAMILY.problem(1024)
-    cubin, _ = held(FAMILY.build(p, FAMILY.steps["2 TMA"]))
+    cubin, _ = held(FAMILY.build(p, SM90_LADDER["2 TMA"]))
     text = disassemble(cubin.image)
 
     def like(kernel: Any) -> Any:
@@ -102,7 +104,7 @@ def test_sizes_that_tiles_do_not_divide_are_refused() -> None:
 
 def test_the_ladder_ends_with_the_choice() -> None:
     """Of the problem on which steps are compared: the same program, whichever name the configuration has."""
-    last, p = list(FAMILY.steps.values())[-1], FAMILY.problem(FAMILY.bench.steps_size)
+    last, p = list(SM90_LADDER.values())[-1], FAMILY.problem(FAMILY.bench.steps_size)
     chosen = FAMILY.choose(p, "sm_90")
     assert FAMILY.way(last) == FAMILY.way(chosen) and FAMILY.build(p, last) == FAMILY.build(p, chosen)
 
