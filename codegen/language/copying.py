@@ -224,10 +224,19 @@ def load(
     values = values_of(part)
     matrix = _matrix_load(part)
     run = values if matrix else run_of(part)
-    held = into or k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=values)
+    if into is None:
+        # Elements that do not come together do not share a word, which each of them would overwrite.
+        together = run if run % min(values, max(1, 4 // part.buffer.element_bytes)) else values
+        into = k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=together)
+    held = into
     each = _held_values(matrix, part) if matrix else values
     if held.size * values != part.size * each:
         raise ShapeError(f"load of {part} into {held}: {part.size * each // values} elements are needed")
+    if run % held.per_word:
+        raise UnsupportedError(
+            f"load of {part} into {held}: {run} elements of {held.element} lie next to each other, and a "
+            f"register holds {held.per_word}; load into=k.fragment(..., values={run})"
+        )
     chosen = matrix or _chosen(instr, part, "load", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)

@@ -128,6 +128,24 @@ def two(machine: Any, group: Any) -> Any:
 TWO = cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two)
 
 
+@each(("element", "values", "bits"), [("u8", 4, 32), ("f16", 2, 32), ("f32", 2, 64)])
+def test_elements_that_lie_apart_share_no_register(element: str, values: int, bits: int) -> None:
+    """A vector of a tensor that is stored along the other mode is loaded one element after the other."""
+    k = cg.Kernel("apart", 32)
+    x, y = (k.tensor(name, element, (64, 4), (1, 64), writable=name == "y") for name in "xy")
+    mine = k.get_slice(
+        make_tiled_copy(f"UniversalCopy<uint{bits}_t>", element, Layout((32, 1)), Layout((1, values)))
+    )
+    part, to = mine.partition_S(x), mine.partition_D(y)
+    k.store(k.load(part), to)
+    cg.verify(k.build(), lambda x: x, cases=1)
+    if bits < 64:
+        with pytest.raises(
+            UnsupportedError, match=rf"1 elements of {element} lie next to each other.*values=1"
+        ):
+            k.load(part, into=k.fragment("joined", element, part.shape, values=values))
+
+
 def test_verify_draws_sizes_that_the_conditions_admit() -> None:
     k = cg.Kernel("rows", threads=32)
     m, n, ld = k.extent("m", 9), k.extent("n", 64), k.extent("ld", 96)
