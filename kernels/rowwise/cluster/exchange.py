@@ -32,18 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Expr, Operand, as_expr
-from layoutalg.codegen.instr import (
-    CLUSTER_ARRIVE,
-    CLUSTER_ARRIVE_RELAXED,
-    CLUSTER_WAIT,
-    FENCE_BARRIER_INIT,
-    LDS,
-    MBARRIER_INIT,
-    MOVE,
-    ST_ASYNC,
-    WARP_SYNC,
-)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.layout import Layout
@@ -73,25 +63,25 @@ class Exchange:
         """Initialise the mbarrier, and announce the block; no thread waits."""
         k = self.k
         with k.If(k.tid.eq(0)):
-            k.do(MBARRIER_INIT, self.came[0], 1)
-            k.do(FENCE_BARRIER_INIT)
+            k.do(instr.MBARRIER_INIT, self.came[0], 1)
+            k.do(instr.FENCE_BARRIER_INIT)
             self._expect()
-        k.do(WARP_SYNC)
-        k.do(CLUSTER_ARRIVE_RELAXED)
+        k.do(instr.WARP_SYNC)
+        k.do(instr.CLUSTER_ARRIVE_RELAXED)
 
     def meet(self) -> None:
         """Wait until all blocks of the cluster have opened theirs, in every turn."""
-        self.k.do(CLUSTER_WAIT)
+        self.k.do(instr.CLUSTER_WAIT)
 
     def send(self, sender: Operand, to: Operand, *planes: Reg) -> None:
         """Store the words of all planes into the sender's slot in block `to` of the cluster."""
         k, packed = self.k, self.packed
         for i, word in enumerate(_words(planes)):
-            k.do(MOVE, packed[i], word)
+            k.do(instr.MOVE, packed[i], word)
         slot = k.rank * self.senders + as_expr(sender)
         for first, count in self._vectors():
             words = packed.slice(first, count=count)
-            k.do(ST_ASYNC[4 * count], self.room.at(first, slot), self.came[0], as_expr(to), words)
+            k.do(instr.ST_ASYNC[4 * count], self.room.at(first, slot), self.came[0], as_expr(to), words)
 
     def wait(self) -> None:
         """Wait until all slots are filled."""
@@ -101,8 +91,8 @@ class Exchange:
         """Open the room for the next turn, by all threads, after the readers have read; no thread waits."""
         with self.k.If(self.k.tid.eq(0)):
             self._expect()
-        self.k.do(WARP_SYNC)
-        self.k.do(CLUSTER_ARRIVE)
+        self.k.do(instr.WARP_SYNC)
+        self.k.do(instr.CLUSTER_ARRIVE)
 
     def _expect(self) -> None:
         self.k.expect(self.came[0], 4 * self.words * self.slots)
@@ -111,9 +101,9 @@ class Exchange:
         """Load the words of a slot into planes."""
         k, packed = self.k, self.packed
         for first, count in self._vectors():
-            k.do(LDS[4 * count], packed.slice(first, count=count), self.room.at(first, slot))
+            k.do(instr.LDS[4 * count], packed.slice(first, count=count), self.room.at(first, slot))
         for i, word in enumerate(_words(planes)):
-            k.do(MOVE, word, packed[i])
+            k.do(instr.MOVE, word, packed[i])
 
     def _vectors(self) -> Iterator[tuple[int, int]]:
         """The words of a slot as vectors: (first word, words)."""

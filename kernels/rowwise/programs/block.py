@@ -28,23 +28,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Minus, Var, as_expr, simplify
-from layoutalg.codegen.instr import (
-    BYTE_PERMUTE,
-    CP_ASYNC,
-    CP_COMMIT,
-    CP_WAIT,
-    LDG,
-    LDS,
-    MOVE,
-    STG,
-    STG_WHOLE,
-    STS,
-    fill,
-    pack,
-    unpack,
-    within,
-)
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
@@ -128,14 +113,14 @@ class Block:
     def filled(self, name: str, count: int, word: int) -> Reg:
         """Registers by name, set to a word here."""
         found = self.reg(name, count)
-        self.k.do(fill(count), found, Const(word))
+        self.k.do(instr.fill(count), found, Const(word))
         return found
 
     def copied(self, name: str, d: Reg) -> Reg:
         """Registers by name, set to what `d` has here."""
         found = self.reg(name, *d.shape)
         for i in range(*d.shape):
-            self.k.do(MOVE, found[i], d[i])
+            self.k.do(instr.MOVE, found[i], d[i])
         return found
 
     def widened(self, words: RegRef, vec: int, name: str) -> RegRef:
@@ -144,7 +129,7 @@ class Block:
             return words
         f = self.reg(name, vec)
         some = f.slice(0, count=vec) if f.shape != (vec,) else RegRef(f, ())
-        self.k.do(unpack(vec, self.element.name), some, words)
+        self.k.do(instr.unpack(vec, self.element.name), some, words)
         return some
 
     # --- places in global memory -----------------------------------------------------------------------
@@ -285,7 +270,7 @@ class RowBlock(NormBlock):
         if self.schedule.staged and not packed:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.loads = False, LDG
+        self.only_written, self.loads = False, instr.LDG
         self._extras: dict[str, Tensor] = {}
 
     @contextmanager
@@ -338,8 +323,8 @@ class RowBlock(NormBlock):
         for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])
         if self.config.hold == "shared":
-            self.k.do(CP_COMMIT)
-            self.k.do(CP_WAIT, 0)
+            self.k.do(instr.CP_COMMIT)
+            self.k.do(instr.CP_WAIT, 0)
 
     def groups(self, *, backwards: bool = False) -> Iterator[Group]:
         """Groups of vectors in turn, in registers; what is written while one is current follows its fetch.
@@ -372,7 +357,7 @@ class RowBlock(NormBlock):
         forwards; so the last groups of the first time exist, for any number of rounds."""
         k, (low, high) = self.k, self.schedule.plain
         with self.present(), k.For("turn", ring.turns) as turn, k.For("slot", ring.slots) as slot:
-            k.do(CP_WAIT, ring.slots - 1)
+            k.do(instr.CP_WAIT, ring.slots - 1)
             n, at = turn * ring.slots + slot, slot if backwards else minus(ring.slots - 1, slot, ring.slots)
             here = self._turn(ring, n, at, backwards=backwards, plain=False)
             group = replace(here, first=(first := k.let("first", as_expr(here.first))))
@@ -395,7 +380,7 @@ class RowBlock(NormBlock):
         """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
         k = self.k
         with self.present(), k.For("turn", ring.turns) as turn, k.Unroll("slot", ring.slots) as slot:
-            k.do(CP_WAIT, ring.slots - 1)
+            k.do(instr.CP_WAIT, ring.slots - 1)
             n = turn * ring.slots + slot
             group = self._turn(ring, n, slot, backwards=backwards, plain=ring.plain)
             group.visit(self._recall)
@@ -405,7 +390,7 @@ class RowBlock(NormBlock):
     def _start(self, group: Group) -> None:
         """Start the copies of a group."""
         group.visit(self._copy)
-        self.k.do(CP_COMMIT)
+        self.k.do(instr.CP_COMMIT)
 
     def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
         """Group n of those that go through a ring, in a slot of it."""
@@ -443,17 +428,17 @@ class RowBlock(NormBlock):
 
     def _copy(self, v: Vector) -> None:
         with self.where(self._wanted(v)):
-            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
+            self.k.do(instr.CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
-            self.k.do(LDS[self.tiling.nbytes], v.words, self._slot(v))
+            self.k.do(instr.LDS[self.tiling.nbytes], v.words, self._slot(v))
 
     def _into(self, v: Vector) -> AbstractContextManager[None]:
         """Code that fills a vector's registers where it is wanted; they are zeros where it is not."""
         wanted = self._wanted(v)
         if wanted:
-            self.k.do(fill(self.tiling.words), v.words, Const(0))
+            self.k.do(instr.fill(self.tiling.words), v.words, Const(0))
         return self.where(wanted)
 
     def _wanted(self, v: Vector) -> tuple[Index, ...]:
@@ -476,7 +461,7 @@ class RowBlock(NormBlock):
         """The elements as floats, those of other rows replaced."""
         f = self.floats(v)
         if v.cut and self.walk.rows:
-            self.k.do(within(self.tiling.vec), f, *v.chunk.ends, other)
+            self.k.do(instr.within(self.tiling.vec), f, *v.chunk.ends, other)
         return f
 
     def store(self, f: RegRef, v: Vector) -> None:
@@ -484,15 +469,15 @@ class RowBlock(NormBlock):
         words = f
         if self.element.name != "f32":
             words = RegRef(self.reg("packed", self.tiling.words), ())
-            self.k.do(pack(self.tiling.vec, self.element.name), words, f)
+            self.k.do(instr.pack(self.tiling.vec, self.element.name), words, f)
         if isinstance(self.walk, PackedWalk):
-            self.k.do(STS[self.tiling.nbytes], self._slot(v), words)
+            self.k.do(instr.STS[self.tiling.nbytes], self._slot(v), words)
             return
         with self.where(self.walk.written(self.row)):
             self._store(words, v)
 
     def _store(self, words: RegRef, v: Vector) -> None:
-        k, vec, chunk, whole = self.k, self.tiling.vec, v.chunk, STG_WHOLE[self.tiling.nbytes]
+        k, vec, chunk, whole = self.k, self.tiling.vec, v.chunk, instr.STG_WHOLE[self.tiling.nbytes]
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
         to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
         if not v.cut:
@@ -523,7 +508,7 @@ class RowBlock(NormBlock):
             last = first + per - 1
             with k.If((begin <= first) & (end > last)):
                 word = RegRef(words.reg, (*words.index, Const(first // per)))
-                k.do(STG[per * nbytes], self.at(self.dst, to + first), word)
+                k.do(instr.STG[per * nbytes], self.at(self.dst, to + first), word)
             if per > 1:
                 with k.If((begin <= first) & end.eq(last)):
                     self._store_element(words, first, to + first)
@@ -535,9 +520,9 @@ class RowBlock(NormBlock):
         word, upper = divmod(e, self.tiling.vec // self.tiling.words)
         one = RegRef(words.reg, (*words.index, Const(word)))
         if upper:
-            self.k.do(BYTE_PERMUTE, part := self.reg("upper", 1)[0], one, one, 0x1032)
+            self.k.do(instr.BYTE_PERMUTE, part := self.reg("upper", 1)[0], one, one, 0x1032)
             one = part
-        self.k.do(STG[self.element.nbytes], self.at(self.dst, to), one)
+        self.k.do(instr.STG[self.element.nbytes], self.at(self.dst, to), one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,20 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Expr, as_expr
-from layoutalg.codegen.instr import (
-    BAR,
-    GRID_SYNC,
-    LDG,
-    LDG_FRESH,
-    LDS,
-    NEUTRAL,
-    STG_WHOLE,
-    STS,
-    Instr,
-    butterfly,
-    fold,
-)
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.programs.block import Block, NormBlock, RowBlock
@@ -69,7 +57,7 @@ def tree_reduce(b: Block, op: str, d: Reg, groups: int = 1) -> None:
     """
     k, t, (n,) = b.k, b.tiling, d.shape
     for mask in reversed(powers(1, t.lanes)):
-        k.do(butterfly(op, n), mask, d)
+        k.do(instr.butterfly(op, n), mask, d)
     if t.groups <= groups:
         return
     part, other = b.partials(t.groups * t.rows_per_block * n), k.reg("other", n)
@@ -80,11 +68,11 @@ def tree_reduce(b: Block, op: str, d: Reg, groups: int = 1) -> None:
 
     for half in reversed(powers(groups, t.groups)):
         with b.where([*first, b.group >= half, b.group < 2 * half]):
-            put(b, STS, part, slot(b.group), d)
-        k.do(BAR)
+            put(b, instr.STS, part, slot(b.group), d)
+        k.do(instr.BAR)
         with b.where([*first, b.group < half]):
-            get(b, LDS, part, slot(b.group + half), other)
-            k.do(fold(op, n, n), d, other)
+            get(b, instr.LDS, part, slot(b.group + half), other)
+            k.do(instr.fold(op, n, n), d, other)
 
 
 def column_reduce(
@@ -105,15 +93,15 @@ def column_reduce(
     with b.where([b.group < walk.shifts] if t.groups > walk.shifts else []):
         for e in range(n):
             slot = k.let(f"slot{e}", as_expr(walk.slot(b.row, shift, e)))
-            k.do(STS[4], k.at(part, at(b.group, slot)), d.slice(e, count=1))
-    k.do(BAR)
+            k.do(instr.STS[4], k.at(part, at(b.group, slot)), d.slice(e, count=1))
+    k.do(instr.BAR)
 
     def read(column: Index, to: RegRef) -> None:
         slot = walk.slot_of(column)
-        k.do(LDS[4], to, k.at(part, at(0, slot)))
+        k.do(instr.LDS[4], to, k.at(part, at(0, slot)))
         for group in range(1, walk.shifts):
-            k.do(LDS[4], other, k.at(part, at(group, slot)))
-            k.do(fold(op, 1, 1), to, other)
+            k.do(instr.LDS[4], other, k.at(part, at(group, slot)))
+            k.do(instr.fold(op, 1, 1), to, other)
 
     return read
 
@@ -126,7 +114,7 @@ def all_reduce(b: NormBlock, op: str, d: Reg, *, last: bool = False) -> None:
     t, (n,) = b.tiling, d.shape
     low = 1 if t.groups == 1 else t.rows_per_block  # threads from one of a row's to the next
     for mask in powers(low, min(WARP, low * t.threads_per_row)):
-        b.k.do(butterfly(op, n), mask, d)
+        b.k.do(instr.butterfly(op, n), mask, d)
     unit = max(WARP, low)  # threads that have one statistic now
     if low * t.threads_per_row <= unit or b.in_warps:
         return
@@ -141,11 +129,11 @@ def _of_rows(b: NormBlock, op: str, d: Reg, unit: int) -> None:
     k, warps = b.k, b.tiling.threads_per_row // unit
     part = b.partials(b.tiling.threads // unit)
     with k.If((k.tid % unit).eq(0)):
-        k.do(STS[4], k.at(part, k.tid // unit), d)
-    k.do(BAR)
-    k.do(LDS[4], d, k.at(part, b.row * warps + k.tid % warps))
+        k.do(instr.STS[4], k.at(part, k.tid // unit), d)
+    k.do(instr.BAR)
+    k.do(instr.LDS[4], d, k.at(part, b.row * warps + k.tid % warps))
     for mask in powers(1, warps):
-        k.do(butterfly(op, 1), mask, d)
+        k.do(instr.butterfly(op, 1), mask, d)
 
 
 def _of_columns(b: NormBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
@@ -157,15 +145,15 @@ def _of_columns(b: NormBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr
         words = [(e, 1, slot % n * t.rows_per_block + slot // n) for e, slot in enumerate(b.slots)]
     with b.where([k.tid % WARP < t.rows_per_block] if t.rows_per_block < WARP else []):
         for first, count, at in words:
-            k.do(STS[4 * count], k.at(part, k.tid // unit * size + at), d.slice(first, count=count))
-    k.do(BAR)
+            k.do(instr.STS[4 * count], k.at(part, k.tid // unit * size + at), d.slice(first, count=count))
+    k.do(instr.BAR)
     other = b.reg(f"other{n}", n)
     with b.where(readers):
-        b.filled(d.name, n, NEUTRAL[op])
+        b.filled(d.name, n, instr.NEUTRAL[op])
         with k.Unroll("w", units) as w:
             for first, count, at in words:
-                k.do(LDS[4 * count], other.slice(first, count=count), k.at(part, w * size + at))
-            k.do(fold(op, n, n), d, other)
+                k.do(instr.LDS[4 * count], other.slice(first, count=count), k.at(part, w * size + at))
+            k.do(instr.fold(op, n, n), d, other)
 
 
 # --- in a cluster --------------------------------------------------------------------------------------
@@ -198,7 +186,7 @@ def save(b: RowBlock, *planes: Reg) -> None:
     partial = b.split_partials(writable=True)
     with b.present(), b.k.If(b.y.eq(0)):
         for nbytes, place, some in _saved(b, partial, b.split, planes):
-            b.k.do(STG_WHOLE[nbytes], place, some)
+            b.k.do(instr.STG_WHOLE[nbytes], place, some)
 
 
 def meet(b: RowBlock, turn: Index, *planes: Reg) -> None:
@@ -208,7 +196,7 @@ def meet(b: RowBlock, turn: Index, *planes: Reg) -> None:
     splits, at_once = b.tiling.splits, b.walk.tiles_at_once
     first = counters(b.walk, sum(n for d in planes for n in d.shape)).start
     counter = b.k.at(b.split_partials(writable=True), first + b.tile % at_once * COUNTER_WORDS)
-    b.k.do(GRID_SYNC, counter, (as_expr(turn) + 1) * splits)
+    b.k.do(instr.GRID_SYNC, counter, (as_expr(turn) + 1) * splits)
 
 
 def counters(walk: Walk, words: int) -> range:
@@ -220,7 +208,7 @@ def counters(walk: Walk, words: int) -> range:
 def partials(b: RowBlock, *planes: Reg) -> Iterator[None]:
     """Read the statistics of split after split, each thread of those that share them its own."""
     partial = b.split_partials()
-    load = LDG_FRESH if partial.writable else LDG
+    load = instr.LDG_FRESH if partial.writable else instr.LDG
     splits, share = b.tiling.splits, b.tiling.threads_per_row
     with b.present(), b.k.For("part", -(-splits // share)) as part:
         split = b.k.let("of", part * share + b.y)
@@ -250,14 +238,14 @@ def _saved(
 # --- words side by side --------------------------------------------------------------------------------
 
 
-def get(b: Block, table: Mapping[int, Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
+def get(b: Block, table: Mapping[int, instr.Instr], buffer: Global | Shared, index: Index, d: Reg) -> None:
     """Load all words of d from consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
     for first, count, at in _vectors(d.shape[0], index):
         b.k.do(table[4 * count], d.slice(first, count=count), b.k.at(buffer, at))
 
 
 def put(
-    b: Block, table: Mapping[int, Instr], buffer: Global | Shared | Tensor, index: Index, d: Reg
+    b: Block, table: Mapping[int, instr.Instr], buffer: Global | Shared | Tensor, index: Index, d: Reg
 ) -> None:  # fmt: skip
     """Store all words of d at consecutive places of 4 bytes, up to four at once: `table` is by bytes."""
     for first, count, at in _vectors(d.shape[0], index):

@@ -30,27 +30,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, as_expr
-from layoutalg.codegen.instr import (
-    LDG,
-    MOVE,
-    NEUTRAL,
-    add_exp,
-    add_one,
-    add_square,
-    apply_norm,
-    apply_softmax,
-    average,
-    count_within,
-    deviation,
-    fold,
-    merge_moments,
-    multiply,
-    reciprocal,
-    rescale,
-    scale,
-    window,
-)
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import MemRef, Reg, RegRef
 from layoutalg.kernels.rowwise.programs.block import Group, NormBlock, RowBlock, Vector, float_word
@@ -67,23 +48,23 @@ Join: TypeAlias = Callable[[NormBlock], None]
 
 
 def _softmax_start(b: NormBlock) -> None:
-    b.filled("m", b.statistics, NEUTRAL["max"])
+    b.filled("m", b.statistics, instr.NEUTRAL["max"])
     b.filled("s", b.statistics, 0)
 
 
 def _largest(b: RowBlock, group: Group) -> None:
     n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(fold("max", b.tiling.vec, n), b.stat("m"), b.masked(v, low)))
+    group.visit(lambda v: b.k.do(instr.fold("max", b.tiling.vec, n), b.stat("m"), b.masked(v, low)))
 
 
 def _exponentials(b: RowBlock, group: Group) -> None:
     n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(add_exp(b.tiling.vec, n), b.stat("s"), b.masked(v, low), b.stat("m")))
+    group.visit(lambda v: b.k.do(instr.add_exp(b.tiling.vec, n), b.stat("s"), b.masked(v, low), b.stat("m")))
 
 
 def _softmax_held(b: RowBlock) -> None:
     _softmax_start(b)
-    b.filled("low", 1, NEUTRAL["max"])
+    b.filled("low", 1, instr.NEUTRAL["max"])
     for group in b.groups():
         _largest(b, group)
     all_reduce(b, "max", b.stat("m"))
@@ -93,42 +74,42 @@ def _softmax_held(b: RowBlock) -> None:
 
 
 def _softmax_online(b: RowBlock) -> None:
-    b.filled("low", 1, NEUTRAL["max"])
+    b.filled("low", 1, instr.NEUTRAL["max"])
     for group in b.groups():
         old = b.copied("old", b.stat("m"))
         _largest(b, group)
-        b.k.do(rescale(b.statistics), b.stat("s"), old, b.stat("m"))
+        b.k.do(instr.rescale(b.statistics), b.stat("s"), old, b.stat("m"))
         _exponentials(b, group)
 
 
 def _softmax_single(b: NormBlock, x: RegRef) -> None:
-    b.k.do(MOVE, b.stat("m_b")[0], x)
+    b.k.do(instr.MOVE, b.stat("m_b")[0], x)
     b.filled("s_b", 1, float_word(1.0))
 
 
 def _softmax_join(b: NormBlock) -> None:
     n, m, s, m_b, s_b = b.statistics, *map(b.stat, ("m", "s", "m_b", "s_b"))
     old = b.copied("old", m)
-    b.k.do(fold("max", n, n), m, m_b)
-    b.k.do(rescale(n), s, old, m)
-    b.k.do(rescale(n), s_b, m_b, m)
-    b.k.do(fold("sum", n, n), s, s_b)
+    b.k.do(instr.fold("max", n, n), m, m_b)
+    b.k.do(instr.rescale(n), s, old, m)
+    b.k.do(instr.rescale(n), s_b, m_b, m)
+    b.k.do(instr.fold("sum", n, n), s, s_b)
 
 
 def _softmax_combine(b: NormBlock) -> None:
     m, s = b.stat("m"), b.stat("s")
     old = b.copied("old", m)
     all_reduce(b, "max", m)
-    b.k.do(rescale(b.statistics), s, old, m)
+    b.k.do(instr.rescale(b.statistics), s, old, m)
     all_reduce(b, "sum", s, last=True)
 
 
 def _softmax_ready(b: NormBlock) -> None:
-    b.k.do(reciprocal(b.statistics), b.stat("s"))
+    b.k.do(instr.reciprocal(b.statistics), b.stat("s"))
 
 
 def _softmax_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
+    b.k.do(instr.apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
 
 
 # --- layer norm ----------------------------------------------------------------------------------------
@@ -146,10 +127,10 @@ def _share(b: NormBlock) -> Const:
 
 def _norm_held(b: RowBlock) -> None:
     n, vec, mean, q, zero = b.statistics, b.tiling.vec, *map(b.zeros, ("mean", "q", "zero"))
-    b.each(lambda v: b.k.do(fold("sum", vec, n), mean, b.masked(v, zero)))
+    b.each(lambda v: b.k.do(instr.fold("sum", vec, n), mean, b.masked(v, zero)))
     all_reduce(b, "sum", mean)
-    b.k.do(scale(n), mean, _share(b))
-    b.each(lambda v: b.k.do(add_square(vec, n), q, b.masked(v, mean), mean))
+    b.k.do(instr.scale(n), mean, _share(b))
+    b.each(lambda v: b.k.do(instr.add_square(vec, n), q, b.masked(v, mean), mean))
     all_reduce(b, "sum", q)
 
 
@@ -162,15 +143,15 @@ def _norm_online(b: RowBlock) -> None:
         more = b.filled("more", 1, float_word(per * group.count) if group.plain else 0)
 
         def add(v: Vector, mean: Reg = mean, more: Reg = more) -> None:
-            b.k.do(fold("sum", vec, n), mean, b.masked(v, zero))
+            b.k.do(instr.fold("sum", vec, n), mean, b.masked(v, zero))
             if not v.plain:
                 _count(b, v, more, each)
 
         def square(v: Vector, mean: Reg = mean, q: Reg = q) -> None:
-            b.k.do(add_square(vec, n), q, b.masked(v, mean), mean)
+            b.k.do(instr.add_square(vec, n), q, b.masked(v, mean), mean)
 
         group.visit(add)
-        b.k.do(average(n), mean, more)
+        b.k.do(instr.average(n), mean, more)
         group.visit(square)
         _norm_merge(b)
 
@@ -178,42 +159,42 @@ def _norm_online(b: RowBlock) -> None:
 def _count(b: RowBlock, v: Vector, more: Reg, each: Reg) -> None:
     """Add the number of a vector's elements that are the row's."""
     if not (v.cut and b.walk.rows):
-        b.k.do(add_one(1), more, each)
+        b.k.do(instr.add_one(1), more, each)
         return
-    b.k.do(count_within(b.tiling.vec), more, *v.chunk.ends)
+    b.k.do(instr.count_within(b.tiling.vec), more, *v.chunk.ends)
 
 
 def _norm_single(b: NormBlock, x: RegRef) -> None:
     b.filled("more", 1, float_word(1.0))
-    b.k.do(MOVE, b.stat("mean_b")[0], x)
+    b.k.do(instr.MOVE, b.stat("mean_b")[0], x)
     b.zeros("q_b")
 
 
 def _norm_merge(b: NormBlock) -> None:
-    b.k.do(merge_moments(b.statistics), *map(b.stat, ("count", "mean", "q", "more", "mean_b", "q_b")))
+    b.k.do(instr.merge_moments(b.statistics), *map(b.stat, ("count", "mean", "q", "more", "mean_b", "q_b")))
 
 
 def _norm_combine(b: NormBlock) -> None:
     n, count, mean, q = b.statistics, *map(b.stat, ("count", "mean", "q"))
     every, total = b.copied("every", count), b.copied("total", mean)
     all_reduce(b, "sum", every)
-    b.k.do(multiply(n, 1), total, count)
+    b.k.do(instr.multiply(n, 1), total, count)
     all_reduce(b, "sum", total)
-    b.k.do(average(n), total, every)
+    b.k.do(instr.average(n), total, every)
     apart = b.zeros("apart")
-    b.k.do(add_square(n, n), apart, mean, total)
-    b.k.do(multiply(n, 1), apart, count)
-    b.k.do(fold("sum", n, n), q, apart)
+    b.k.do(instr.add_square(n, n), apart, mean, total)
+    b.k.do(instr.multiply(n, 1), apart, count)
+    b.k.do(instr.fold("sum", n, n), q, apart)
     all_reduce(b, "sum", q, last=True)
     b.copied("mean", total)
 
 
 def _norm_ready(b: NormBlock) -> None:
-    b.k.do(deviation(b.statistics), b.stat("q"), _share(b), Const(float_word(b.problem.eps)))
+    b.k.do(instr.deviation(b.statistics), b.stat("q"), _share(b), Const(float_word(b.problem.eps)))
 
 
 def _norm_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(apply_norm(b.tiling.vec, b.statistics), f, b.stat("mean"), b.stat("q"))
+    b.k.do(instr.apply_norm(b.tiling.vec, b.statistics), f, b.stat("mean"), b.stat("q"))
 
 
 # --- weight and bias -----------------------------------------------------------------------------------
@@ -223,10 +204,10 @@ def _parametrised(b: RowBlock, f: RegRef, v: Vector) -> None:
     """Multiply a vector with its weights, and add its biases, where there are such."""
     vec, rows = b.tiling.vec, b.walk.rows
     if "weight" in b.problem.parameters:
-        b.k.do(multiply(vec, vec if rows else 1), f, _factors(b, v, "weight"))
+        b.k.do(instr.multiply(vec, vec if rows else 1), f, _factors(b, v, "weight"))
     if "bias" in b.problem.parameters:
         w = _factors(b, v, "bias")
-        b.k.do(fold("sum", vec, vec) if rows else add_one(vec), f, w)
+        b.k.do(instr.fold("sum", vec, vec) if rows else instr.add_one(vec), f, w)
 
 
 def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
@@ -241,13 +222,13 @@ def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
         if walk.cut:
             _shifted(b, v, buffer, start, raw)
         else:
-            k.do(LDG[b.tiling.nbytes], raw, b.at(buffer, start + chunk.at, crd, offset))
+            k.do(instr.LDG[b.tiling.nbytes], raw, b.at(buffer, start + chunk.at, crd, offset))
         return b.widened(RegRef(raw, ()), vec, "wide")
     found = b.filled("wide", vec, 0)
     for e in range(vec):
         with b.where([chunk.has(e)] if v.cut else []):
             place = b.at(buffer, start + walk.weight_of(chunk, e), crd, offset + e * walk.lead.weight)
-            k.do(MOVE, found[e], _one_factor(b, place))
+            k.do(instr.MOVE, found[e], _one_factor(b, place))
     return RegRef(found, ())
 
 
@@ -257,15 +238,15 @@ def _shifted(b: RowBlock, v: Vector, buffer: Tensor, start: Index, raw: Reg) -> 
     before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
     with b.where([as_expr(chunk.at) >= vec]):
         earlier = minus(chunk.at, vec, b.walk.lead.extent + vec) // vec * vec
-        k.do(LDG[b.tiling.nbytes], before, b.at(buffer, start + earlier))
+        k.do(instr.LDG[b.tiling.nbytes], before, b.at(buffer, start + earlier))
     with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
-        k.do(LDG[b.tiling.nbytes], after, b.at(buffer, start + chunk.at))
-    k.do(window(vec, b.element.nbytes), raw, before, after, as_expr(vec - chunk.low))
+        k.do(instr.LDG[b.tiling.nbytes], after, b.at(buffer, start + chunk.at))
+    k.do(instr.window(vec, b.element.nbytes), raw, before, after, as_expr(vec - chunk.low))
 
 
 def _one_factor(b: RowBlock, place: MemRef) -> RegRef:
     raw = b.reg("w1", 1)
-    b.k.do(LDG[b.element.nbytes], raw, place)
+    b.k.do(instr.LDG[b.element.nbytes], raw, place)
     return b.widened(RegRef(raw, ()), 1, "wide1")
 
 
@@ -279,7 +260,7 @@ def _rms_start(b: NormBlock) -> None:
 
 def _rms_online(b: RowBlock) -> None:
     n, zero, mean, q = b.statistics, *map(b.stat, ("zero", "mean", "q"))
-    b.each(lambda v: b.k.do(add_square(b.tiling.vec, n), q, b.masked(v, zero), mean))
+    b.each(lambda v: b.k.do(instr.add_square(b.tiling.vec, n), q, b.masked(v, zero), mean))
 
 
 def _rms_held(b: RowBlock) -> None:
@@ -289,11 +270,11 @@ def _rms_held(b: RowBlock) -> None:
 
 
 def _rms_single(b: NormBlock, x: RegRef) -> None:
-    b.k.do(add_square(1, 1), b.zeros("q_b"), x, b.stat("zero"))
+    b.k.do(instr.add_square(1, 1), b.zeros("q_b"), x, b.stat("zero"))
 
 
 def _rms_join(b: NormBlock) -> None:
-    b.k.do(fold("sum", b.statistics, b.statistics), b.stat("q"), b.stat("q_b"))
+    b.k.do(instr.fold("sum", b.statistics, b.statistics), b.stat("q"), b.stat("q_b"))
 
 
 def _rms_combine(b: NormBlock) -> None:
@@ -301,7 +282,7 @@ def _rms_combine(b: NormBlock) -> None:
 
 
 def _rms_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(multiply(b.tiling.vec, b.statistics), f, b.stat("q"))
+    b.k.do(instr.multiply(b.tiling.vec, b.statistics), f, b.stat("q"))
 
 
 # --- all of them ---------------------------------------------------------------------------------------

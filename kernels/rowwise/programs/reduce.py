@@ -32,25 +32,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, as_expr
-from layoutalg.codegen.instr import (
-    LDG,
-    LDS,
-    NEUTRAL,
-    PACKED,
-    PARTIAL,
-    STG_WHOLE,
-    absorb,
-    empty,
-    fill,
-    finish,
-    fold,
-    label,
-    labelled,
-    pack,
-    scale,
-    within,
-)
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.packed import PackedWalk
@@ -93,23 +76,23 @@ class _Reduction(Block):
             source = k.let(f"source{n}", as_expr(bases.source) - offset)
             self.bases.append(bases._replace(source=source + offset))
         self.acc = k.reg("acc", p.values * p.words)
-        if p.element.name in PACKED:
+        if p.element.name in instr.PACKED:
             self.reg("f", c.vec)
         if isinstance(walk, CutRows) or p.left % c.vec:
-            self.filled("neutral", 1, NEUTRAL[p.fold])
+            self.filled("neutral", 1, instr.NEUTRAL[p.fold])
         self.labels = None if p.joins else p.labels
         if self.labels is not None:
             element = find_dtype(f"s{8 * self.labels.nbytes}")
             self.target = self.tensor("target", "dst", p.form.kept, element)
-        self.packed = k.reg("packed", -(-p.store_vec // 2)) if p.result.name in PACKED else None
+        self.packed = k.reg("packed", -(-p.store_vec // 2)) if p.result.name in instr.PACKED else None
 
     def kernel(self) -> Kernel:
         """The whole program."""
         p = self.p
         if p.words > 1:
-            self.k.do(empty(p.fold, p.values), self.acc, Const(0))
+            self.k.do(instr.empty(p.fold, p.values), self.acc, Const(0))
         else:
-            self.k.do(fill(p.values), self.acc, Const(NEUTRAL[p.fold]))
+            self.k.do(instr.fill(p.values), self.acc, Const(instr.NEUTRAL[p.fold]))
         if self.labels is not None:
             self._label(self.labels)
         single = max(1, p.element.nbytes // WORD_BYTES)
@@ -147,9 +130,9 @@ class _Reduction(Block):
             index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset + labels.offset
             crd, from_ = walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset + labels.offset
             with self.where(self.has_row(place)):
-                k.do(LDG[labels.nbytes], named, self.at(self.target, index, crd, from_))
+                k.do(instr.LDG[labels.nbytes], named, self.at(self.target, index, crd, from_))
                 to = self.acc.slice(n * p.words, count=p.words)
-                k.do(label(labels.nbytes, 1), to, named, *map(Const, (labels.classes, step, low, high)))
+                k.do(instr.label(labels.nbytes, 1), to, named, *map(Const, (labels.classes, step, low, high)))
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -193,11 +176,11 @@ class _Reduction(Block):
         one += [self.y.eq(0)] if c.threads_per_row > 1 else []
         whole = words.slice(0, count=self.tiling.words)
         self._fetch(whole, chunk, c.vec, [*one, *self.has_row(self.places[0]), as_expr(column < p.left)])
-        values = whole if p.element.name not in PACKED else self.widened(whole, c.vec, "f")
+        values = whole if p.element.name not in instr.PACKED else self.widened(whole, c.vec, "f")
         if p.left % c.vec:
             with self.where([column + c.vec > p.left]):
-                k.do(within(c.vec), values, *chunk.ends, self.reg("neutral", 1))
-        k.do(fold(p.fold, c.vec, c.vec), self.acc, values)
+                k.do(instr.within(c.vec), values, *chunk.ends, self.reg("neutral", 1))
+        k.do(instr.fold(p.fold, c.vec, c.vec), self.acc, values)
 
     def _vector(self, n: int, i: Index, *, whole: bool) -> tuple[Chunk, list[Expr]]:
         """Vector i of a thread in its row n, and the predicates that it exists."""
@@ -230,12 +213,16 @@ class _Reduction(Block):
         """
         k, p = self.k, self.p
         if all_of(exists) != Const(1):
-            k.do(fill(words.words), words, Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)))
+            k.do(
+                instr.fill(words.words),
+                words,
+                Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)),
+            )
         with self.where(exists):
             if self.c.packed:
-                k.do(LDS[vec * p.element.nbytes], words, self.run.at(chunk.source))
+                k.do(instr.LDS[vec * p.element.nbytes], words, self.run.at(chunk.source))
             else:
-                k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
+                k.do(instr.LDG[vec * p.element.nbytes], words, self.source(chunk))
 
     def _fold(self, words: RegRef, n: int, vec: int, where: tuple[Chunk, list[Expr]] | None) -> None:
         """Join `vec` elements to the value of row n, or to one value each.
@@ -243,27 +230,27 @@ class _Reduction(Block):
         `where` says of values of several words where they lie, and the predicates that they exist.
         """
         k, p, rows, single = self.k, self.p, self.walk.rows, self.walk.values == 1
-        values = words if p.element.name not in PACKED else self.widened(words, vec, "f")
+        values = words if p.element.name not in instr.PACKED else self.widened(words, vec, "f")
         if where is not None and isinstance(self.steps, CutRows):
             chunk, where = where[0], None
             with self.where([as_expr(self.steps.whole(chunk)).eq(0)]):
-                k.do(within(vec), values, *chunk.ends, self.reg("neutral", 1))
+                k.do(instr.within(vec), values, *chunk.ends, self.reg("neutral", 1))
         if where is None:
-            k.do(fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
+            k.do(instr.fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
             return
         chunk, exists = where
         of_index = FOLDED[p.op] in ("arg", "nll") and not p.joins
         index = self.steps.index(chunk) if of_index else 0
         step = self.walk.lead.weight if of_index and rows else 0
-        element = PARTIAL if p.joins else "f32" if p.element.name in PACKED else p.element.name
+        element = instr.PARTIAL if p.joins else "f32" if p.element.name in instr.PACKED else p.element.name
         way = WAY.get(p.op, "max")
         to = self.acc.slice(n * p.words, count=p.words) if single else self.acc
-        made = absorb(p.fold, element, way, vec, 1 if single else vec)
+        made = instr.absorb(p.fold, element, way, vec, 1 if single else vec)
         there, on = self.reg("there", 1), all_of(exists)
-        k.do(fill(1), there, Const(int(on == Const(1))))
+        k.do(instr.fill(1), there, Const(int(on == Const(1))))
         if on != Const(1):
             with self.where(exists):
-                k.do(fill(1), there, Const(1))
+                k.do(instr.fill(1), there, Const(1))
         k.do(made, step, to, values, as_expr(index), there)
 
     # --- writing ---------------------------------------------------------------------------------------
@@ -274,14 +261,14 @@ class _Reduction(Block):
         if p.words > 1 and c.splits == 1:
             size = max(1, p.result.nbytes // WORD_BYTES)
             values = k.reg("results", p.values * size)
-            kind = "f32" if p.result.name in PACKED else p.result.name
-            k.do(finish(p.fold, kind, p.values), values, self.acc, Const(float_word(p.factor)))
+            kind = "f32" if p.result.name in instr.PACKED else p.result.name
+            k.do(instr.finish(p.fold, kind, p.values), values, self.acc, Const(float_word(p.factor)))
         elif p.factor != 1.0 and p.words == 1:
-            k.do(scale(p.values), self.acc, Const(float_word(p.factor)))
+            k.do(instr.scale(p.values), self.acc, Const(float_word(p.factor)))
         counts = None
         if p.labels is not None and p.labels.counts and c.splits == 1:
             counts = k.reg("counts", p.values)
-            k.do(labelled(p.values), counts, self.acc)
+            k.do(instr.labelled(p.values), counts, self.acc)
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
@@ -305,7 +292,7 @@ class _Reduction(Block):
             with self.where([*short, first + side < walk.lead.extent]):
                 read(side, value.slice(0, count=1))
                 if p.factor != 1.0:
-                    k.do(scale(1), value, Const(float_word(p.factor)))
+                    k.do(instr.scale(1), value, Const(float_word(p.factor)))
                 crd: Crd = (first + side, *rest)
                 if c.splits == 1:
                     index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset
@@ -314,9 +301,9 @@ class _Reduction(Block):
                     to = self.at(self.dst, self.split * p.form.outputs + place_of(crd, p.form.kept))
                 values = value.slice(0, count=1)
                 if self.packed is not None:
-                    k.do(pack(1, p.result.name), self.packed, values)
+                    k.do(instr.pack(1, p.result.name), self.packed, values)
                     values = RegRef(self.packed, ())
-                k.do(STG_WHOLE[p.result.nbytes], to, values)
+                k.do(instr.STG_WHOLE[p.result.nbytes], to, values)
 
     def _put(self, values: RegRef, place: Expr, e: int, behind: int = 0) -> None:
         """Store results: of element e of a place, or in the workspace split after split.
@@ -332,9 +319,9 @@ class _Reduction(Block):
         else:
             to = self.at(self.dst, self.split * p.form.outputs + place * walk.values + e)
         if self.packed is not None:
-            self.k.do(pack(values.words, p.result.name), self.packed, values)
+            self.k.do(instr.pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
-        self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
+        self.k.do(instr.STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
 
     def _target(self, place: Expr, e: int) -> Crd:
         """The coordinate of element e of a place among the kept modes; of a packed walk, in the tensor."""
@@ -360,7 +347,7 @@ def neutral_word(op: str, element: str) -> int:
     >>> hex(neutral_word("max", "f16")), hex(neutral_word("max", "bf16")), neutral_word("sum", "f32")
     ('0xfc00fc00', '0xff80ff80', 0)
     """
-    word = NEUTRAL[op]
+    word = instr.NEUTRAL[op]
     if element == "f32":
         return word
     half = word >> 16 if element == "bf16" else {"sum": 0, "max": 0xFC00, "min": 0x7C00, "prod": 0x3C00}[op]
