@@ -9,6 +9,7 @@
     tuning                 files of timings, lock files, and the search that fills them
     identity               problems and configurations as JSON, and digests of it: keys of caches and files
     sizes                  bytes of the buffers of a launch, as expressions
+    norms                  the norms by name
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
     config_fields          fields of configurations, and the configurations nearest to one
     elements               elements as bits and numbers, and their rounding
@@ -16,10 +17,8 @@
 >>> from layoutalg.kernels import FAMILIES
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
->>> print(*list(FAMILIES)[12:21])
-softmax layer_norm rms_norm cross_entropy relu gelu gelu_tanh silu add
->>> print(*list(FAMILIES)[21:])
-gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
+>>> print(*list(FAMILIES)[-6:])
+add gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations

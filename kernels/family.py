@@ -45,7 +45,7 @@ class Expected:
 
     `values` are the bits of elements where `allowed` is None, and have to be equal; otherwise numbers of type
     `element`, of which each may be off by what is `allowed` for it.  `places` are their flat places in the
-    buffer, the whole buffer where it is None.
+    buffer, the whole buffer where it is None.  `beside` is another buffer that is written.
     """
 
     buffer: str
@@ -53,6 +53,7 @@ class Expected:
     allowed: Any = None
     element: str = ""
     places: Any = None
+    beside: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)

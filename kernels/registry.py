@@ -10,12 +10,11 @@ from typing import Any
 from layoutalg.codegen.instr import FUNCTIONS
 from layoutalg.errors import check_choice
 from layoutalg.kernels.family import Family
+from layoutalg.kernels.norms import NORMS
 
 _ROOMS = {
     "move.MOVE_FAMILIES": "tiled_copy transpose permute",
-    "rowwise.ROWWISE_FAMILIES": (
-        "sum mean max min prod argmax argmin var logsumexp softmax layer_norm rms_norm"
-    ),
+    "rowwise.ROWWISE_FAMILIES": " ".join(("sum mean max min prod argmax argmin var logsumexp", *NORMS)),
     "rowwise.CROSS_ENTROPY": "cross_entropy",
     "elementwise.ELEMENTWISE_FAMILIES": " ".join((*FUNCTIONS, "add")),
     "gemm.GEMM_FAMILIES": "gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv",

@@ -95,7 +95,7 @@ def read_in_units(problem: Any) -> tuple[str, ...]:
     """
     if not is_of(problem, "layoutalg.kernels.rowwise", "NormProblem"):
         return ()
-    return ("dst" if problem.in_place else "src", *problem.parameters)
+    return ("dst" if problem.in_place else "src", *problem.read[1:], *problem.parameters)
 
 
 def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
@@ -125,10 +125,9 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
                 name: _strided(p.dtype, over, compact_strides(over), at, at + x.count)
                 for name, at in p.parameters.items()
             }
-            return given | {
-                "src": _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems),
-                "dst": _strided(p.dtype, x.shape, x.dst, x.dst_offset, x.target_elems),
-            }
+            source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems)
+            target = _strided(p.dtype, x.shape, x.dst, x.dst_offset, x.target_elems)
+            return given | dict.fromkeys(p.read, source) | {"dst": target}
         case "ReduceProblem":
             return _reduced(p.axes, p.result, p.axes.target_elems)
         case "CrossEntropyProblem":

@@ -142,7 +142,8 @@ def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iter
         given = given_to(family, problem, config, trial, seed)
         mine = run_on_gpu(compiled, given)
         expected = family.checks.expected(problem, config, given)
-        got = {expected.buffer: device.to_host(mine[expected.buffer])}
+        written = (expected.buffer, *(x.buffer for x in (expected.beside,) if x is not None))
+        got = {buffer: device.to_host(mine[buffer]) for buffer in written}
         yield compare(f"result, {trial}" if n else "result", given, expected, got)
 
 
@@ -186,6 +187,8 @@ def compare(name: str, given: Mapping[str, Any], expected: Expected, got: Mappin
     """
     import numpy
 
+    if expected.beside is not None and not (other := compare(name, given, expected.beside, got)).passed:
+        return other
     old, new = given[expected.buffer], got[expected.buffer]
     if expected.allowed is None:
         return _same_bits(name, expected.values, new, "bytes differ")

@@ -1,5 +1,5 @@
-"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, cross_entropy,
-matmul, grouped_matmul.
+"""Functions on arrays: permute, transpose, relayout, reduce, softmax and other norms, cross_entropy, matmul,
+grouped_matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or any that support DLPack.  For arrays on a GPU it runs a generated
 kernel; for arrays on the CPU it computes the definition, or with simulate=True runs the kernel in the
@@ -12,6 +12,7 @@ See docs/ops.md.
 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
 """
 
+from layoutalg.kernels import calls
 from layoutalg.kernels.calls import (
     Prepared,
     cross_entropy,
@@ -28,6 +29,7 @@ from layoutalg.kernels.calls import (
     softmax,
     transpose,
 )
+from layoutalg.kernels.norms import NORMS
 
 __all__ = [
     "Prepared",
@@ -45,3 +47,6 @@ __all__ = [
     "softmax",
     "transpose",
 ]
+
+globals().update({name: getattr(calls, name) for name in NORMS})
+__all__ += sorted(NORMS.keys() - set(__all__))

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import numpy
 
-from layoutalg import Layout, kernels, make_tiled_copy
+from layoutalg import Layout, kernels, make_tiled_copy, ops
 from layoutalg import codegen as cg
 from layoutalg.cli import commands
 from layoutalg.cli.table import COMMANDS
@@ -25,6 +25,8 @@ from layoutalg.codegen.instr import FUNCTIONS, Instr
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.calls.product_api import matmul
 from layoutalg.kernels.elementwise import map_problem
+from layoutalg.kernels.norms import NORMS
+from layoutalg.kernels.rowwise.programs.recipes import NORMS as STEPS
 from tests.command import run
 from tests.documents import DOCUMENTS, ROOT
 from tests.draws.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, integers_alone
@@ -105,6 +107,18 @@ def test_a_family_is_registered_and_stands_on_a_page() -> None:
     assert made == set(FAMILIES)
     pages = said(ROOT / "docs" / "kernels.md", ROOT / "docs" / "ops.md")
     assert not [name for name in made if not re.search(rf"\b{re.escape(name)}\b", pages)]
+
+
+def test_a_norm_has_steps_a_function_and_stands_in_the_help() -> None:
+    """A norm is a record, and the steps of its formula."""
+    assert {norm.formula for norm in NORMS.values()} == set(STEPS)
+    assert set(NORMS) <= set(FAMILIES) & set(ops.__all__)
+    for command in ("generate", "bench"):
+        text = " ".join(re.sub("[│╭╮╰╯─]", " ", run(command, "--help").stdout).split())
+        assert not [name for name in NORMS if not re.search(rf"\b{name}\b", text)]
+    for name, norm in NORMS.items():
+        takes = inspect.signature(getattr(ops, name)).parameters
+        assert {"x", "out", *norm.parameters, *("residual",) * norm.adds} <= set(takes), name
 
 
 def test_a_function_of_epilogues_is_offered_wherever_they_are() -> None:

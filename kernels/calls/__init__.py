@@ -2,7 +2,7 @@
 
     arrays          arrays of every library as records: addresses, shapes and strides
     api             permute, transpose, relayout
-    reduce_api      reduce, softmax, layer_norm, rms_norm, cross_entropy
+    reduce_api      reduce, the norms, cross_entropy
     product_api     matmul, plan_matmul
     product_plan    checks of the arrays of a product, and the problem that a kernel computes
     grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
@@ -20,7 +20,14 @@ from layoutalg.kernels.calls.grouped_api import GroupedPlan, grouped_matmul, pla
 from layoutalg.kernels.calls.operation import Prepared
 from layoutalg.kernels.calls.preparing import prepare
 from layoutalg.kernels.calls.product_api import MatmulPlan, matmul, plan_matmul
-from layoutalg.kernels.calls.reduce_api import cross_entropy, layer_norm, reduce, rms_norm, softmax
+from layoutalg.kernels.calls.reduce_api import (
+    NORM_FUNCTIONS,
+    cross_entropy,
+    layer_norm,
+    reduce,
+    rms_norm,
+    softmax,
+)
 
 __all__ = [
     "GroupedPlan",
@@ -40,3 +47,6 @@ __all__ = [
     "softmax",
     "transpose",
 ]
+
+globals().update(NORM_FUNCTIONS)
+__all__ += sorted(NORM_FUNCTIONS.keys() - set(__all__))

@@ -225,7 +225,9 @@ def launching(v: View) -> contextlib.AbstractContextManager[object]:
     return contextlib.nullcontext() if v.form.device is None else on_device(v.form.device)
 
 
-def check_result(x: View, out: View, shape: tuple[int, ...], kinds: Collection[str]) -> None:
+def check_result(
+    x: View, out: View, shape: tuple[int, ...], kinds: Collection[str], name: str = "out"
+) -> None:
     """Raise unless results of such a shape, of one of the `kinds`, computed from x, can be written to `out`.
 
     Raises ShapeError for another shape, ArgumentTypeError where `out` is of another library, device or kind,
@@ -235,29 +237,29 @@ def check_result(x: View, out: View, shape: tuple[int, ...], kinds: Collection[s
     >>> check_result(view(numpy.zeros(3, "f4")), view(numpy.zeros((2, 5), "f4")), (2, 5), ["float32"])
     """
     if out.form.shape != shape:
-        raise ShapeError(f"out has shape {out.form.shape}; the result has {shape}")
-    check_fellows(x, out)
+        raise ShapeError(f"{name} has shape {out.form.shape}; the result has {shape}")
+    check_fellows(x, out, name)
     if out.form.kind not in kinds:
         several = " or ".join(dict.fromkeys(kinds))
-        raise ArgumentTypeError(f"out holds {out.form.kind}, x {x.form.kind}: out may hold {several}")
+        raise ArgumentTypeError(f"{name} holds {out.form.kind}, x {x.form.kind}: {name} may hold {several}")
     if out.host is not None and not out.host.flags.writeable:
-        raise ArgumentTypeError("out is read-only")
+        raise ArgumentTypeError(f"{name} is read-only")
 
 
-def check_apart(given: Mapping[str, View], in_place: str = "") -> None:
-    """Raise where results in `out` would overwrite data that is still read; one array may be `out` itself.
+def check_apart(given: Mapping[str, View], in_place: str = "", written: str = "out") -> None:
+    """Raise where results in `written` would overwrite data that is still read; one array may be that itself.
 
     >>> import numpy
     >>> check_apart({name: view(numpy.zeros(3)) for name in ("x", "out")})
     """
-    out = given["out"]
+    out = given[written]
     for name, v in given.items():
-        if name == "out" or not overlapping(v, out):
+        if name == written or not overlapping(v, out):
             continue
         if name != in_place or v.address != out.address or not lie_alike(v.form, out.form):
-            hint = f"; {name} may be out itself, element for element" if name == in_place else ""
+            hint = f"; {name} may be {written} itself, element for element" if name == in_place else ""
             raise ArgumentTypeError(
-                f"out overlaps {name}: results would be written over what is still read{hint}"
+                f"{written} overlaps {name}: results would be written over what is still read{hint}"
             )
 
 

@@ -64,7 +64,7 @@ class Prepared:
 class Operation:
     """An operation: its name, those of its arrays, of which the first `needed` have to be given and the last
     is the result, those of its options, and the function that plans a call with them: it returns the function
-    that computes.
+    that computes.  Arrays that are `updated` are written besides.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Operation:
     options: tuple[str, ...]
     plan: Callable[..., Callable[[], object]]
     needed: int = 1
+    updated: tuple[str, ...] = ()
 
     def compute(self, options: tuple[Any, ...], arrays: tuple[Any, ...], simulate: object) -> Any:
         """Compute once.  A call that repeats another is looked up and launched; absent arrays are None."""
@@ -175,8 +176,9 @@ class Call:
             buffers = {BUFFERS.get(name, name): words_in(v).ravel() for name, v in views.items()}
             buffers |= {name: numpy.zeros(nbytes, "u1") for name, nbytes in beside(q).items()}
             memory = simulated(family, q, buffers)
-            target = words_in(views["out"])
-            target[...] = memory["dst"][: target.size].reshape(target.shape)
+            for name in ("out", *self.op.updated):
+                target = words_in(views[name])
+                target[...] = memory[BUFFERS.get(name, name)][: target.size].reshape(target.shape)
 
         return self.run(define, simulate, load)
 
@@ -190,10 +192,13 @@ class Call:
         """
         views = [self.views.get(name) for name in self.op.arrays]
         target, last = self.views["out"], len(views)
+        written = [(self.op.arrays.index(name) + 1, self.views[name]) for name in self.op.updated]
+        written += [(last, target)] if self._arrays[-1] is not None else []
         pairs = [
-            (n, last, v.form.low - target.form.end, v.form.end - target.form.low)
+            (n, at, v.form.low - w.form.end, v.form.end - w.form.low)
+            for at, w in written
             for n, v in enumerate(views[:-1], 1)
-            if v is not None and self._arrays[-1] is not None and v.address != target.address
+            if v is not None and v.address != w.address
         ]
         launches = Launches(self.first, target, pairs, steps, last, scratch_bytes, zeros=zeros)
         addresses = [0, *(0 if v is None else v.address for v in views)]

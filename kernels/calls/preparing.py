@@ -23,9 +23,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Any], Operation]] = MappingProxyTyp
         "transpose": (api.transpose, api.TRANSPOSE),
         "relayout": (api.relayout, api.RELAYOUT),
         **{op: (partial(reduce_api.reduce, op=op), reduce_api.REDUCE) for op in FOLD},
-        "softmax": (reduce_api.softmax, reduce_api.SOFTMAX),
-        "layer_norm": (reduce_api.layer_norm, reduce_api.LAYER_NORM),
-        "rms_norm": (reduce_api.rms_norm, reduce_api.RMS_NORM),
+        **{op: (f, reduce_api.NORM_OPERATIONS[op]) for op, f in reduce_api.NORM_FUNCTIONS.items()},
         "cross_entropy": (reduce_api.cross_entropy, reduce_api.CROSS_ENTROPY),
         "matmul": (product_api.matmul, product_api.MATMUL),
         "grouped_matmul": (grouped_api.grouped_matmul, grouped_api.GROUPED_MATMUL),
@@ -43,8 +41,8 @@ def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
 def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     """Plan a call of an operation on its arrays, and return a function that runs it, any number of times.
 
-    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "cross_entropy",
-    "matmul", "grouped_matmul" or a reduction such as "sum"; `options` are the other arguments of that
+    `op` is "permute", "transpose", "relayout", "cross_entropy", "matmul", "grouped_matmul", a norm such as
+    "softmax" or a reduction such as "sum"; `options` are the other arguments of that
     function by name (`b`, `axes`, `weight`).  The arrays are kept alive, and read at each call, on the stream
     that is current then; the result, `out` or a new array, is written each time and returned.  On a GPU a
     call is little more than its launches.  Raises what the operation raises, here and not when it is called;

@@ -44,7 +44,9 @@ from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     Form,
     View,
+    check_apart,
     check_fellows,
+    check_result,
     fill,
     ints_of,
     lie_alike,
@@ -53,16 +55,17 @@ from layoutalg.kernels.calls.arrays import (
 from layoutalg.kernels.calls.operation import BUFFERS, Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, INTEGERS, kind_of, values_of, words_of
 from layoutalg.kernels.modes import compact_strides
+from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.kernels.rowwise import (
     FOLD,
     IGNORE_INDEX,
     OF_INTEGERS,
-    PARAMETERS,
     REDUCTIONS,
     CrossEntropyProblem,
     NormProblem,
     ReduceProblem,
+    added,
     checked_eps,
     cross_entropy_problem,
     find_axes,
@@ -121,7 +124,7 @@ def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False)
     >>> softmax(numpy.zeros((2, 4), "f4")).tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
     """
-    return SOFTMAX.compute((axes,), (x, out), simulate)
+    return NORM_OPERATIONS["softmax"].compute((axes,), (x, out), simulate)
 
 
 def layer_norm(
@@ -138,7 +141,7 @@ def layer_norm(
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
-    return LAYER_NORM.compute((axes, eps), (x, weight, bias, out), simulate)
+    return NORM_OPERATIONS["layer_norm"].compute((axes, eps), (x, weight, bias, out), simulate)
 
 
 def rms_norm(
@@ -150,7 +153,7 @@ def rms_norm(
     >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
     [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
     """
-    return RMS_NORM.compute((axes, eps), (x, weight, out), simulate)
+    return NORM_OPERATIONS["rms_norm"].compute((axes, eps), (x, weight, out), simulate)
 
 
 # --- calls that are worked out -------------------------------------------------------------------------
@@ -216,6 +219,8 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
     given = [name for name in ("weight", "bias") if name in call.views]
     for name in given:
         _check_parameter(source, tuple(form.shape[k] for k in over), name, call.views[name])
+    if NORMS[op].adds:
+        _check_residual(call)
     target = call.result(form.shape, (form.kind,), in_place="x")
     in_place = source.address == target.address and lie_alike(form, target.form)
 
@@ -232,18 +237,56 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
         return nothing
 
     def exact(p: Any, numbers: Mapping[str, Any]) -> Any:
-        return normed(p, numbers["src"].reshape(form.shape), numbers.get("weight"), numbers.get("bias"))
+        x = numbers["src"].reshape(form.shape)
+        if NORMS[op].adds:
+            x = added(p, x, numbers["residual"].reshape(form.shape))
+            words_in(call.views["residual"])[...] = words_of(x, ELEMENT[form.kind])
+        return normed(p, x, numbers.get("weight"), numbers.get("bias"))
 
     return rows(call, op, problem, exact)
 
 
-SOFTMAX, LAYER_NORM, RMS_NORM = (
-    Operation(
-        op, ("x", *parameters, "out"), ("axes", "eps") if parameters else ("axes",),
-        functools.partial(_normed, op),
+NORM_OPERATIONS: Mapping[str, Operation] = {
+    op: Operation(
+        op, ("x", *("residual",) * norm.adds, *norm.parameters, "out"),
+        ("axes", "eps") if norm.parameters else ("axes",),
+        functools.partial(_normed, op), 1 + norm.adds, ("residual",) * norm.adds,
     )
-    for op, parameters in PARAMETERS.items()
-)  # fmt: skip
+    for op, norm in NORMS.items()
+}  # fmt: skip
+
+
+def _adding(op: str) -> Callable[..., Any]:
+    """The function of a norm that adds a residual, which is its record alone."""
+    operation, plain = NORM_OPERATIONS[op], NORMS[op].formula
+
+    def norm(
+        x: Any, residual: Any, axes: Axes = -1, weight: Any = None, eps: float = 1e-5, out: Any = None, *,
+        simulate: bool = False,
+    ) -> Any:  # fmt: skip
+        return operation.compute((axes, eps), (x, residual, weight, out), simulate)
+
+    norm.__name__ = norm.__qualname__ = op
+    norm.__doc__ = f"""The `{plain}` of x + residual; the sum is written over the residual.
+
+    The residual has x's type, shape and strides, and starts at the same place of 16 bytes.  The sum is made
+    in float32 and rounded to that type, and that is normed.  `out` may be x itself.  Raises as `{plain}`
+    does, UnsupportedError for rows that neither registers nor shared memory hold, and ArgumentTypeError for a
+    residual that lies otherwise than x, is read-only or overlaps another array.
+
+    >>> import numpy
+    >>> x, residual = numpy.array([[1, 3]], "f4"), numpy.array([[0, 4]], "f4")
+    >>> {op}(x, residual, eps=0).round(2).tolist(), residual.tolist()
+    ([[0.20000000298023224, 1.399999976158142]], [[1.0, 7.0]])
+    """
+    return norm
+
+
+NORM_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "softmax": softmax, "layer_norm": layer_norm, "rms_norm": rms_norm,
+    **{op: _adding(op) for op, norm in NORMS.items() if norm.adds},
+}  # fmt: skip
+"""The function of each norm by its name."""
 
 
 def rows(
@@ -311,6 +354,19 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
         raise ShapeError(f"{name} has shape {v.form.shape}; the axes have {shape}")
     if not is_dense(v.form):
         raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
+
+
+def _check_residual(call: Call) -> None:
+    """Raise unless the residual, which is written, lies as x does, apart from all that is read."""
+    x, residual = call.first, call.views["residual"]
+    check_result(x, residual, x.form.shape, (x.form.kind,), "residual")
+    starts = unit_base(x)[1], unit_base(residual)[1]
+    if not lie_alike(x.form, residual.form) or starts[0] != starts[1]:
+        raise ArgumentTypeError(
+            f"residual has strides {residual.form.strides} from byte {starts[1]} of 16, x {x.form.strides} "
+            f"from byte {starts[0]}: it must lie as x does"
+        )
+    check_apart({name: v for name, v in call.views.items() if name != "out"}, written="residual")
 
 
 @functools.lru_cache(KEPT_FORMS)

@@ -22,9 +22,16 @@ from layoutalg.codegen import gpu as device
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import check_choice
 from layoutalg.kernels import elements
-from layoutalg.kernels.baselines import Launch, torch_difference, torch_reduction, torch_wrong_indices
+from layoutalg.kernels.baselines import (
+    Launch,
+    torch_difference,
+    torch_map,
+    torch_reduction,
+    torch_wrong_indices,
+)
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
+from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import norm_plan, problems, trials
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
@@ -84,13 +91,19 @@ RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f3
 ))  # fmt: skip
 """(shape, axes, types) of the cases of rms norms."""
 
+ADDING = tuple(op for op, norm in NORMS.items() if norm.adds)
+HELD = tuple(case for case in RMS_NORMED if case[1] == (1,) and case[0][0] > 1)
+"""The norms that add a residual, and the cases of such: rows that are held."""
+
 CASES = tuple(
     Case(op, shape, axes, dtype)
-    for ops, asked in ((("sum",), REDUCED), (DRAWN_NORMS, NORMED), (("rms_norm",), RMS_NORMED))
+    for ops, asked in (
+        (("sum",), REDUCED), (DRAWN_NORMS, NORMED), (("rms_norm",), RMS_NORMED), (ADDING, HELD),
+    )
     for op in ops
     for shape, axes, dtypes in asked
     for dtype in dtypes
-)
+)  # fmt: skip
 
 SEED, DRAWN_REDUCED, DRAWN_NORMED = 2027, 12, 8
 ELEMS = 1 << 25
@@ -140,6 +153,8 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     numbers = {"src": trials.placed_numbers(trial, p.op, x, seed)}
     rng = numpy.random.default_rng([seed, len(trials.TENSOR_TRIALS)])
     numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
+    if isinstance(p, problems.NormProblem):
+        numbers |= {name: rng.standard_normal(x.source_elems) for name in p.read[1:]}
     given = {name: elements.whole_units(elements.words_of(v, element)) for name, v in numbers.items()}
     dst = given["src"].copy() if p.in_place else elements.set_bits(x.target_elems, p.result.nbytes)
     return {**given, "dst": dst}
@@ -156,10 +171,15 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
             return Expected("dst", whole)
         allowed = trials.reduction_bound(p, plan.additions, numbers["src"])
     else:
-        x = numbers["src"][places(p.axes.shape, p.axes.src)]
+        at, beside = places(p.axes.shape, p.axes.src), None
+        x = numbers["src"][at]
+        if p.norm.adds:
+            x = problems.added(p, x, elements.values_of(given["residual"], p.dtype.name)[at])
+            beside = Expected("residual", x, 0 * at, p.dtype.name, at)
         extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
         exact = problems.normed(p, x, *extra)
         allowed = trials.norm_bound(p, x, exact, *extra)
+        return Expected("dst", exact, allowed, p.result.name, trials.result_places(p.axes), beside)
     return Expected("dst", exact, allowed, p.result.name, trials.result_places(p.axes))
 
 
@@ -226,15 +246,31 @@ def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:
 
 
 def _arrays(p: Problem, n: int) -> dict[str, Any]:
-    return trials.device_tensors(p.axes, p.axes.target_elems, p.result, n)
+    arrays = trials.device_tensors(p.axes, p.axes.target_elems, p.result, n)
+    if _adds(p):
+        arrays["residual"] = trials.device_tensors(p.axes, 0, p.result, n + 1)["src"]
+    return arrays
+
+
+def _adds(p: Problem) -> bool:
+    return isinstance(p, problems.NormProblem) and p.norm.adds
+
+
+def _formula(p: Problem) -> str:
+    return p.norm.formula if isinstance(p, problems.NormProblem) else p.op
 
 
 def _source(p: Problem, arrays: Mapping[str, Any]) -> Any:
-    return arrays["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+    """The source, or what a residual has become."""
+    return arrays["residual" if _adds(p) else "src"][: prod(p.axes.shape)].reshape(p.axes.shape)
 
 
 def _by_torch(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
-    return torch_reduction(p.op, _source(p, arrays), p.axes.axes, p.dtype.name)
+    launch = torch_reduction(_formula(p), _source(p, arrays), p.axes.axes, p.dtype.name)
+    if launch is None or not _adds(p):
+        return launch
+    add = torch_map("add", arrays["residual"], (arrays["residual"], arrays["src"]), p.dtype.name)
+    return in_turn(add, launch)
 
 
 def _by_cupy(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
@@ -256,7 +292,21 @@ def _read(p: problems.ReduceProblem, arrays: Mapping[str, Any]) -> Launch:
 
 
 def _copied(p: problems.NormProblem, arrays: Mapping[str, Any]) -> Launch:
-    return device.device_copy(arrays["dst"], arrays["src"])
+    copies = [device.device_copy(arrays[to], arrays["src"]) for to in ("dst", *p.read[1:])]
+    return in_turn(*copies)
+
+
+def in_turn(*launches: Launch | None) -> Launch:
+    """Several launches as one."""
+    first, *others = filter(None, launches)
+    if not others:
+        return first
+
+    def run() -> None:
+        for launch in (first, *others):
+            launch()
+
+    return run
 
 
 def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
@@ -272,7 +322,9 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
         found = arrays["dst"][: p.axes.target_elems]
         wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
         return f"{wrong} indices are not those of the definition" if wrong else ""
-    seen, largest = torch_difference(p.op, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
+    seen, largest = torch_difference(
+        _formula(p), x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems]
+    )
     spread = sqrt(p.axes.count)
     usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
     last_place = max(max(largest, usual) * 2 * elements.HALF_PLACE[element], elements.SMALLEST_SUM[element])
@@ -338,6 +390,6 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
 
 ROWWISE_FAMILIES = (
     *(_family(op, "read", _read) for op in problems.FOLD),
-    *(_family(op, "copy", _copied) for op in problems.OPS),
+    *(_family(op, "copy", _copied) for op in NORMS),
 )
 """The families of this room."""

@@ -48,7 +48,7 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     """
     p, c = launches.problem, launches.config
     w, size = walk_of(norm_plan.form_of(p), p.dtype, c), p.dtype.nbytes
-    elements = p.axes.read_elems * size
+    elements = p.axes.read_elems * size * len(p.read)
     between = elements if c.splits > 1 or c.width else 0
     if c.splits == 1 and c.hold == "global" and not c.width:
         resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
@@ -60,7 +60,8 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
         left = elements * w.tiles_at_once // w.places - ring
         again = -(-w.places // w.tiles_at_once) * left if left > KEPT_BYTES else 0
     read = elements + again + len(p.parameters) * p.axes.count * size
-    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
+    written = prod(p.axes.shape) * size * len(p.read)
+    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), written + scratch)
 
 
 def reduce_traffic(plan: ReducePlan) -> Traffic:

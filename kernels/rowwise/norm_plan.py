@@ -141,7 +141,7 @@ STREAM_BYTES, STREAM_WAYS, CUT_LINES = 16 << 20, 3, 2
 lines of a long piece of a row where pieces start within vectors, which are masked at 0.43 of a copy."""
 
 PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
-"""The approximate number of partial statistics of a column."""
+"""The approximate number of partial statistics of a column, by the formula of a norm."""
 
 STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8})
 """The vectors of a stream that a thread loads at a time, and those of elements narrower than a word: softmax
@@ -188,6 +188,14 @@ def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...
     return tuple(dict.fromkeys(c for c, refused in candidates(p, arch) if refused is None))
 
 
+def cannot_add(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
+    """The reason why a configuration adds no residual, where the norm has one: elements have to be held."""
+    if not p.norm.adds or (c.hold != "global" and not c.turns):
+        return None
+    way = "copied by runs" if c.turns else "read twice"
+    return UnsupportedError(f"{p} {way}: a residual is added where registers or shared memory hold a row")
+
+
 def candidates(
     p: NormProblem, arch: str | Arch = "sm_90"
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
@@ -207,7 +215,7 @@ def candidates(
         others = (c for c, why in _by_vectors(p, form, chip, sms, most) if why is None)
         if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others)):
             yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-    yield from _by_vectors(p, form, chip, sms, most)
+    yield from ((c, why or cannot_add(p, c)) for c, why in _by_vectors(p, form, chip, sms, most))
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
 
 
@@ -218,7 +226,7 @@ def _by_vectors(
     widest = next(iter(_vectors(form, p)))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip, p.op)
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip, p.norm.formula)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         streams = _streams(p, form, sms) if vec == widest else []
         last = _whole_tiles(form, p)
@@ -248,8 +256,8 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     if long or prod(p.axes.shape) * p.dtype.nbytes < STREAM_BYTES:
         return []
     narrow = p.dtype.nbytes < WORD_BYTES
-    depth = NARROW_DEPTH.get(p.op, STREAM_DEPTH) if narrow else STREAM_DEPTH
-    found = streamed(form, p.dtype, PARTIALS[p.op], sms)[:STREAM_WAYS]
+    depth = NARROW_DEPTH.get(p.norm.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
+    found = streamed(form, p.dtype, PARTIALS[p.norm.formula], sms)[:STREAM_WAYS]
     return [
         NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found
     ]
@@ -258,7 +266,7 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
     """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
     long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
-    if long or not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
+    if long or p.norm.adds or not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
         return []
     found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
     return [one for one in found if one.walk.starts_at_units or not p.in_place]
@@ -299,10 +307,10 @@ def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig) -> bool:
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
     """Elements of a vector, best first: skewed ones rather than those of a word or less."""
     widest = vec = VECTOR_BYTES // p.dtype.nbytes
-    while not can_vector(form, vec, in_place=p.in_place):
+    while not can_vector(form, vec, in_place=p.rows_apart):
         vec //= 2
     narrow = vec * p.dtype.nbytes <= WORD_BYTES and form.count >= LEAST_ROWS
-    if narrow and can_skew(form, widest, in_place=p.in_place):
+    if narrow and can_skew(form, widest, in_place=p.rows_apart):
         yield widest
     yield vec
 
@@ -317,7 +325,7 @@ class _Ways:
     sms: int
     room: int
     chip: Arch
-    op: str
+    formula: str
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
@@ -505,7 +513,7 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     held = sorted(_held(x), key=_by_share)[:HELD_WAYS]
     found = sorted((*held, *_slabs(x)), key=_by_share)
     long = x.form.count * x.form.outputs * x.element.nbytes >= STREAM_BYTES
-    narrow = x.element.nbytes < WORD_BYTES and x.op != "rms_norm"
+    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
     least = (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else 0.0
     yield from (c for share, c in found if share >= least)
     if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
@@ -525,7 +533,7 @@ def _held(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
         if s.shared and not x.room:
             continue
         tiles = ceil(across / s.side)
-        us = held_us(s, tiles, nbytes, x.chip, x.op, apart=x.apart)
+        us = held_us(s, tiles, nbytes, x.chip, x.formula, apart=x.apart)
         if us < inf:
             hold: Hold = "shared" if s.shared else "registers"
             resident = tiles if s.by_one else 0

@@ -131,7 +131,7 @@ vectors of 4 elements, at which not all rows start and end; the nearest is vec =
         return walk_of(form, p.dtype, c)
     widths = (vec for vec in (1, 2, 4, 8) if vec * p.dtype.nbytes <= VECTOR_BYTES)
     ways = (can_vector, can_skew)
-    accepted = [vec for vec in widths if any(can(form, vec, in_place=p.in_place) for can in ways)]
+    accepted = [vec for vec in widths if any(can(form, vec, in_place=p.rows_apart) for can in ways)]
     if c.vec not in accepted:
         near = max((vec for vec in accepted if vec <= c.vec), default=1)
         raise UnsupportedError(

@@ -34,6 +34,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.elementwise.problem import FORMULAS
+from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.verification import Check, compare, copied, given_to
 from tests.frozen.kinds import Kind, fewer, kind_of
 
@@ -53,7 +54,8 @@ LADDER = (*range(1, 8), *(round(8 * 1.3**n) for n in range(46)))
 """Extents that are tried, from the least on: as such, and with what the real one leaves over 64 or 8."""
 
 FLOATS = ("f32", "f16", "bf16")
-NORMS = ("softmax", "layer_norm", "rms_norm")
+PLAIN = tuple(op for op, norm in NORMS.items() if not norm.adds)
+ADDING = tuple(op for op, norm in NORMS.items() if norm.adds)
 SUMS = (
     "sum", "max", "min", "mean", "prod", "argmax", "argmin", "var", "logsumexp", "cross_entropy",
     "cross_entropy",
@@ -132,10 +134,8 @@ def _rowwise(names: tuple[str, ...], rng: random.Random) -> Case:
     if name == "cross_entropy":
         asked |= {"axes": axes[:1], "target": rng.choice(("s32", "s64"))}
         asked |= {"reduction": rng.choice(("none", "none", "mean", "sum"))}
-    if name in ("layer_norm", "rms_norm"):
-        asked |= {"weight": rng.random() < 0.5}
-    if name == "layer_norm":
-        asked |= {"bias": rng.random() < 0.5}
+    if name in NORMS:
+        asked |= {parameter: rng.random() < 0.5 for parameter in NORMS[name].parameters}
     return Case(name, rng.choice(ARCHS), asked)
 
 
@@ -193,7 +193,8 @@ def _multiplied(rng: random.Random) -> Case:
 
 
 ROOMS: Mapping[str, Callable[[random.Random], Case]] = {
-    "sums": lambda rng: _rowwise(SUMS, rng), "norms": lambda rng: _rowwise(NORMS, rng),
+    "sums": lambda rng: _rowwise(SUMS, rng), "norms": lambda rng: _rowwise(PLAIN, rng),
+    "adding norms": lambda rng: _rowwise(ADDING, rng),
     "moves": _moved, "maps": _mapped, "products": _multiplied,
 }  # fmt: skip
 """What draws the problems of a room."""

@@ -182,6 +182,7 @@ def _buffers(p: Any) -> dict[str, Buffer]:
     width = (p.result if isinstance(p, ReduceProblem) else element).nbytes
     if isinstance(p, NormProblem):
         more = {"weight": x.count + p.weight_offset, "bias": x.count + p.bias_offset}
+        more |= dict.fromkeys(p.read, x.source_elems)
     sources = {"src": x.source_elems, **more}
     found = {name: _buffer(n * element.nbytes, element.name) for name, n in sources.items()}
     holds = element.name if isinstance(p, NormProblem) else ""

@@ -37,7 +37,8 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.sgemm import Sgemm
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.rowwise import FOLD, OPS, NormProblem, ReduceProblem, families
+from layoutalg.kernels.norms import NORMS as OPS
+from layoutalg.kernels.rowwise import FOLD, NormProblem, ReduceProblem, families
 from layoutalg.model import copied_sectors, tag_sectors
 from tests.bench import bench_kernels, kernel_images
 from tests.draws.sequences import MATRIX_OPS

@@ -21,7 +21,8 @@ from layoutalg.kernels.baselines import GroupOperands
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.family import set_count
 from layoutalg.kernels.gemm import group_begins
-from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
+from layoutalg.kernels.norms import NORMS as OPS
+from layoutalg.kernels.rowwise import cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise import families as rowwise_families
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.draws.sequences import problem_of
@@ -241,6 +242,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         "rowwise.trials": {"random_normal": normal, "device_empty": np.zeros},
         "rowwise.families": {
             "torch_difference": difference, "torch_wrong_indices": wrong_indices, "torch_reduction": torch,
+            "torch_map": torch,
         },
         "rowwise.entropy.family": {
             "device_empty": np.zeros, "device_copy": copy, "to_device": np.asarray,
@@ -286,7 +288,7 @@ def test_a_case_is_compared_and_timed_beside_its_bound_and_others(
     assert (found.limit, found.problem) == ("read" if reduced else "copy", "case")
     assert (found.share, found.ratio("torch")) == pytest.approx((2.0, 3.0))
     assert (found.rates["cupy"] is not None) == (moved or (reduced and p.dtype.name != "bf16"))
-    others = ["reduce_sum_f32_f32"] if reduced else ["copy"]
+    others = ["reduce_sum_f32_f32"] if reduced else ["copy"] * (1 + (name in OPS and OPS[name].adds))
     if moved:
         assert standin.ran[0] == "cupy" and standin.ran[1] == standin.ran[2]
         assert found.ratio("cupy") == pytest.approx(4.0)

@@ -6,7 +6,7 @@ from math import prod
 
 from layoutalg.kernels.move import cases as moves
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.rowwise import OPS
+from layoutalg.kernels.norms import NORMS as OPS
 from layoutalg.kernels.rowwise.families import CASES, DTYPES, ELEMS, REDUCED, Case, random_cases
 
 

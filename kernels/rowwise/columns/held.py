@@ -159,7 +159,7 @@ def copy_us(nbytes: int) -> float:
     return RATES.launch + 2 * nbytes / RATES.memory
 
 
-def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, op: str, *, apart: bool) -> float:
+def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, formula: str, *, apart: bool) -> float:
     """Microseconds that the model gives so many slabs of a tensor of `nbytes`; infinite where none fits.
 
     `apart`: rows do not start at sectors.
@@ -173,9 +173,9 @@ def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, op: str, *, apa
     torn = r.torn * SECTOR_BYTES if s.vector_bytes == VECTOR_BYTES else r.torn_lines * LINE_BYTES
     memory = 2 * nbytes / (r.memory * {64: r.of_64, 128: r.of_128}.get(width, 1.0))
     memory *= (1 + apart * torn / width) / min(1.0, slabs / sms)
-    exchanges = 1 if op == "rms_norm" else 2
+    exchanges = 1 if formula == "rms_norm" else 2
     parts = s.units if s.units > 1 else 0
-    element = r.element + r.narrow * s.narrow + r.mean * (op == "layer_norm")
+    element = r.element + r.narrow * s.narrow + r.mean * (formula == "layer_norm")
     halvings = log2(max(1, min(s.share, WARP // min(WARP, s.side))))
     per_thread = s.rounds * (r.vector + r.shared * s.shared + s.vec * element)
     instructions = warps * (per_thread + exchanges * s.vec * halvings * r.halving)

@@ -10,9 +10,8 @@ Each checks its arguments once.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.problems.norms import (
-    OPS,
-    PARAMETERS,
     NormProblem,
+    added,
     checked_eps,
     norm_problem,
     normed,
@@ -50,8 +49,6 @@ __all__ = [
     "INT32_COUNT",
     "INTEGERS",
     "OF_INTEGERS",
-    "OPS",
-    "PARAMETERS",
     "WAY",
     "AxesProblem",
     "Form",
@@ -59,6 +56,7 @@ __all__ = [
     "Mode",
     "NormProblem",
     "ReduceProblem",
+    "added",
     "axes_problem",
     "checked_eps",
     "fewest",

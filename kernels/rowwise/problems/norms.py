@@ -8,24 +8,22 @@ Elements are f32, f16 or bf16, and all that is computed between is a float.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from numbers import Real
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
-from layoutalg.kernels.rowwise.problems.tensors import ELEMENTS, AxesProblem, axes_problem
-
-PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"softmax": (), "layer_norm": ("weight", "bias"), "rms_norm": ("weight",)}
+from layoutalg.kernels.elements import values_of, words_of
+from layoutalg.kernels.norms import NORMS, Norm
+from layoutalg.kernels.rowwise.problems.tensors import (
+    ELEMENTS,
+    AxesProblem,
+    axes_problem,
+    check_written,
 )
-"""The norms by name, and the parameters that each has."""
-
-OPS = tuple(PARAMETERS)
-"""The norms."""
 
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""
@@ -58,6 +56,21 @@ class NormProblem:
         return {name: offset for name, (there, offset) in given.items() if there}
 
     @property
+    def norm(self) -> Norm:
+        """The record of the norm."""
+        return NORMS[self.op]
+
+    @property
+    def rows_apart(self) -> bool:
+        """True where vectors must not reach into other rows: something that is read is written in place."""
+        return self.in_place or self.norm.adds
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The tensors of the source's layout that are read."""
+        return ("src", *("residual",) * self.norm.adds)
+
+    @property
     def dtype(self) -> DType:
         """Type of the elements of source, destination, weight and bias."""
         return self.axes.dtype
@@ -70,7 +83,7 @@ class NormProblem:
     @property
     def moved_bytes(self) -> int:
         """Bytes that must be read and written."""
-        return (self.axes.read_elems + prod(self.axes.shape)) * self.dtype.nbytes
+        return (self.axes.read_elems + prod(self.axes.shape)) * len(self.read) * self.dtype.nbytes
 
     def __str__(self) -> str:
         extra = [f"{name} at {at}" if at else name for name, at in self.parameters.items()]
@@ -95,12 +108,11 @@ def norm_problem(
     weight_offset: int = 0,
     bias_offset: int = 0,
 ) -> NormProblem:
-    """A checked problem: softmax = e^x / sum e^x, layer_norm = (x - mean) / sqrt(variance + eps) * w + b,
-    rms_norm = x / sqrt(mean x^2 + eps) * w.
+    """A checked problem of one of `NORMS`.
 
     Strides, one a mode on either side, are row-major by default.  Weight and bias have the shape of the
     reduced modes, in their order, row-major, and start at an offset too.  In place, the destination is the
-    source.
+    source.  A residual has the strides of the source, and may not alias.
 
     Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
     bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
@@ -110,11 +122,12 @@ def norm_problem(
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
     16
     """
-    check_choice("norm", op, OPS)
+    check_choice("norm", op, NORMS)
+    norm = NORMS[op]
     eps = checked_eps(op, eps)
     if op == "softmax" and (weight or bias):
         raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")
-    if bias and "bias" not in PARAMETERS[op]:
+    if bias and "bias" not in norm.parameters:
         raise UnsupportedError(f"{op} has no bias; layer_norm accepts one")
     if min(weight_offset, bias_offset) < 0:
         raise ShapeError(
@@ -130,7 +143,9 @@ def norm_problem(
             f"{op} of {p.shape} in place: the strides {p.src} at {p.src_offset} of the source and {p.dst} at "
             f"{p.dst_offset} of the destination must be the same"
         )
-    eps = eps if PARAMETERS[op] else 0.0
+    if norm.adds:
+        check_written(p.shape, p.src)
+    eps = eps if norm.parameters else 0.0
     return NormProblem(op, p, eps, weight, bias, in_place, weight_offset, bias_offset)
 
 
@@ -150,8 +165,24 @@ def checked_eps(op: str, eps: object) -> float:
     return float(number)
 
 
+def added(p: NormProblem, x: Any, residual: Any) -> Any:
+    """The sum of a source and a residual, in float32, rounded to the type of the elements.
+
+    >>> import numpy
+    >>> p = norm_problem("add_rms_norm", (2,), 0, "bf16")
+    >>> added(p, numpy.array([1.0, 256.0]), numpy.array([2.0, 1.0])).tolist()
+    [3.0, 256.0]
+    """
+    import numpy
+
+    with numpy.errstate(all="ignore"):
+        total = numpy.asarray(x, numpy.float32) + numpy.asarray(residual, numpy.float32)
+        return values_of(words_of(total, p.dtype.name), p.dtype.name)
+
+
 def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
-    """The result in float64, by definition: `x` of the problem's shape, weight and bias of the reduced shape.
+    """The result in float64, by definition: `x`, or what is `added`, of the problem's shape, weight and bias
+    of the reduced shape.
 
     >>> import numpy
     >>> normed(norm_problem("softmax", (2,), 0, "f32"), numpy.array([0.0, 0.0])).tolist()
@@ -161,10 +192,10 @@ def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
 
     x, axes = numpy.asarray(x, dtype=numpy.float64), p.axes.axes
     with numpy.errstate(all="ignore"):
-        if p.op == "softmax":
+        if p.norm.formula == "softmax":
             e = numpy.exp(x - x.max(axis=axes, keepdims=True, initial=-numpy.inf))
             return e / e.sum(axis=axes, keepdims=True)
-        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
+        centred = x - x.mean(axis=axes, keepdims=True) if p.norm.formula == "layer_norm" else x
         y = centred / numpy.sqrt((centred**2).mean(axis=axes, keepdims=True) + p.eps)
     wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
     y = y * numpy.asarray(weight, dtype=numpy.float64).reshape(wide) if p.weight else y

@@ -145,7 +145,7 @@ def axes_problem(
     if not rank == len(src) == len(dst):
         raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
     dst = tuple(d if keeps or k not in reduced else 0 for k, d in enumerate(dst))
-    _check_written(written, dst)
+    check_written(written, dst)
     sides = (("source", shape, src, src_offset), ("destination", written, dst, dst_offset))
     read, made = (buffer_elems(*side) if prod(side[1]) else side[-1] + 1 for side in sides)
     return AxesProblem(
@@ -158,7 +158,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d if n != 1 else 0 for n, d in zip(shape, compact_strides(shape), strict=True))
 
 
-def _check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
+def check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
     """Raise NotInjectiveError for a destination that has the same place for two coordinates."""
     written = [(n, abs(d)) for n, d in zip(shape, dst, strict=True) if n != 1]
     if not written or any(n == 0 for n, _ in written):

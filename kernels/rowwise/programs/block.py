@@ -261,6 +261,8 @@ class RowBlock(NormBlock):
         modes = () if packed else None
         self.src = self.tensor("dst" if in_place else "src", "src", modes, writable=in_place and writes)
         self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", modes, writable=True)
+        adds = problem.norm.adds
+        self.residual = self.tensor("residual", "src", modes, writable=True) if adds else None
         if not packed and not config.together:
             self._stand()
         if isinstance(walk, SkewedColumns):
@@ -425,10 +427,30 @@ class RowBlock(NormBlock):
     def _load(self, v: Vector) -> None:
         with self._into(v):
             self.k.do(self.loads[self.tiling.nbytes], v.words, self.source(v.chunk))
+            if self.residual is not None:
+                self._add(v, self.residual)
+
+    def _add(self, v: Vector, residual: Tensor) -> None:
+        """Add a vector of the residual, rounded to the type of the elements; the sum is written over it."""
+        k, vec, nbytes = self.k, self.tiling.vec, self.tiling.nbytes
+        other = RegRef(self.reg("other", self.tiling.words), ())
+        place = self.at(residual, v.chunk.source, v.chunk.crd, self.walk.form.src_offset)
+        k.do(instr.LDG[nbytes], other, place)
+        f = self.floats(v)
+        k.do(instr.fold("sum", vec, vec), f, self.widened(other, vec, "other_floats"))
+        if self.element.name != "f32":
+            k.do(instr.pack(vec, self.element.name), v.words, f)
+        k.do(instr.STG_WHOLE[nbytes], place, v.words)
 
     def _copy(self, v: Vector) -> None:
+        nbytes, adds = self.tiling.nbytes, self.residual is not None
+        if adds:  # an asynchronous copy computes nothing
+            self._load(v)
         with self.where(self._wanted(v)):
-            self.k.do(instr.CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
+            if adds:
+                self.k.do(instr.STS[nbytes], self._slot(v), v.words)
+            else:
+                self.k.do(instr.CP_ASYNC[nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):

@@ -27,7 +27,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.cluster import Exchange
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import cannot_add, configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
@@ -68,9 +68,11 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
-    twice, or in place do not start at units, and what `checked_walk` and `packed_walk` raise.
+    twice, or in place do not start at units, and what `cannot_add`, `checked_walk` and `packed_walk` say.
     """
     c = configs(problem, arch)[0] if config is None else config
+    if (why := cannot_add(problem, c)) is not None:
+        raise why
     if c.turns and (c.splits > 1 or c.hold == "global"):
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
@@ -104,7 +106,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
 def _words(p: NormProblem, walk: Walk) -> int:
     """Words of the partials of a row."""
-    return sum(1 if name in ONE_WORD else walk.values for name in NORMS[p.op].partials)
+    return sum(1 if name in ONE_WORD else walk.values for name in NORMS[p.norm.formula].partials)
 
 
 def _clear(p: NormProblem, places: range) -> Kernel:
@@ -121,7 +123,7 @@ def _clear(p: NormProblem, places: range) -> Kernel:
 
 def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
     """Statistics of columns of memory, those of groups, and results."""
-    s, norm = stream_with(form_of(p), c), NORMS[p.op]
+    s, norm = stream_with(form_of(p), c), NORMS[p.norm.formula]
     joined = build_joined(f"{p.op}_{p.dtype}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
     return NormLaunches(p, c, kernels, workspace(s, c, norm))
@@ -141,7 +143,7 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
-    norm = NORMS[p.op]
+    norm = NORMS[p.norm.formula]
     if (c.cluster > 1 or c.resident) and not walk.rows:
         return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
@@ -261,8 +263,9 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
 
 def _formula(p: NormProblem) -> str:
     """The formula for an element x."""
-    if p.op == "softmax":
+    if p.norm.formula == "softmax":
         return "e^(x - max) / sum e^(x - max)"
     extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"
-    what, spread = ("(x - mean)", "variance") if p.op == "layer_norm" else ("x", "mean x^2")
-    return f"{what} / sqrt({spread} + {p.eps}){extra}"
+    what, spread = ("(x - mean)", "variance") if p.norm.formula == "layer_norm" else ("x", "mean x^2")
+    of_sum = ", x = source + residual, which is written over the residual" if p.norm.adds else ""
+    return f"{what} / sqrt({spread} + {p.eps}){extra}{of_sum}"

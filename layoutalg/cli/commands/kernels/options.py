@@ -14,12 +14,13 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
+from layoutalg.kernels.norms import NORMS
 
 FamilyArgument: TypeAlias = Annotated[
     str,
     argument(
         "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-        "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
+        f"max, mean, min, prod, argmax, argmin, var, logsumexp, {', '.join(NORMS)}, "
         f"cross_entropy, {FUNCTION_NAMES}, add.",
         complete=families,
     ),

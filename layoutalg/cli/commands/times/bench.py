@@ -38,6 +38,7 @@ from layoutalg.cli.options import (
 )
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
+from layoutalg.kernels.norms import NORMS
 from layoutalg.limits import Most
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def bench_command(
         str,
         argument(
             "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; "
-            f"{FUNCTION_NAMES}, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, "
+            f"{FUNCTION_NAMES}, add; sum, mean, max, {', '.join(NORMS)}, reduce: all of these; min, "
             "prod, argmax, argmin, var, logsumexp, cross_entropy.",
             complete=families,
         ),
