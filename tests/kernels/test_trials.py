@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
 from layoutalg.kernels.modes import places
-from layoutalg.kernels.rowwise import norm_problem
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise import normed as normed
 from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, placed_numbers, tensor_numbers
 from layoutalg.kernels.verification import given_to
@@ -105,6 +106,7 @@ PERMUTED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ("softmax", (19, 21), (1,), {"src": (1, 19)}),
     ("layer_norm", (19, 21), (1,), {"dst": (1, 19), "weight": True}),
     ("rms_norm", (19, 21), (1,), {"src": (1, 19), "dst": (1, 19), "in_place": True}),
+    ("add_rms_norm", (19, 21), (1,), {"src": (1, 19), "dst": (1, 19), "weight": True}),
     ("logsumexp", (3, 4, 21), (2,), {"src": (1, 3, 12), "dst": (1, 3, 0)}),
     ("argmax", (3, 4, 21), (2,), {"src": (4, 1, 12), "dst": (1, 3, 0)}),
     ("mean", (3, 21, 4), (0, 2), {"src": (21, 1, 63)}),
@@ -123,6 +125,25 @@ def test_tensors_whose_modes_lie_in_another_order_verify(
         expected = family.checks.expected(p, None, given_to(family, p, family.choose(p), trial, 0))
         if expected.allowed is not None:
             assert np.isfinite(expected.allowed[np.isfinite(expected.values)]).all(), trial
+
+
+HELD = [
+    ((2, 4096), NormConfig(4, 1, 128, "shared")), ((2, 4096), NormConfig(4, 1, 64, "shared", staged=4)),
+    ((2, 4096), NormConfig(4, 1, 64, "shared", cluster=2, staged=4)),
+    ((64, 32), NormConfig(4, 8, 16, "shared")), ((256, 64), NormConfig(4, 8, 32, "shared", cluster=2)),
+    ((256, 128), NormConfig(4, 8, 32, "shared", cluster=2, staged=2, resident=2)),
+]  # fmt: skip
+"""Shapes, and ways to hold their rows where there are 2, else their columns."""
+
+
+@each(("shape", "config"), HELD, sample=1)
+def test_a_residual_is_added_wherever_elements_are_held(shape: tuple[int, ...], config: NormConfig) -> None:
+    family = FAMILIES["add_rms_norm"]
+    p = family.problem(shape, (int(shape[0] == 2),), "f32", weight=True)
+    verify(family, p, config).require()
+    for other in (NormConfig(4, 1, 128, "global"), NormConfig(4, 1, 32, "registers", turns=1)):
+        with pytest.raises(UnsupportedError, match="a residual is added where registers or shared memory"):
+            family.launches(p, other, "sm_90")
 
 
 def test_rows_of_a_trial_are_rows_of_the_tensor() -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.calls.preparing import OPERATIONS, prepare
+from layoutalg.kernels.norms import NORMS
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
 SEED = 20261129
 
+WRITTEN = ("out", "residual")
 BESIDE = object()
 """Stands for a part of x's own memory, from its second element on."""
 
@@ -41,10 +43,10 @@ def arrays_of(op: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, An
             return made | {"out": np.zeros((m, k), kind)}, {}
         case "cross_entropy":
             return numbers | {"target": index, "out": np.zeros((), kind)}, {}
-        case "softmax":
-            return numbers | {"out": np.zeros_like(x)}, {}
-        case "layer_norm" | "rms_norm":
-            return numbers | {"weight": np.ones(n, kind), "out": np.zeros_like(x)}, {}
+        case _ if op in NORMS:
+            more = {"residual": np.ones_like(x)} if NORMS[op].adds else {}
+            more |= {name: np.ones(n, kind) for name in NORMS[op].parameters[:1]}
+            return numbers | more | {"out": np.zeros_like(x)}, {}
     return numbers | {"out": index if op.startswith("arg") else total}, {"axes": 1}
 
 
@@ -60,7 +62,7 @@ def wrong_of(op: str, name: str, x: Any, arrays: dict[str, Any]) -> Iterator[Any
         if op != "relayout":  # which takes any contiguous buffer that is large enough
             yield np.ones((*x.shape, 2), x.dtype)
         yield x.astype("f4" if x.dtype.kind in "iu" else "u2")
-    if name == "out":
+    if name in WRITTEN:
         yield np.broadcast_to(x.ravel()[:1].reshape(()), x.shape) if x.ndim else x.reshape(1)
         fixed = x.copy()
         fixed.flags.writeable = False
@@ -92,12 +94,12 @@ def test_one_wrong_argument_of_any_operation_is_refused_and_nothing_is_written(o
                 if wrong is BESIDE:
                     memory = np.zeros(2 * arrays["x"].size + 2 * right.size, right.dtype)
                     source = memory[: arrays["x"].size].reshape(arrays["x"].shape)
-                    given |= {"x": source, "out": memory[1 : right.size + 1].reshape(right.shape)}
-                kept = given["out"].copy() if isinstance(given["out"], np.ndarray) else None
+                    given |= {"x": source, name: memory[1 : right.size + 1].reshape(right.shape)}
+                kept = {x: given[x].copy() for x in WRITTEN if isinstance(given.get(x), np.ndarray)}
                 with pytest.raises(LayoutAlgError) as caught:
                     call(given)
                 assert "\n" not in str(caught.value)
-                if kept is not None and kept.dtype != object:
-                    assert np.array_equal(kept, given["out"])
+                for x, was in kept.items():
+                    assert was.dtype == object or np.array_equal(was, given[x])
                 refused += 1
     assert refused > 20
