@@ -126,7 +126,7 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
                 for name, at in p.parameters.items()
             }
             source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems)
-            target = _strided(p.dtype, x.shape, x.dst, x.dst_offset, x.target_elems)
+            target = _strided(p.result, x.shape, x.dst, x.dst_offset, x.target_elems)
             return given | dict.fromkeys(p.read, source) | {"dst": target}
         case "ReduceProblem":
             return _reduced(p.axes, p.result, p.axes.target_elems)

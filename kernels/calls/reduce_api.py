@@ -221,15 +221,17 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
         _check_parameter(source, tuple(form.shape[k] for k in over), name, call.views[name])
     if NORMS[op].adds:
         _check_residual(call)
-    target = call.result(form.shape, (form.kind,), in_place="x")
-    in_place = source.address == target.address and lie_alike(form, target.form)
+    target = call.result(form.shape, tuple(dict.fromkeys((form.kind, *REDUCED))), in_place="x")
+    same = form.kind == target.form.kind and lie_alike(form, target.form)
+    in_place = source.address == target.address and same
 
     def problem(starts: Mapping[str, int] | None) -> NormProblem:
         place = () if starts is None else _places(call, over, starts)
         at = {f"{name}_offset": starts[name] // form.itemsize for name in given} if starts else {}
         return _norm_problem(
             op, form.shape, over, ELEMENT[form.kind], *place, eps=eps, weight="weight" in given,
-            bias="bias" in given, in_place=in_place and starts is not None, **at,
+            bias="bias" in given, in_place=in_place and starts is not None,
+            result=ELEMENT[target.form.kind], **at,
         )  # fmt: skip
 
     if not form.elems:

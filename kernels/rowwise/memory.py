@@ -19,8 +19,6 @@ third less was read.
 
 from __future__ import annotations
 
-from math import prod
-
 from layoutalg.arch import Arch, find_board
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.rowwise import norm_plan
@@ -60,8 +58,7 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
         left = elements * w.tiles_at_once // w.places - ring
         again = -(-w.places // w.tiles_at_once) * left if left > KEPT_BYTES else 0
     read = elements + again + len(p.parameters) * p.axes.count * size
-    written = prod(p.axes.shape) * size * len(p.read)
-    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), written + scratch)
+    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), p.written_bytes + scratch)
 
 
 def reduce_traffic(plan: ReducePlan) -> Traffic:

@@ -188,12 +188,15 @@ def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...
     return tuple(dict.fromkeys(c for c, refused in candidates(p, arch) if refused is None))
 
 
-def cannot_add(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
-    """The reason why a configuration adds no residual, where the norm has one: elements have to be held."""
-    if not p.norm.adds or (c.hold != "global" and not c.turns):
-        return None
-    way = "copied by runs" if c.turns else "read twice"
-    return UnsupportedError(f"{p} {way}: a residual is added where registers or shared memory hold a row")
+def cannot_hold(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
+    """The reason why a configuration has no place where a residual is added, or none for results of another
+    type, or None."""
+    if p.norm.adds and (c.hold == "global" or c.turns):
+        way = "copied by runs" if c.turns else "read twice"
+        return UnsupportedError(f"{p} {way}: a residual is added where registers or shared memory hold a row")
+    if p.result != p.dtype and c.turns:
+        return UnsupportedError(f"{p} copied by runs: results take the places of the elements of a run")
+    return None
 
 
 def candidates(
@@ -215,7 +218,7 @@ def candidates(
         others = (c for c, why in _by_vectors(p, form, chip, sms, most) if why is None)
         if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others)):
             yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-    yield from ((c, why or cannot_add(p, c)) for c, why in _by_vectors(p, form, chip, sms, most))
+    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, sms, most))
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
 
 
@@ -266,7 +269,8 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
     """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
     long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
-    if long or p.norm.adds or not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
+    backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
+    if long or backwards or not room or p.norm.adds or p.result != p.dtype:
         return []
     found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
     return [one for one in found if one.walk.starts_at_units or not p.in_place]

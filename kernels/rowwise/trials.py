@@ -276,7 +276,7 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
     """
     import numpy
 
-    axes, element = p.axes.axes, str(p.dtype)
+    axes, element = p.axes.axes, str(p.result)
     place, half = 2 * HALF_PLACE["f32"], HALF_PLACE[element]
     with numpy.errstate(all="ignore"):
         if p.norm.formula == "softmax":

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any
 
 from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
 from layoutalg.kernels.elements import values_of, words_of
 from layoutalg.kernels.norms import NORMS, Norm
@@ -42,6 +43,7 @@ class NormProblem:
 
     op: str
     axes: AxesProblem
+    result: DType
     eps: float = 0.0
     weight: bool = False
     bias: bool = False
@@ -72,22 +74,27 @@ class NormProblem:
 
     @property
     def dtype(self) -> DType:
-        """Type of the elements of source, destination, weight and bias."""
+        """Type of the elements of source, residual, weight and bias."""
         return self.axes.dtype
 
     @property
-    def result(self) -> DType:
-        """Type of the results, that of the elements."""
-        return self.axes.dtype
+    def title(self) -> str:
+        """The name of its kernels."""
+        return f"{self.op}_{self.dtype}" + (f"_{self.result}" if self.result != self.dtype else "")
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that must be written."""
+        return prod(self.axes.shape) * (self.result.nbytes + self.norm.adds * self.dtype.nbytes)
 
     @property
     def moved_bytes(self) -> int:
         """Bytes that must be read and written."""
-        return (self.axes.read_elems + prod(self.axes.shape)) * len(self.read) * self.dtype.nbytes
+        return self.axes.read_elems * len(self.read) * self.dtype.nbytes + self.written_bytes
 
     def __str__(self) -> str:
         extra = [f"{name} at {at}" if at else name for name, at in self.parameters.items()]
-        extra += ["in_place"] * self.in_place
+        extra += ["in_place"] * self.in_place + [f"as {self.result}"] * (self.result != self.dtype)
         return f"{self.op} {self.axes}" + (f", {' and '.join(extra)}" if extra else "")
 
 
@@ -107,15 +114,16 @@ def norm_problem(
     in_place: bool = False,
     weight_offset: int = 0,
     bias_offset: int = 0,
+    result: str | DType | None = None,
 ) -> NormProblem:
-    """A checked problem of one of `NORMS`.
+    """A checked problem of one of `NORMS`, with elements of type `result`, by default of that of the source.
 
     Strides, one a mode on either side, are row-major by default.  Weight and bias have the shape of the
     reduced modes, in their order, row-major, and start at an offset too.  In place, the destination is the
-    source.  A residual has the strides of the source, and may not alias.
+    source, of one type.  A residual has the strides of the source, and may not alias.
 
-    Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
-    bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
+    Raises UnknownNameError for another operation, UnsupportedError for elements and results that are not f32,
+    f16 or bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
     ShapeError where in place the strides differ, where `checked_eps` refuses eps or an offset is
     negative, and as `axes_problem` does.
 
@@ -136,8 +144,12 @@ def norm_problem(
     if in_place and dst is None:
         dst, dst_offset = src, src_offset
     p = axes_problem(shape, axes, dtype, src, dst, src_offset, dst_offset, keeps=True)
-    if p.dtype.name not in ELEMENTS:
-        raise UnsupportedError(f"{op} of {p.dtype} elements: {', '.join(ELEMENTS)} are accepted")
+    to = p.dtype if result is None else find_dtype(result)
+    for kind in (p.dtype, to):
+        if kind.name not in ELEMENTS:
+            raise UnsupportedError(f"{op} of {kind} elements: {', '.join(ELEMENTS)} are accepted")
+    if in_place and to != p.dtype:
+        raise UnsupportedError(f"{op} of {p.dtype} as {to} in place: one type is accepted")
     if in_place and (p.src, p.src_offset) != (p.dst, p.dst_offset):
         raise ShapeError(
             f"{op} of {p.shape} in place: the strides {p.src} at {p.src_offset} of the source and {p.dst} at "
@@ -146,7 +158,7 @@ def norm_problem(
     if norm.adds:
         check_written(p.shape, p.src)
     eps = eps if norm.parameters else 0.0
-    return NormProblem(op, p, eps, weight, bias, in_place, weight_offset, bias_offset)
+    return NormProblem(op, p, to, eps, weight, bias, in_place, weight_offset, bias_offset)
 
 
 def checked_eps(op: str, eps: object) -> float:

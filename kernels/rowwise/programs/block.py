@@ -37,7 +37,17 @@ from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
 from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Tiling, Walk
+from layoutalg.kernels.rowwise.walk import (
+    VECTOR_BYTES,
+    WORD_BYTES,
+    Bases,
+    Chunk,
+    Crd,
+    Index,
+    Side,
+    Tiling,
+    Walk,
+)
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
@@ -260,7 +270,9 @@ class RowBlock(NormBlock):
         in_place, packed = problem.in_place, isinstance(walk, PackedWalk)
         modes = () if packed else None
         self.src = self.tensor("dst" if in_place else "src", "src", modes, writable=in_place and writes)
-        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", modes, writable=True)
+        own = in_place or not writes
+        self.dst = self.src if own else self.tensor("dst", "dst", modes, problem.result, writable=True)
+        self.result_words = max(1, t.vec * problem.result.nbytes // WORD_BYTES)
         adds = problem.norm.adds
         self.residual = self.tensor("residual", "src", modes, writable=True) if adds else None
         if not packed and not config.together:
@@ -488,10 +500,10 @@ class RowBlock(NormBlock):
 
     def store(self, f: RegRef, v: Vector) -> None:
         """Write a vector of floats as elements; of one that its row shares with others, those of the row."""
-        words = f
-        if self.element.name != "f32":
-            words = RegRef(self.reg("packed", self.tiling.words), ())
-            self.k.do(instr.pack(self.tiling.vec, self.element.name), words, f)
+        words, element = f, self.problem.result.name
+        if element != "f32":
+            words = RegRef(self.reg("packed", self.result_words), ())
+            self.k.do(instr.pack(self.tiling.vec, element), words, f)
         if isinstance(self.walk, PackedWalk):
             self.k.do(instr.STS[self.tiling.nbytes], self._slot(v), words)
             return
@@ -499,16 +511,14 @@ class RowBlock(NormBlock):
             self._store(words, v)
 
     def _store(self, words: RegRef, v: Vector) -> None:
-        k, vec, chunk, whole = self.k, self.tiling.vec, v.chunk, instr.STG_WHOLE[self.tiling.nbytes]
-        crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
-        to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
+        k, vec, chunk = self.k, self.tiling.vec, v.chunk
         if not v.cut:
-            k.do(whole, to, words)
+            self._store_whole(words, chunk)
             return
         at, low, high = chunk.ends
         if not self.walk.rows:
             with k.If((low <= at) & (at + vec <= high)):
-                k.do(whole, to, words)
+                self._store_whole(words, chunk)
             with k.Else():
                 for e in range(vec):
                     with k.If(as_expr(chunk.has(e))):
@@ -516,16 +526,26 @@ class RowBlock(NormBlock):
             return
         begin, end = k.let("begin", Minus(low, at)), k.let("end", Minus(high, at))
         with k.If((begin < 1) & (end >= vec)):
-            k.do(whole, to, words)
+            self._store_whole(words, chunk)
         with k.Else():
             self._store_part(words, k.let("to", as_expr(chunk.target)), begin, end)
+
+    def _store_whole(self, words: RegRef, chunk: Chunk) -> None:
+        """Write a vector; of elements that are wider than the source's, in several stores."""
+        vec, size, offset = self.tiling.vec, self.problem.result.nbytes, self.walk.form.dst_offset
+        crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
+        some = min(vec, VECTOR_BYTES // size)
+        for e in range(0, vec, some):
+            part = words if some == vec else RegRef(words.reg, (*words.index, Const(e)), some)
+            to = self.at(self.dst, chunk.target + e, crd, offset + e)
+            self.k.do(instr.STG_WHOLE[some * size], to, part)
 
     def _store_part(self, words: RegRef, to: Expr, begin: Expr, end: Expr) -> None:
         """Write the elements of a row's vector from `begin` on and below `end`: words, and elements of words
         that are cut.  Under small predicates, at places that constants are added to, each is one instruction.
         """
-        k, vec, nbytes = self.k, self.tiling.vec, self.element.nbytes
-        per = vec // self.tiling.words
+        k, vec, nbytes = self.k, self.tiling.vec, self.problem.result.nbytes
+        per = vec // self.result_words
         for first in range(0, vec, per):
             last = first + per - 1
             with k.If((begin <= first) & (end > last)):
@@ -539,12 +559,12 @@ class RowBlock(NormBlock):
 
     def _store_element(self, words: RegRef, e: int, to: Expr) -> None:
         """Write element e of a vector."""
-        word, upper = divmod(e, self.tiling.vec // self.tiling.words)
+        word, upper = divmod(e, self.tiling.vec // self.result_words)
         one = RegRef(words.reg, (*words.index, Const(word)))
         if upper:
             self.k.do(instr.BYTE_PERMUTE, part := self.reg("upper", 1)[0], one, one, 0x1032)
             one = part
-        self.k.do(instr.STG[self.element.nbytes], self.at(self.dst, to), one)
+        self.k.do(instr.STG[self.problem.result.nbytes], self.at(self.dst, to), one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.cluster import Exchange
-from layoutalg.kernels.rowwise.norm_plan import cannot_add, configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import cannot_hold, configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
@@ -68,10 +68,10 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
-    twice, or in place do not start at units, and what `cannot_add`, `checked_walk` and `packed_walk` say.
+    twice, or in place do not start at units, and what `cannot_hold`, `checked_walk` and `packed_walk` say.
     """
     c = configs(problem, arch)[0] if config is None else config
-    if (why := cannot_add(problem, c)) is not None:
+    if (why := cannot_hold(problem, c)) is not None:
         raise why
     if c.turns and (c.splits > 1 or c.hold == "global"):
         raise UnsupportedError(
@@ -111,7 +111,7 @@ def _words(p: NormProblem, walk: Walk) -> int:
 
 def _clear(p: NormProblem, places: range) -> Kernel:
     """The kernel that sets the counters of barriers, behind the partials, to 0."""
-    k = KernelBuilder(f"{p.op}_{p.dtype}_clear", WARP, notes=["", "Counters of arrivals are 0."])
+    k = KernelBuilder(f"{p.title}_clear", WARP, notes=["", "Counters of arrivals are 0."])
     zero, partial = k.reg("zero", 1), k.pointer("partial", 4, writable=True)
     k.do(fill(1), zero, Const(0))
     with k.For("n", -(-len(places) // WARP)) as n:
@@ -124,7 +124,7 @@ def _clear(p: NormProblem, places: range) -> Kernel:
 def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
     """Statistics of columns of memory, those of groups, and results."""
     s, norm = stream_with(form_of(p), c), NORMS[p.norm.formula]
-    joined = build_joined(f"{p.op}_{p.dtype}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
+    joined = build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
     return NormLaunches(p, c, kernels, workspace(s, c, norm))
 
@@ -142,7 +142,7 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
-    name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
+    name, last = p.title + ("" if part == "whole" else f"_{part}"), part == "result"
     norm = NORMS[p.norm.formula]
     if (c.cluster > 1 or c.resident) and not walk.rows:
         return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
@@ -234,9 +234,10 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         "global": f"read twice, {c.depth} vectors of a thread at a time"
         + (f", {c.staged} on their way to shared memory" if c.staged else ""),
     }[c.hold]  # fmt: skip
+    made = f" to {p.result}" if p.result != p.dtype else ""
     lines = [
         "",
-        f"{p.op} of {w.form}, {p.dtype}: {_formula(p)}.",
+        f"{p.op} of {w.form}, {p.dtype}{made}: {_formula(p)}.",
         f"{c.threads_per_row} threads share the statistics of a {'row' if w.rows else 'column'}, "
         f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
         f"{rounds} per thread, {held}.",

@@ -81,7 +81,7 @@ class JoinBlock(NormBlock):
         self.rest = None if s.left is None else Walk(s.left, tiling)
         self._stand()
         if self.rest is not None:
-            self.dst = self.tensor("dst", "dst", (), p.dtype, writable=True)
+            self.dst = self.tensor("dst", "dst", (), p.result, writable=True)
             self.src = self.dst if p.in_place else self.tensor("src", "src", (), p.dtype)
 
     @contextmanager
@@ -117,7 +117,7 @@ class JoinBlock(NormBlock):
 
     def results_left(self, walk: Walk, norm: Norm) -> None:
         """Results of the rows that are left."""
-        k, element = self.k, self.problem.dtype
+        k, element = self.k, self.problem.result
         with self.steps(walk, walk.bases(self.place)) as chunk:
             f = self._element(chunk)
             norm.apply(self, f)
