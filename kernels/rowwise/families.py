@@ -17,6 +17,8 @@ from functools import partial
 from math import prod, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy
+
 from layoutalg.arch import Arch
 from layoutalg.codegen import gpu as device
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
@@ -147,8 +149,6 @@ def _array_bytes(p: Problem) -> int:
 
 def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     """The sources of a trial as bits, and a destination of set bits; in place it holds the source."""
-    import numpy
-
     x, element = p.axes, p.dtype.name
     numbers = {"src": trials.placed_numbers(trial, p.op, x, seed)}
     rng = numpy.random.default_rng([seed, len(trials.TENSOR_TRIALS)])

@@ -42,6 +42,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
+import numpy
+
 from layoutalg.codegen.gpu import device_empty, random_normal
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError
@@ -69,8 +71,6 @@ def _normal(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 
 def _ties(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-    import numpy
-
     values = numpy.array([1.0, -2.0, 0.5, 3.0])[numpy.arange(groups) % 4]
     return numpy.repeat(values[:, None], n, axis=1)
 
@@ -80,8 +80,6 @@ def _negative(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 
 def _spikes(where: str, rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-    import numpy
-
     every = numpy.arange(groups)
     at = {"first": every * 0, "last": every * 0 + n - 1, "other": _places(rng, groups, n)}[where]
     if op in _COMPARES:
@@ -94,8 +92,6 @@ def _spikes(where: str, rng: Any, groups: int, n: int, op: str, element: str) ->
 
 
 def _nan(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-    import numpy
-
     x, every = rng.standard_normal((groups, n)), numpy.arange(groups)
     struck = every % 3 != 1
     x[every[struck], _places(rng, groups, n)[struck]] = numpy.nan
@@ -103,8 +99,6 @@ def _nan(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 
 def _infinities(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-    import numpy
-
     x, every = rng.standard_normal((groups, n)), numpy.arange(groups)
     for word, of in ((-numpy.inf, 0), (numpy.inf, 1), (-numpy.inf, 3), (numpy.inf, 3)):
         struck = every[every % 4 == of]
@@ -114,8 +108,6 @@ def _infinities(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 
 def _extremes(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
-    import numpy
-
     if op in _COMPARES:
         big, small = LARGEST[element], LEAST[element]
         return numpy.array([big, -big, small, -small, 0.0, -0.0, 1.0])[rng.integers(0, 7, (groups, n))]
@@ -124,8 +116,6 @@ def _extremes(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 def _places(rng: Any, groups: int, n: int) -> Any:
     """A place for each group: all there are, in a random order, before one comes again."""
-    import numpy
-
     return rng.permutation(n)[numpy.arange(groups) % n]
 
 
@@ -142,8 +132,6 @@ TENSOR_TRIALS: Mapping[str, Callable[[Any, int, int, str, str], Any]] = MappingP
 
 def _factors(rng: Any, x: Any) -> Any:
     """The same as factors: numbers near 1, so that products stay far from overflow, but for what is none."""
-    import numpy
-
     near = 2.0 ** rng.integers(-1, 2, x.shape) * rng.choice([-1.0, 1.0], x.shape)
     plain = numpy.where(rng.random(x.shape) < 8 / max(x.shape[1], 1), near, 1 + numpy.tanh(x) / 64)
     return numpy.where(numpy.isfinite(x), plain, x)
@@ -151,8 +139,6 @@ def _factors(rng: Any, x: Any) -> Any:
 
 def _whole(rng: Any, x: Any, element: str) -> Any:
     """The same as integers of a type: large numbers become an end of its range."""
-    import numpy
-
     ends = numpy.iinfo(INTEGERS[element])
     if not numpy.isfinite(x).all() or numpy.abs(x).max(initial=0) > 1e4:
         return rng.integers(ends.min, ends.max, x.shape, INTEGERS[element], endpoint=True).astype("i8")
@@ -167,8 +153,6 @@ def tensor_numbers(
     >>> tensor_numbers("ties", "sum", (2, 3), (1,), "f32", 0).tolist()
     [1.0, 1.0, 1.0, -2.0, -2.0, -2.0]
     """
-    import numpy
-
     kept = tuple(k for k in range(len(shape)) if k not in axes)
     groups, n = prod(shape[k] for k in kept), prod(shape[k] for k in axes)
     rng = numpy.random.default_rng([seed, list(TENSOR_TRIALS).index(trial)])
@@ -235,8 +219,6 @@ NORM_ADDITIONS = 40
 
 def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
     """Return the error bound of each output; `values` are the source's numbers, flat, as float64."""
-    import numpy
-
     u = HALF_PLACE["f32"]
     lost, exact = additions * u / (1 - additions * u), reduced(p, values)
     if p.is_exact:
@@ -255,8 +237,6 @@ def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
 
 def _of_joined(p: ReduceProblem, lost: float, exact: Any, values: Any) -> Any:
     """The same for values that are joined: variances, and logarithms of sums."""
-    import numpy
-
     place = 2 * HALF_PLACE["f32"]
     most = reduced(replace(p, op="max"), values)
     if p.op == "logsumexp":
@@ -274,8 +254,6 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
 
     Weight and bias have the shape of the reduced modes.
     """
-    import numpy
-
     axes, element = p.axes.axes, str(p.result)
     place, half = 2 * HALF_PLACE["f32"], HALF_PLACE[element]
     with numpy.errstate(all="ignore"):

@@ -11,6 +11,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import numpy
+
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_copy, device_empty, to_device
 from layoutalg.dtype import dtype as find_dtype
@@ -57,8 +59,6 @@ def _between(p: CrossEntropyProblem, empty: Any) -> dict[str, Any]:
 
 def _targets(p: CrossEntropyProblem, seed: int, *, wild: bool = False) -> Any:
     """A target per row; one in eight is ignored, and among `wild` ones some are of no class."""
-    import numpy
-
     rng, n = numpy.random.default_rng([seed, p.axes.count]), p.axes.outputs
     at = rng.integers(0, p.axes.count, n)
     if wild:
@@ -68,8 +68,6 @@ def _targets(p: CrossEntropyProblem, seed: int, *, wild: bool = False) -> Any:
 
 
 def _buffers(p: CrossEntropyProblem, trial: str, seed: int) -> dict[str, Any]:
-    import numpy
-
     numbers = trials.placed_numbers(trial, "logsumexp", p.axes, seed)
     return {
         "src": elements.whole_units(elements.words_of(numbers, p.dtype.name)),
@@ -81,8 +79,6 @@ def _buffers(p: CrossEntropyProblem, trial: str, seed: int) -> dict[str, Any]:
 
 def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expected:
     """The result, and how far it may be off: each loss as its logsumexp, and as what is taken off."""
-    import numpy
-
     numbers = elements.values_of(given["src"], p.dtype.name)
     targets = given["target"].view(f"i{p.target.nbytes}")
     exact = numpy.asarray(joined_losses(p, numbers, targets))

@@ -18,6 +18,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import numpy
+
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
@@ -158,8 +160,6 @@ def losses(p: CrossEntropyProblem, src: Any, targets: Any) -> tuple[Any, Any]:
     >>> loss.round(3).tolist(), counts.tolist()
     ([0.693, 0.0], [1.0, 0.0])
     """
-    import numpy
-
     x = p.axes
     steps = tuple(d * src.itemsize for d in x.src)
     view = numpy.lib.stride_tricks.as_strided(src[x.src_offset :], x.shape, steps).astype("f8")
@@ -183,8 +183,6 @@ def joined_losses(p: CrossEntropyProblem, src: Any, targets: Any) -> Any:
     >>> joined_losses(cross_entropy_problem((2, 4)), numpy.zeros(8), numpy.array([1, 2])).round(3).tolist()
     1.386
     """
-    import numpy
-
     if not prod(p.axes.shape):
         nothing = {"none": numpy.zeros(p.axes.kept_shape), "sum": numpy.float64(0)}
         return nothing.get(p.reduction, numpy.float64(numpy.nan))

@@ -14,6 +14,8 @@ from math import prod
 from numbers import Real
 from typing import Any
 
+import numpy
+
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
@@ -185,8 +187,6 @@ def added(p: NormProblem, x: Any, residual: Any) -> Any:
     >>> added(p, numpy.array([1.0, 256.0]), numpy.array([2.0, 1.0])).tolist()
     [3.0, 256.0]
     """
-    import numpy
-
     with numpy.errstate(all="ignore"):
         total = numpy.asarray(x, numpy.float32) + numpy.asarray(residual, numpy.float32)
         return values_of(words_of(total, p.dtype.name), p.dtype.name)
@@ -200,8 +200,6 @@ def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
     >>> normed(norm_problem("softmax", (2,), 0, "f32"), numpy.array([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    import numpy
-
     x, axes = numpy.asarray(x, dtype=numpy.float64), p.axes.axes
     with numpy.errstate(all="ignore"):
         if p.norm.formula == "softmax":

@@ -26,6 +26,8 @@ from math import inf, nan
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+import numpy
+
 from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
@@ -218,8 +220,6 @@ def reduced(p: ReduceProblem, src: Any) -> Any:
     >>> reduced(reduce_problem((2, 3), 1, "argmax", "s32"), numpy.array([1, 5, 5, 7, 0, 2])).tolist()
     [1, 0]
     """
-    import numpy
-
     x = p.axes
     steps = tuple(d * src.itemsize for d in x.src)
     view = numpy.lib.stride_tricks.as_strided(src[x.src_offset :], x.shape, steps)

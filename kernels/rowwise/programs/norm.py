@@ -168,7 +168,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         b.only_written = last
         b.ahead(backwards=last)
         if last:
-            for _ in partials(b, *map(b.stat, norm.partials.values())):
+            for _ in partials(b, *norm.others(b)):
                 norm.join(b)
         else:
             norm.online(b)
@@ -177,11 +177,9 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
             b.ahead(backwards=True)
         norm.combine(b)
     if part == "statistics":
-        save(b, *map(b.stat, norm.partials))
+        save(b, *norm.planes(b))
         return b.k.build()
-    norm.ready(b)
-
-    b.each(lambda v: norm.result(b, v), backwards=c.hold == "global")
+    norm.results(b, backwards=c.hold == "global")
     return b.k.build()
 
 
@@ -191,11 +189,8 @@ def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
     norm.start(b)
     norm.online(b)
     norm.combine(b)
-    give(b, x, *map(b.stat, norm.partials))
-    norm.start(b)
-    for _ in given(b, x, *map(b.stat, norm.partials.values())):
-        norm.join(b)
-    norm.combine(b)
+    give(b, x, *norm.planes(b))
+    norm.joined(b, given(b, x, *norm.others(b)))
 
 
 def _together(b: RowBlock, norm: Norm) -> Kernel:
@@ -205,13 +200,9 @@ def _together(b: RowBlock, norm: Norm) -> Kernel:
         b.ahead()
         norm.online(b)
         norm.combine(b)
-        meet(b, turn, *map(b.stat, norm.partials))
-        norm.start(b)
-        for _ in partials(b, *map(b.stat, norm.partials.values())):
-            norm.join(b)
-        norm.combine(b)
-        norm.ready(b)
-        b.each(lambda v: norm.result(b, v), backwards=True)
+        meet(b, turn, *norm.planes(b))
+        norm.joined(b, partials(b, *norm.others(b)))
+        norm.results(b, backwards=True)
     return b.k.build()
 
 
@@ -220,8 +211,7 @@ def _packed(b: RowBlock, norm: Norm) -> Kernel:
     b.run.copy_in(b.src.buffer)
     with b.turns():
         norm.held(b)
-        norm.ready(b)
-        b.each(lambda v: norm.result(b, v))
+        norm.results(b)
     b.run.copy_out(b.dst.buffer)
     return b.k.build()
 

@@ -25,7 +25,7 @@ become NaN, as by definition.  Sums are made in a fixed order: equal launches gi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
@@ -307,6 +307,26 @@ class Norm:
     partials: Mapping[str, str]
     own: tuple[str, ...]
     factors: tuple[str, ...]
+
+    def planes(self, b: NormBlock) -> list[Reg]:
+        """The registers that a part leaves."""
+        return [b.stat(name) for name in self.partials]
+
+    def others(self, b: NormBlock) -> list[Reg]:
+        """The registers that those of another part are read into."""
+        return [b.stat(name) for name in self.partials.values()]
+
+    def joined(self, b: NormBlock, parts: Iterable[None]) -> None:
+        """Join the statistics of parts that are read one after the other, and those of all threads."""
+        self.start(b)
+        for _ in parts:
+            self.join(b)
+        self.combine(b)
+
+    def results(self, b: RowBlock, *, backwards: bool = False) -> None:
+        """Statistics become factors, and every vector its result."""
+        self.ready(b)
+        b.each(lambda v: self.result(b, v), backwards=backwards)
 
     def result(self, b: RowBlock, v: Vector) -> None:
         """A vector becomes its result, which is stored."""

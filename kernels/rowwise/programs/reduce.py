@@ -34,7 +34,8 @@ from dataclasses import replace
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, as_expr
-from layoutalg.codegen.program import Kernel, Reg, RegRef
+from layoutalg.codegen.language import Tensor
+from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels, Mode
@@ -126,11 +127,9 @@ class _Reduction(Block):
         low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
         for n in range(p.values):
             place, e = (self.places[n], 0) if single else (self.places[0], n)
-            crd = self._target(place, e)
-            index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset + labels.offset
-            crd, from_ = walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset + labels.offset
             with self.where(self.has_row(place)):
-                k.do(instr.LDG[labels.nbytes], named, self.at(self.target, index, crd, from_))
+                label = self._result(self.target, self._target(place, e), labels.offset)
+                k.do(instr.LDG[labels.nbytes], named, label)
                 to = self.acc.slice(n * p.words, count=p.words)
                 k.do(instr.label(labels.nbytes, 1), to, named, *map(Const, (labels.classes, step, low, high)))
 
@@ -272,17 +271,18 @@ class _Reduction(Block):
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
-            with self.where([*one, *self.has_row(self.places[n])]):
+            place = self.places[n]
+            with self.where([*one, *self.has_row(place)]):
                 for e in (n,) if single else range(0, c.vec, p.store_vec):
-                    some = values.slice(e * size, count=p.store_vec * size)
-                    self._put(some, self.places[n], 0 if single else e)
+                    inside = 0 if single else e
+                    crd, number = self._target(place, inside), place * self.steps.values + inside
+                    self._put(values.slice(e * size, count=p.store_vec * size), crd, number)
                     if counts is not None:
-                        also = counts.slice(e, count=p.store_vec)
-                        self._put(also, self.places[n], 0 if single else e, p.form.outputs)
+                        self._put(counts.slice(e, count=p.store_vec), crd, number, p.form.outputs)
 
     def _store_columns(self, walk: SkewedSums) -> None:
         """Store the columns of a skewed tile, neighbours by neighbours."""
-        k, p, c, threads = self.k, self.p, self.c, self.c.threads
+        k, p, threads = self.k, self.p, self.c.threads
         shift = k.let("shift", as_expr(walk.shift(self.bases[0], self.y)))
         read, value = column_reduce(self, walk, p.fold, self.acc, shift), k.reg("value", 1)
         first, *rest = (k.let(f"first{n}", as_expr(i)) for n, i in enumerate(walk.first(self.tile)))
@@ -294,34 +294,27 @@ class _Reduction(Block):
                 if p.factor != 1.0:
                     k.do(instr.scale(1), value, Const(float_word(p.factor)))
                 crd: Crd = (first + side, *rest)
-                if c.splits == 1:
-                    index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset
-                    to = self.at(self.dst, index, walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset)
-                else:
-                    to = self.at(self.dst, self.split * p.form.outputs + place_of(crd, p.form.kept))
-                values = value.slice(0, count=1)
-                if self.packed is not None:
-                    k.do(instr.pack(1, p.result.name), self.packed, values)
-                    values = RegRef(self.packed, ())
-                k.do(instr.STG_WHOLE[p.result.nbytes], to, values)
+                self._put(value.slice(0, count=1), crd, place_of(crd, p.form.kept))
 
-    def _put(self, values: RegRef, place: Expr, e: int, behind: int = 0) -> None:
-        """Store results: of element e of a place, or in the workspace split after split.
+    def _put(self, values: RegRef, crd: Crd, number: Index, behind: int = 0) -> None:
+        """Store results: at a coordinate, or by their number in the workspace, split after split.
 
         They lie some elements `behind` where the first ones would.
         """
-        p, walk, kept = self.p, self.steps, self.p.form.kept
+        p = self.p
         if self.c.splits == 1:
-            crd = self._target(place, e)
-            at = p.form.dst_offset + behind
-            index = walk.along(crd, kept, "dst") + at
-            to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), at)
+            to = self._result(self.dst, crd, behind)
         else:
-            to = self.at(self.dst, self.split * p.form.outputs + place * walk.values + e)
+            to = self.at(self.dst, self.split * p.form.outputs + number)
         if self.packed is not None:
             self.k.do(instr.pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(instr.STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
+
+    def _result(self, tensor: Tensor, crd: Crd, behind: int) -> MemRef:
+        """The place of a result, or of its label."""
+        walk, kept, offset = self.steps, self.p.form.kept, self.p.form.dst_offset + behind
+        return self.at(tensor, walk.along(crd, kept, "dst") + offset, walk.counted(crd, kept, "dst"), offset)
 
     def _target(self, place: Expr, e: int) -> Crd:
         """The coordinate of element e of a place among the kept modes; of a packed walk, in the tensor."""

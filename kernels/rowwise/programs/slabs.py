@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from layoutalg.codegen.expr import Expr, as_expr, minus
 from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
@@ -251,9 +252,7 @@ class Room:
 
     def __init__(self, b: SlabBlock, norm: Norm) -> None:
         self.b, self.norm, self.side = b, norm, b.tiling.rows_per_block
-        self.own, self.others = (
-            [b.stat(name) for name in names] for names in (norm.partials, norm.partials.values())
-        )
+        self.own, self.others = norm.planes(b), norm.others(b)
         self.factors, self.warps = [b.stat(name) for name in norm.factors], b.tiling.threads // WARP
         self.part = b.partials(self.warps * self.side * _words(self.own))
         self.final = b.partials(self.side * _words(self.factors))
@@ -268,7 +267,8 @@ class Room:
         if x is not None:
             x.meet()
         with k.If(k.tid < WARP):
-            self._joined(self.warps, lambda warp: self._words(self.part, warp, self.others, store=False))
+            read = partial(self._words, self.part, planes=self.others, store=False)
+            norm.joined(b, map(read, self._shares(self.warps)))
             if x is not None:
                 self._exchanged(x)
             norm.ready(b)
@@ -283,7 +283,8 @@ class Room:
         for to in self._shares(x.blocks):
             x.send(self.b.row, to, *self.own)
         x.wait()
-        self._joined(x.blocks, lambda block: x.take(block * x.senders + self.b.row, *self.others))
+        slots = (block * x.senders + self.b.row for block in self._shares(x.blocks))
+        self.norm.joined(self.b, (x.take(slot, *self.others) for slot in slots))
 
     def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
         """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
@@ -292,14 +293,6 @@ class Room:
             (n,) = d.shape
             (put if store else get)(b, STS if store else LDS, buffer, before + b.row * n, d)
             before = before + self.side * n
-
-    def _joined(self, slots: int, take: Callable[[Expr], None]) -> None:
-        """Join the statistics of all slots, in the threads of the first warp."""
-        self.norm.start(self.b)
-        for slot in self._shares(slots):
-            take(slot)
-            self.norm.join(self.b)
-        self.norm.combine(self.b)
 
     def _shares(self, count: int) -> Iterator[Expr]:
         """The slots, of `count`, of a thread of the first warp; the caller writes the code of each."""
