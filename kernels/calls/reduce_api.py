@@ -8,7 +8,8 @@ for it, compiled once and kept.
     layoutalg.ops.layer_norm(x, -1, weight, bias)
 
 Elements are float32, float16 or bfloat16, results of that type or of that of `out`; intermediate values are
-float32 on a GPU and in the simulator, which simulate=True selects, and float64 for arrays on the CPU, rounded once.
+float32 on a GPU and in the simulator, which simulate=True selects, and float64 for arrays on the CPU, rounded
+once.
 Integers are reduced exactly, in 64 bits: sums and products modulo 2^64.
 
 Notes.  Sums are made in a fixed order: equal calls give equal bits.  A maximum, a softmax and a layer norm of

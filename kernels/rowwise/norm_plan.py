@@ -61,15 +61,7 @@ from layoutalg.kernels.rowwise.schedule import (
     can_cluster,
     walk_of,
 )
-from layoutalg.kernels.rowwise.unaligned import (
-    LEAST_SKEWED,
-    SkewedColumns,
-    alike,
-    can_skew,
-    can_vector,
-    row_ends,
-    unskewed,
-)
+from layoutalg.kernels.rowwise.unaligned import LEAST_SKEWED, SkewedColumns, alike, unskewed
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
@@ -78,7 +70,10 @@ from layoutalg.kernels.rowwise.walk import (
     WARP,
     WORD_BYTES,
     Walk,
+    can_skew,
+    can_vector,
     power_above,
+    row_ends,
     touched_share,
 )
 from layoutalg.model import occupancy_of
@@ -445,7 +440,7 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
     together = sorted((*_together(x), *_resident(x)), key=lambda one: one[0])
-    split = split_us(rows, x.form.count * x.element.nbytes)
+    split = split_us(rows, x.form.count * x.element.nbytes) if together else inf
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
     yield from (c for us, c in together if us <= split)

@@ -25,16 +25,8 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.columns import Stream, stream_of
 from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.problems import Form, NormProblem
-from layoutalg.kernels.rowwise.unaligned import (
-    Backwards,
-    MaskedRows,
-    SkewedColumns,
-    can_skew,
-    can_vector,
-    row_ends,
-    unskewed,
-)
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk
+from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows, SkewedColumns, unskewed
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk, can_skew, can_vector, row_ends
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
 """The place of a block's elements between the statistics and the result; "global": they are read twice."""

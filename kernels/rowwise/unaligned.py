@@ -101,48 +101,6 @@ class Backwards(Walk):
         return at * self.tiling.vec, bases.source + source, bases.target + target, weight
 
 
-# --- which vectors there are ---------------------------------------------------------------------------
-
-
-def row_ends(form: Form) -> list[int]:
-    """The starts and ends of rows, in elements: vectors are whole where their size divides all of these."""
-    return [v for m in form.modes[1:] for v in (m.src, m.dst)] + [
-        form.src_offset, form.dst_offset, form.lead.extent
-    ]  # fmt: skip
-
-
-def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
-    """True when `vec` elements can be read and written at once, at places that are multiples of vec."""
-    lead = form.lead
-    if vec == 1:
-        return True
-    if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
-        return False
-    if lead.reduced and not in_place:
-        return one_phase(form, vec)
-    return not any(v % vec for v in row_ends(form))
-
-
-def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
-    """True when vectors can lie across columns whose rows start at different places of vectors.
-
-    The rows are those of one reduced mode, and elements lie alike in source and destination.
-    """
-    lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
-    dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
-    one = len(rows) == 1 and rows[0].dst > 0
-    return dense and one and not in_place and one_phase(form, vec)
-
-
-def one_phase(form: Form, vec: int) -> bool:
-    """True when every element's place in a vector of the source is that in one of the destination.
-
-    Coordinate 0 has the same place in both, and so has every step from it, up or down.
-    """
-    differences = [m.src - m.dst for m in form.modes[1:]] + [form.src_offset - form.dst_start]
-    return not any(d % vec for d in differences)
-
-
 # --- reductions ----------------------------------------------------------------------------------------
 
 

@@ -111,7 +111,7 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     family = FAMILIES[name]
     p = small(family)
     given = family.checks.buffers(p, family.checks.trials(p)[0], 0)
-    expected = family.checks.expected(p, family.choose(p), given)
+    expected = replace(family.checks.expected(p, family.choose(p), given), beside=None)
     old = np.concatenate([given[expected.buffer], given[expected.buffer][:4]])
     new = old.copy()
     new.view("u1")[-1] ^= 1

@@ -25,7 +25,7 @@ from functools import cached_property
 from math import prod
 
 from layoutalg.kernels.rowwise.problems import Form, Mode
-from layoutalg.kernels.rowwise.unaligned import row_ends
+from layoutalg.kernels.rowwise.walk import row_ends
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from typing import NamedTuple
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, Mode
-from layoutalg.kernels.rowwise.unaligned import HeadTail, one_phase
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WORD_BYTES, Crd, Index, Tiling, coordinate
+from layoutalg.kernels.rowwise.unaligned import HeadTail
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WORD_BYTES, Crd, Index, Tiling, coordinate, one_phase
 
 RUN_BYTES = 100 << 10
 """The most shared memory of a block that copies runs: two blocks fit on a multiprocessor."""

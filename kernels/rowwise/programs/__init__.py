@@ -1,5 +1,6 @@
 """The kernels over rows as programs: the block that is being written, and who writes into it.
 
+cut             the results of vectors that a row starts or ends in
 block           its threads, their registers, its tensors, and visits to all vectors
 block_reduce    what threads exchange: in a warp, in a block, from one kernel to the next
 reduce          reductions, a kernel per pass

@@ -29,12 +29,13 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Minus, Var, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
 from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
+from layoutalg.kernels.rowwise.programs.cut import store_cut
 from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
 from layoutalg.kernels.rowwise.walk import (
@@ -508,29 +509,12 @@ class RowBlock(NormBlock):
             self.k.do(instr.STS[self.tiling.nbytes], self._slot(v), words)
             return
         with self.where(self.walk.written(self.row)):
-            self._store(words, v)
+            if v.cut:
+                store_cut(self, words, v.chunk)
+            else:
+                self.store_whole(words, v.chunk)
 
-    def _store(self, words: RegRef, v: Vector) -> None:
-        k, vec, chunk = self.k, self.tiling.vec, v.chunk
-        if not v.cut:
-            self._store_whole(words, chunk)
-            return
-        at, low, high = chunk.ends
-        if not self.walk.rows:
-            with k.If((low <= at) & (at + vec <= high)):
-                self._store_whole(words, chunk)
-            with k.Else():
-                for e in range(vec):
-                    with k.If(as_expr(chunk.has(e))):
-                        self._store_element(words, e, as_expr(chunk.target + e))
-            return
-        begin, end = k.let("begin", Minus(low, at)), k.let("end", Minus(high, at))
-        with k.If((begin < 1) & (end >= vec)):
-            self._store_whole(words, chunk)
-        with k.Else():
-            self._store_part(words, k.let("to", as_expr(chunk.target)), begin, end)
-
-    def _store_whole(self, words: RegRef, chunk: Chunk) -> None:
+    def store_whole(self, words: RegRef, chunk: Chunk) -> None:
         """Write a vector; of elements that are wider than the source's, in several stores."""
         vec, size, offset = self.tiling.vec, self.problem.result.nbytes, self.walk.form.dst_offset
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
@@ -539,32 +523,6 @@ class RowBlock(NormBlock):
             part = words if some == vec else RegRef(words.reg, (*words.index, Const(e)), some)
             to = self.at(self.dst, chunk.target + e, crd, offset + e)
             self.k.do(instr.STG_WHOLE[some * size], to, part)
-
-    def _store_part(self, words: RegRef, to: Expr, begin: Expr, end: Expr) -> None:
-        """Write the elements of a row's vector from `begin` on and below `end`: words, and elements of words
-        that are cut.  Under small predicates, at places that constants are added to, each is one instruction.
-        """
-        k, vec, nbytes = self.k, self.tiling.vec, self.problem.result.nbytes
-        per = vec // self.result_words
-        for first in range(0, vec, per):
-            last = first + per - 1
-            with k.If((begin <= first) & (end > last)):
-                word = RegRef(words.reg, (*words.index, Const(first // per)))
-                k.do(instr.STG[per * nbytes], self.at(self.dst, to + first), word)
-            if per > 1:
-                with k.If((begin <= first) & end.eq(last)):
-                    self._store_element(words, first, to + first)
-                with k.If(begin.eq(last) & (end > last)):
-                    self._store_element(words, last, to + last)
-
-    def _store_element(self, words: RegRef, e: int, to: Expr) -> None:
-        """Write element e of a vector."""
-        word, upper = divmod(e, self.tiling.vec // self.result_words)
-        one = RegRef(words.reg, (*words.index, Const(word)))
-        if upper:
-            self.k.do(instr.BYTE_PERMUTE, part := self.reg("upper", 1)[0], one, one, 0x1032)
-            one = part
-        self.k.do(instr.STG[self.problem.result.nbytes], self.at(self.dst, to), one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,8 +237,8 @@ BAD: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (errors.ArgumentTypeError, "out holds float64, x float32", lambda x: permute(x, (1, 0),
     x.T.astype("f8"))),
     (errors.ArgumentTypeError, "out may hold float32", lambda x: permute(x, (1, 0), np.zeros((6, 4), "i4"))),
-    (errors.ArgumentTypeError, "out holds float16, x float32: out may", lambda x: softmax(x,
-    out=x.astype("f2"))),
+    (errors.ArgumentTypeError, "out holds float64, x float32: out may", lambda x: softmax(x,
+    out=x.astype("f8"))),
     (errors.ArgumentTypeError, "out may hold float32",
      lambda x: reduce(x.astype("f2"), "sum", 1, out=np.zeros(4, "f2"), dtype="f4")),
     *((errors.ArgumentTypeError, "overlap", call) for call in (

@@ -44,7 +44,7 @@ def arrays_of(op: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, An
         case "cross_entropy":
             return numbers | {"target": index, "out": np.zeros((), kind)}, {}
         case _ if op in NORMS:
-            more = {"residual": np.ones_like(x)} if NORMS[op].adds else {}
+            more: dict[str, Any] = {"residual": np.ones_like(x)} if NORMS[op].adds else {}
             more |= {name: np.ones(n, kind) for name in NORMS[op].parameters[:1]}
             return numbers | more | {"out": np.zeros_like(x)}, {}
     return numbers | {"out": index if op.startswith("arg") else total}, {"axes": 1}

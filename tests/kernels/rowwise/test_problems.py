@@ -23,7 +23,7 @@ from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.programs.block import float_word
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
-from layoutalg.kernels.rowwise.unaligned import can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.walk import can_skew, can_vector, row_ends
 from tests.draws.norms import random_problem
 from tests.draws.reductions import random_axes
 from tests.kernels.rowwise.definition import groups, of_form, of_problem
