@@ -7,7 +7,7 @@
     cluster            exchange between the blocks of a cluster, on Hopper, and its predicted time
     schedule           a configuration of a norm, and the iterations of its threads
     reduce_plan, reduce_model     configurations of reductions, and their times
-    norm_plan          those of softmax and norms, and where elements are kept between two passes
+    norm_plan, norm_columns     those of softmax and norms, and where elements are kept between two passes
     programs           the tile programs
     memory             the predicted DRAM traffic of a configuration
     entropy            cross entropy: losses of rows with targets

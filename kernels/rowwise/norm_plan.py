@@ -19,16 +19,13 @@ known.  The plan is the best of these that fits:
     softmax (1,89090306) bf16 over 1      132 blocks keep 26 of 178 MB, and read the rest twice
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
-Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of columns are ranked by
-the expected share of a copy, in `columns` and `cluster`.  Slabs of 32 bytes, of which the parts of all
-resident blocks would fit L2, are slower than reading wider ones from memory twice.
+Notes.  Everything is chosen by size: the numbers below were found on an H200.  Columns are in `norm_columns`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import product
 from math import ceil, inf, prod
 from types import MappingProxyType
@@ -47,10 +44,10 @@ from layoutalg.kernels.rowwise.cluster import (
     grid_us,
     kept_us,
     slab_bytes,
-    slabs,
     split_us,
 )
-from layoutalg.kernels.rowwise.columns import MOST_WORDS, copy_us, held_columns, held_us, streamed
+from layoutalg.kernels.rowwise.columns import MOST_WORDS, streamed
+from layoutalg.kernels.rowwise.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
 from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.schedule import (
@@ -58,18 +55,17 @@ from layoutalg.kernels.rowwise.schedule import (
     Hold,
     NormConfig,
     Schedule,
+    Ways,
     can_cluster,
     walk_of,
 )
-from layoutalg.kernels.rowwise.unaligned import LEAST_SKEWED, SkewedColumns, alike, unskewed
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, unskewed
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
     SECTOR_BYTES,
     VECTOR_BYTES,
-    WARP,
     WORD_BYTES,
-    Walk,
     can_skew,
     can_vector,
     power_above,
@@ -93,37 +89,8 @@ LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
 CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
 """The numbers of blocks of those clusters, and of threads of a block, that are tried."""
 
-SPLIT_BYTES = 16 << 10
-"""The least length of a part of a split."""
-
-LEAST_STEPS, LONE_STEPS = 1900, 900
-"""The preferred least number of rows in a part of a split of columns: by vectors, and by single elements."""
-
-MOST_SIDE = 64
-"""The most threads side by side."""
-
-LEAST_ROWS, COLUMN_WORDS = 24, 40
-"""The number of rows from which on skewed columns pay: their threads exchange as much for few rows as for
-many; and the most words of a thread that holds such columns in registers."""
-
-SKEWED_REGISTERS = MappingProxyType({False: (30, 48), True: (42, 58)})
-"""Registers of a thread of skewed columns, of elements of four and of two bytes: beside those that hold them,
-and where shared memory does, as compiled for layer norms of 30 to 300 rows.  Of 79 rows of f16, 768 threads
-at a time with registers take 73 us, 1024 with shared memory 62; of 100 of f32, 1024 each, 366 and 382."""
-
-SKEWED_COLUMNS = 128
-"""The columns of a skewed tile that is read twice."""
-
-MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
-"""The most blocks of a cluster that keeps columns, by the major number of the compute capability."""
-
-TWICE_SHARE, NARROW_TWICE_SHARE, HELD_WAYS = 0.66, 0.58, 8
-"""The share of a copy's rate for rows that are read twice, that for softmax and layer norm of two-byte
-elements, and the number of slabs held by a block that are configurations.
-
-On an H200, the streams of tests.gpu.ragged_rows, seeds 20261131 to 20261133: 14 of softmax and layer norm of
-two-byte elements have 0.52 to 0.61, one of them 0.42; six others 0.62 to 0.67, one of them 0.48."""
-
+LEAST_ROWS = 24
+"""The rows from which on skewed columns pay: their threads exchange as much for few rows as for many."""
 
 SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 """The bytes below which rows of whole vectors, and up to which others, are copied by runs."""
@@ -131,9 +98,9 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 LEAST_SHARE = 0.6
 """The share of the memory's bandwidth, by the model, from which on runs are copied."""
 
-STREAM_BYTES, STREAM_WAYS, CUT_LINES = 16 << 20, 3, 2
-"""The bytes of a tensor from which on three kernels pay; the number of ways that are configurations; the
-lines of a long piece of a row where pieces start within vectors, which are masked at 0.43 of a copy."""
+STREAM_WAYS, CUT_LINES = 3, 2
+"""The number of ways by streams that are configurations; the lines of a long piece of a row where pieces
+start within vectors, which are masked at 0.43 of a copy."""
 
 PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
 """The approximate number of partial statistics of a column, by the formula of a norm."""
@@ -224,8 +191,10 @@ def _by_vectors(
     widest = next(iter(_vectors(form, p)))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip, p.norm.formula)
-        ways = _rows(x) if form.lead.reduced else _columns(x)
+        x = (Ways if form.lead.reduced else ColumnWays)(
+            form, p.dtype, vec, sms, most if copies else 0, chip, p.norm.formula
+        )
+        ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
         streams = _streams(p, form, sms) if vec == widest else []
         last = _whole_tiles(form, p)
         for c in ways:
@@ -314,99 +283,7 @@ def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
     yield vec
 
 
-@dataclass(frozen=True)
-class _Ways:
-    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
-
-    form: Form
-    element: DType
-    vec: int
-    sms: int
-    room: int
-    chip: Arch
-    formula: str
-
-    def walk(self, c: NormConfig) -> Walk:
-        """The walk of a configuration."""
-        return walk_of(self.form, self.element, c)
-
-    @property
-    def clusters(self) -> int:
-        """The most blocks of a cluster that keeps columns."""
-        return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
-
-    @property
-    def words(self) -> int:
-        """32-bit registers of a vector."""
-        return max(1, self.vector_bytes // WORD_BYTES)
-
-    @property
-    def vector_bytes(self) -> int:
-        """Bytes of a vector."""
-        return self.vec * self.element.nbytes
-
-    # --- columns ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def skewed(self) -> bool:
-        """True when vectors do not lie alike in all rows."""
-        return isinstance(self.slab(1), SkewedColumns)
-
-    @property
-    def pitch_bytes(self) -> int:
-        """Bytes of a row from a vector to the next, as far as sectors care."""
-        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
-
-    @cached_property
-    def across(self) -> int:
-        """Threads side by side that have columns at all."""
-        if self.skewed:
-            return power_above(ceil((self.form.lead.extent + self.vec - 1) / self.vec) + 2)
-        return power_above(self.form.outputs / self.vec)
-
-    def lanes(self, nbytes: int) -> int:
-        """Threads side by side whose vectors are so many bytes, no more than there are columns."""
-        found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
-        return max(LEAST_SKEWED if self.skewed else 1, found)
-
-    def slab(self, side: int) -> Walk:
-        """The walk of tiles with so many threads side by side."""
-        return self.walk(NormConfig(self.vec, side, 1, "global"))
-
-    @cached_property
-    def apart(self) -> bool:
-        """True where rows do not start at sectors."""
-        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
-
-    def tiles(self, side: int) -> int:
-        """Slabs with so many threads side by side."""
-        return self.slab(side).tiles
-
-    def enough(self, side: int) -> bool:
-        """True when there are tiles for nearly all multiprocessors."""
-        return self.tiles(side) >= 0.9 * self.sms
-
-    def skewed_threads(self, c: NormConfig) -> int:
-        """Threads that hold skewed columns on a multiprocessor at a time."""
-        beside, with_shared = SKEWED_REGISTERS[self.element.nbytes < WORD_BYTES]
-        in_shared, steps = c.hold == "shared", self.form.count
-        words = ceil(steps / c.threads_per_row) * self.words
-        registers = with_shared if in_shared else min(beside + words, self.chip.registers_per_sm // c.threads)
-        shared_bytes = steps * c.rows_per_block * self.vector_bytes if in_shared else 0
-        found = occupancy_of(
-            self.chip.name, threads=c.threads, registers_per_thread=registers, shared_bytes=shared_bytes
-        )
-        return found.blocks_per_sm * c.threads
-
-    def held(self, side: int) -> NormConfig:
-        """Columns in registers, by as few threads as have room."""
-        walk, share = self.slab(side), power_above(self.form.count * self.words / COLUMN_WORDS)
-        if isinstance(walk, SkewedColumns):
-            share = max(share, alike(side, walk.period))
-        return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
-
-
-def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
+def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
     """The reason why a configuration has no room for its data, or no work for most threads, or None."""
     walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
     if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
@@ -436,7 +313,7 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     return None
 
 
-def _rows(x: _Ways) -> Iterator[NormConfig]:
+def _rows(x: Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
     together = sorted((*_together(x), *_resident(x)), key=lambda one: one[0])
@@ -462,7 +339,7 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
     yield twice
 
 
-def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
     rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
     narrow = x.element.nbytes < WORD_BYTES
@@ -484,7 +361,7 @@ def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
                 yield us, replace(c, staged=staged if words else 0)
 
 
-def _resident(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows of which resident blocks read parts, and keep what they read last, each with its time by the
     model."""
     rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
@@ -501,94 +378,3 @@ def _resident(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
         us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round)
         parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
         yield us, NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)
-
-
-def _columns(x: _Ways) -> Iterator[NormConfig]:
-    """Configurations of columns, best first: slabs that a block or a cluster holds, by the share of a copy
-    that is expected of them, then those that are read twice."""
-    if x.skewed:
-        yield from _skewed(x)
-        return
-    held = sorted(_held(x), key=_by_share)[:HELD_WAYS]
-    found = sorted((*held, *_slabs(x)), key=_by_share)
-    long = x.form.count * x.form.outputs * x.element.nbytes >= STREAM_BYTES
-    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
-    least = (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else 0.0
-    yield from (c for share, c in found if share >= least)
-    if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
-        yield c
-    yield from _columns_twice(x)
-    yield from (c for share, c in found if share < least)
-
-
-def _by_share(way: tuple[float, NormConfig]) -> float:
-    return -way[0]
-
-
-def _held(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
-    """Slabs that one block holds, each with the share of a copy that is expected."""
-    across, nbytes = x.form.outputs // x.vec, x.form.count * x.form.outputs * x.element.nbytes
-    for s in held_columns(x.form.count, across, x.vec, x.vector_bytes):
-        if s.shared and not x.room:
-            continue
-        tiles = ceil(across / s.side)
-        us = held_us(s, tiles, nbytes, x.chip, x.formula, apart=x.apart)
-        if us < inf:
-            hold: Hold = "shared" if s.shared else "registers"
-            resident = tiles if s.by_one else 0
-            yield copy_us(nbytes) / us, NormConfig(x.vec, s.side, s.share, hold, resident=resident)
-
-
-def _slabs(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
-    """Slabs that clusters keep, each with the share of a copy that is expected."""
-    if x.clusters == 1 or x.apart:
-        return
-    for s in slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters):
-        if s.lanes <= x.across:
-            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
-            yield s.share, NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
-
-
-def _skewed(x: _Ways) -> Iterator[NormConfig]:
-    """Yield configurations of skewed columns, the widest first: in registers where as many threads run at a
-    time as with shared memory, in shared memory, in registers anyway; then those that read twice."""
-    wider = dict.fromkeys(x.lanes(n) for n in (4 * LINE_BYTES, 2 * LINE_BYTES, LINE_BYTES))
-    for side in filter(x.enough, wider):
-        held, shared = x.held(side), NormConfig(x.vec, side, 256 // side, "shared")
-        ways = [held] if held.threads_per_row <= 16 else []
-        if x.form.count * side * x.vector_bytes <= x.room // 2:  # two blocks of a multiprocessor
-            fewer = x.skewed_threads(held) < x.skewed_threads(shared)
-            ways = [shared, *ways] if fewer else [*ways, shared]
-        yield from ways
-    if (c := x.held(x.lanes(2 * SECTOR_BYTES))).threads <= MOST_THREADS:
-        yield c
-    yield from _skewed_twice(x)
-
-
-def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:
-    """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
-    side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // x.vec, x.across))
-    share = 256 // side
-    splits = min(16 // x.vec * x.sms // x.slab(side).tiles, x.form.count // (16 * share))
-    yield NormConfig(x.vec, side, share, "global", x.vec, max(1, splits))
-
-
-def _columns_twice(x: _Ways) -> Iterator[NormConfig]:
-    """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
-    steps, wide, line = x.form.count, x.lanes(2 * LINE_BYTES), x.lanes(LINE_BYTES)
-    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= WORD_BYTES else 4
-
-    def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
-        share = max(min(WARP, threads // side), 256 // side)
-        rounds = ceil(steps / (share * splits))
-        staged = min(staged, rounds // depth * depth) if x.room and depth == 4 else 0
-        return NormConfig(x.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
-
-    threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
-    yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
-    least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
-    tiles = x.slab(wide).tiles
-    parts = (blocks * x.sms // tiles for blocks in (most, most // 2, most // 4))
-    short = min(2 * x.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
-    splits = next((n for n in parts if n and steps // n >= least), max(1, short))
-    yield twice(wide, 512 if x.vec == 1 else 256, 12, splits)

@@ -20,13 +20,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.columns import Stream, stream_of
 from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.problems import Form, NormProblem
 from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows, SkewedColumns, unskewed
-from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, Tiling, Walk, can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.walk import (
+    VECTOR_BYTES,
+    WARP,
+    WORD_BYTES,
+    Tiling,
+    Walk,
+    can_skew,
+    can_vector,
+    row_ends,
+)
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
 """The place of a block's elements between the statistics and the result; "global": they are read twice."""
@@ -103,6 +113,33 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
+
+    form: Form
+    element: DType
+    vec: int
+    sms: int
+    room: int
+    chip: Arch
+    formula: str
+
+    def walk(self, c: NormConfig) -> Walk:
+        """The walk of a configuration."""
+        return walk_of(self.form, self.element, c)
+
+    @property
+    def words(self) -> int:
+        """32-bit registers of a vector."""
+        return max(1, self.vector_bytes // WORD_BYTES)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector."""
+        return self.vec * self.element.nbytes
 
 
 def checked_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
