@@ -4,7 +4,7 @@ cut             the results of vectors that a row starts or ends in
 block           its threads, their registers, its tensors, and visits to all vectors
 block_reduce    what threads exchange: in a warp, in a block, from one kernel to the next
 reduce          reductions, a kernel per pass
-recipes         the steps of softmax and of norms
+recipes         the steps of softmax and of norms; parameters: weights and biases
 norm            the programs that take them, and their launches
 slabs           blocks of a cluster that keep columns
 streams         columns that are read twice as a stream of whole rows

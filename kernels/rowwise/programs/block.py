@@ -316,14 +316,6 @@ class RowBlock(NormBlock):
         found = (walk.slot(self.row, shift, e) for e in range(self.tiling.vec))
         return tuple(self.k.let(f"slot{e}", as_expr(at)) for e, at in enumerate(found))
 
-    @property
-    def vector_weights(self) -> bool:
-        """True when a row's weights are read as vectors: two for each of the row's where that is cut."""
-        places = [m.weight for m in self.walk.outer] + [*self.problem.parameters.values()]
-        return (
-            self.walk.rows and self.walk.lead.weight == 1 and not any(at % self.tiling.vec for at in places)
-        )
-
     def extra(self, name: str) -> Tensor:
         """Weight or bias by name, declared on first use."""
         if name not in self._extras:
