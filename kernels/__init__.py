@@ -7,11 +7,10 @@
     calls                  the functions on arrays (layoutalg.ops): moves, reductions, norms, matrix products
     plan_cache             a cache of prepared launches
     tuning                 files of timings, lock files, and the search that fills them
-    identity               problems and configurations as JSON, and digests of it: keys of caches and files
+    identity               problems and configurations by their fields: as JSON, digests of it, what is near
     sizes                  bytes of the buffers of a launch, as expressions
     norms                  the norms by name
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
-    config_fields          fields of configurations, and the configurations nearest to one
     elements               elements as bits and numbers, and their rounding
 
 >>> from layoutalg.kernels import FAMILIES

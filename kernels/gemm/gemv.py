@@ -38,10 +38,10 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.errors import DivisibilityError, LayoutAlgError, ResourceError, UnsupportedError
-from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch
+from layoutalg.kernels.identity import check_fields
 from layoutalg.layout import Layout
 
 WARP, VECTOR_BYTES = 32, 16

@@ -16,7 +16,6 @@ from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
@@ -31,6 +30,7 @@ from layoutalg.kernels.gemm.tiles import (
     vectors,
 )
 from layoutalg.kernels.gemm.work import MOST_TOGETHER, check_splits, part_problem
+from layoutalg.kernels.identity import check_fields
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """The registers of a thread for addresses and counters beside sums, fragments and copies; with ldmatrix."""

@@ -64,7 +64,7 @@ two-byte elements have 0.52 to 0.61, one of them 0.42; six others 0.62 to 0.67, 
 
 @dataclass(frozen=True)
 class ColumnWays(Ways):
-    """Those of columns: slabs of so many threads side by side."""
+    """A form of columns: slabs of so many threads side by side, and what holds them."""
 
     @property
     def clusters(self) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
 from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.identity import check_fields, difference, distance, nearest, neighbours
 from tests.sweeps import each
 
 GOOD, KNOWN = Sm80Config(128, 256, 64, 2, 4, 4), [tile.config for tile in SM80_TILES]

@@ -13,11 +13,11 @@ from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.config_fields import difference, distance, nearest
 from layoutalg.kernels.gemm.choice.heuristic import choice_of
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.identity import difference, distance, nearest
 
 
 def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:

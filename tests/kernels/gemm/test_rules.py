@@ -11,7 +11,6 @@ import pytest
 from layoutalg import errors
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.config_fields import difference
 from layoutalg.kernels.gemm import (
     BatchMode,
     GemvConfig,
