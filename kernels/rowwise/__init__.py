@@ -23,7 +23,6 @@ from layoutalg.kernels.rowwise.entropy import (
     CROSS_ENTROPY,
     IGNORE_INDEX,
     REDUCTIONS,
-    TARGETS,
     CrossEntropyProblem,
     cross_entropy_problem,
     joined_losses,
@@ -32,7 +31,6 @@ from layoutalg.kernels.rowwise.entropy import (
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
-    INTEGERS,
     OF_INTEGERS,
     AxesProblem,
     NormProblem,
@@ -55,12 +53,10 @@ __all__ = [
     "CROSS_ENTROPY",
     "FOLD",
     "IGNORE_INDEX",
-    "INTEGERS",
     "OF_INTEGERS",
     "REDUCTIONS",
     "ROWWISE_FAMILIES",
     "SEED",
-    "TARGETS",
     "AxesProblem",
     "CrossEntropyProblem",
     "NormConfig",

@@ -153,8 +153,7 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     numbers = {"src": trials.placed_numbers(trial, p.op, x, seed)}
     rng = numpy.random.default_rng([seed, len(trials.TENSOR_TRIALS)])
     numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
-    if isinstance(p, problems.NormProblem):
-        numbers |= {name: rng.standard_normal(x.source_elems) for name in p.read[1:]}
+    numbers |= {name: rng.standard_normal(x.source_elems) for name in p.read[1:]}
     given = {name: elements.whole_units(elements.words_of(v, element)) for name, v in numbers.items()}
     dst = given["src"].copy() if p.in_place else elements.set_bits(x.target_elems, p.result.nbytes)
     return {**given, "dst": dst}
@@ -247,30 +246,19 @@ def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:
 
 def _arrays(p: Problem, n: int) -> dict[str, Any]:
     arrays = trials.device_tensors(p.axes, p.axes.target_elems, p.result, n)
-    if _adds(p):
-        arrays["residual"] = trials.device_tensors(p.axes, 0, p.result, n + 1)["src"]
-    return arrays
-
-
-def _adds(p: Problem) -> bool:
-    return isinstance(p, problems.NormProblem) and p.norm.adds
-
-
-def _formula(p: Problem) -> str:
-    return p.norm.formula if isinstance(p, problems.NormProblem) else p.op
+    further = {name: trials.device_tensors(p.axes, 0, p.result, n + 1)["src"] for name in p.read[1:]}
+    return arrays | further
 
 
 def _source(p: Problem, arrays: Mapping[str, Any]) -> Any:
     """The source, or what a residual has become."""
-    return arrays["residual" if _adds(p) else "src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+    return arrays[p.read[-1]][: prod(p.axes.shape)].reshape(p.axes.shape)
 
 
 def _by_torch(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
-    launch = torch_reduction(_formula(p), _source(p, arrays), p.axes.axes, p.dtype.name)
-    if launch is None or not _adds(p):
-        return launch
-    add = torch_map("add", arrays["residual"], (arrays["residual"], arrays["src"]), p.dtype.name)
-    return in_turn(add, launch)
+    launch = torch_reduction(p.formula, _source(p, arrays), p.axes.axes, p.dtype.name)
+    adds = [torch_map("add", arrays[x], (arrays[x], arrays["src"]), p.dtype.name) for x in p.read[1:]]
+    return None if launch is None else in_turn(*adds, launch)
 
 
 def _by_cupy(p: Problem, arrays: Mapping[str, Any]) -> Launch | None:
@@ -299,14 +287,7 @@ def _copied(p: problems.NormProblem, arrays: Mapping[str, Any]) -> Launch:
 def in_turn(*launches: Launch | None) -> Launch:
     """Several launches as one."""
     first, *others = filter(None, launches)
-    if not others:
-        return first
-
-    def run() -> None:
-        for launch in (first, *others):
-            launch()
-
-    return run
+    return (lambda: [launch() for launch in (first, *others)]) if others else first
 
 
 def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
@@ -322,9 +303,7 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
         found = arrays["dst"][: p.axes.target_elems]
         wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
         return f"{wrong} indices are not those of the definition" if wrong else ""
-    seen, largest = torch_difference(
-        _formula(p), x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems]
-    )
+    seen, largest = torch_difference(p.formula, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
     spread = sqrt(p.axes.count)
     usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
     last_place = max(max(largest, usual) * 2 * elements.HALF_PLACE[element], elements.SMALLEST_SUM[element])

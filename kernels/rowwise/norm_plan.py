@@ -192,7 +192,7 @@ def _by_vectors(
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
         x = (Ways if form.lead.reduced else ColumnWays)(
-            form, p.dtype, vec, sms, most if copies else 0, chip, p.norm.formula
+            form, p.dtype, vec, sms, most if copies else 0, chip, p.formula
         )
         ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
         streams = _streams(p, form, sms) if vec == widest else []
@@ -223,8 +223,8 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     if long or prod(p.axes.shape) * p.dtype.nbytes < STREAM_BYTES:
         return []
     narrow = p.dtype.nbytes < WORD_BYTES
-    depth = NARROW_DEPTH.get(p.norm.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
-    found = streamed(form, p.dtype, PARTIALS[p.norm.formula], sms)[:STREAM_WAYS]
+    depth = NARROW_DEPTH.get(p.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
+    found = streamed(form, p.dtype, PARTIALS[p.formula], sms)[:STREAM_WAYS]
     return [
         NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found
     ]

@@ -257,12 +257,12 @@ def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: An
     axes, element = p.axes.axes, str(p.result)
     place, half = 2 * HALF_PLACE["f32"], HALF_PLACE[element]
     with numpy.errstate(all="ignore"):
-        if p.norm.formula == "softmax":
+        if p.formula == "softmax":
             most = x.max(axis=axes, keepdims=True, initial=-numpy.inf)
             apart = numpy.where(most - x < VANISHES, most - x, 0).max(axis=axes, keepdims=True, initial=0)
             relative = place * (NORM_ADDITIONS + 4 * apart) + half
             return numpy.abs(wanted) * relative + SMALLEST_NORM[element]
-        centred = x - x.mean(axis=axes, keepdims=True) if p.norm.formula == "layer_norm" else x
+        centred = x - x.mean(axis=axes, keepdims=True) if p.formula == "layer_norm" else x
         variance = (centred**2).mean(axis=axes, keepdims=True)
         largest = numpy.abs(x).max(axis=axes, keepdims=True) / numpy.sqrt(variance + p.eps)
         largest = numpy.where(numpy.isinf(variance), 0.0, largest)  # x / infinity is 0, or NaN

@@ -12,7 +12,6 @@ from layoutalg.kernels.rowwise.entropy.kernels import room
 from layoutalg.kernels.rowwise.entropy.problem import (
     IGNORE_INDEX,
     REDUCTIONS,
-    TARGETS,
     CrossEntropyProblem,
     cross_entropy_problem,
     joined_losses,
@@ -22,7 +21,6 @@ __all__ = [
     "CROSS_ENTROPY",
     "IGNORE_INDEX",
     "REDUCTIONS",
-    "TARGETS",
     "CrossEntropyProblem",
     "cross_entropy_problem",
     "joined_losses",

@@ -21,7 +21,7 @@ from layoutalg.kernels import elements
 from layoutalg.kernels.baselines import Launch, torch_cross_entropy, torch_loss_difference
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Checks, Expected, Family, Pace
 from layoutalg.kernels.rowwise import trials
-from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, plan_of
+from layoutalg.kernels.rowwise.entropy.kernels import configs, launches
 from layoutalg.kernels.rowwise.entropy.problem import (
     CrossEntropyProblem,
     cross_entropy_problem,
@@ -29,7 +29,7 @@ from layoutalg.kernels.rowwise.entropy.problem import (
     losses,
 )
 from layoutalg.kernels.rowwise.problems import ReduceProblem, reduced
-from layoutalg.kernels.rowwise.reduce_plan import refusals
+from layoutalg.kernels.rowwise.reduce_plan import plan_with, refusals
 
 VERIFIED = (((37, 131), 1, "none"), ((5, 3001), 1, "mean"), ((4, 33, 20), 1, "sum"), ((601, 5), 1, "mean"))
 """Shapes, axes and reductions: rows and columns, aligned and not."""
@@ -86,7 +86,7 @@ def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expec
     as_f32 = ReduceProblem("logsumexp", x, find_dtype("f32"))
     config = configs(p)[0] if c is None else c
     with numpy.errstate(all="ignore"):
-        allowed = trials.reduction_bound(as_f32, plan_of(p, config).additions + 2, numbers)
+        allowed = trials.reduction_bound(as_f32, plan_with(p.losses, config).additions + 2, numbers)
         largest = reduced(replace(as_f32, op="max"), numpy.abs(numbers))
         loss, counts = losses(p, numbers, targets)
         place = 2 * elements.HALF_PLACE["f32"]

@@ -46,13 +46,13 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
     >>> [kernel.name for kernel in launches(p, configs(p)[0]).kernels]
     ['reduce_cross_entropy_f16_f32', 'reduce_sum_f32_f32', 'cross_entropy_mean_f16']
     """
-    made = plan_with(p.losses, c, rated(arch))
+    made = plan_with(p.losses, c, arch or "sm_90")
     kernels, steps = list(build_reduction(made)), [(len(made.passes), "src", "losses")]
     if p.reduction == "none":
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
-        summed = plans(_total(p, p.axes.dst_offset if whole else 0), rated(arch))[0]
+        summed = plans(_total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
         kernels += build_reduction(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
@@ -70,7 +70,7 @@ def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_
     >>> room(p, configs(p)[0])
     Room(losses=0, sums=512, end=528)
     """
-    losses = partials_bytes(p, plan_with(p.losses, c, rated(arch)), arch)
+    losses = partials_bytes(p, plan_with(p.losses, c, arch or "sm_90"), arch)
     if p.reduction == "none":
         return Room(losses, losses, losses)
     sums = losses + _units(p.loss_words)
@@ -81,7 +81,7 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
     """Bytes that the passes of either reduction have between them."""
     words = made.workspace_elems
     if p.reduction != "none":
-        words = max(words, plans(_total(p), rated(arch))[0].workspace_elems)
+        words = max(words, plans(_total(p), arch or "sm_90")[0].workspace_elems)
     return _units(words)
 
 
@@ -93,22 +93,6 @@ def configs(p: CrossEntropyProblem, arch: str | Arch = "sm_90") -> tuple[ReduceC
     32
     """
     return tuple(plan.passes[0].config for plan in plans(p.losses, arch))
-
-
-def rated(arch: str | Arch | None) -> str | Arch:
-    """The architecture whose rates choose plans."""
-    return "sm_90" if arch is None else arch
-
-
-def plan_of(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
-    """The plan of the losses.
-
-    >>> from layoutalg.kernels.rowwise.entropy.problem import cross_entropy_problem
-    >>> p = cross_entropy_problem((64, 1000))
-    >>> len(plan_of(p, configs(p)[0]).passes)
-    1
-    """
-    return plan_with(p.losses, c, arch)
 
 
 def _names(passes: int, given: str, to: str) -> list[dict[str, str]]:

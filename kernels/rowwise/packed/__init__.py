@@ -8,17 +8,8 @@ plan        which threads take which groups: candidates, and how long they take 
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.packed.copies import PackedRun
-from layoutalg.kernels.rowwise.packed.plan import (
-    NORM,
-    REDUCTION,
-    Ranked,
-    Way,
-    ranked,
-    wavefronts,
-    way_us,
-    ways,
-)
-from layoutalg.kernels.rowwise.packed.tile import RUN_BYTES, PackedWalk, Slabs, packed_walk, unit_of
+from layoutalg.kernels.rowwise.packed.plan import NORM, REDUCTION, Ranked, ranked, way_us
+from layoutalg.kernels.rowwise.packed.tile import RUN_BYTES, PackedWalk, packed_walk
 
 __all__ = [
     "NORM",
@@ -27,12 +18,7 @@ __all__ = [
     "PackedRun",
     "PackedWalk",
     "Ranked",
-    "Slabs",
-    "Way",
     "packed_walk",
     "ranked",
-    "unit_of",
-    "wavefronts",
     "way_us",
-    "ways",
 ]

@@ -65,6 +65,11 @@ class NormProblem:
         return NORMS[self.op]
 
     @property
+    def formula(self) -> str:
+        """The name of the plain norm."""
+        return self.norm.formula
+
+    @property
     def rows_apart(self) -> bool:
         """True where vectors must not reach into other rows: something that is read is written in place."""
         return self.in_place or self.norm.adds
@@ -202,10 +207,10 @@ def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
     """
     x, axes = numpy.asarray(x, dtype=numpy.float64), p.axes.axes
     with numpy.errstate(all="ignore"):
-        if p.norm.formula == "softmax":
+        if p.formula == "softmax":
             e = numpy.exp(x - x.max(axis=axes, keepdims=True, initial=-numpy.inf))
             return e / e.sum(axis=axes, keepdims=True)
-        centred = x - x.mean(axis=axes, keepdims=True) if p.norm.formula == "layer_norm" else x
+        centred = x - x.mean(axis=axes, keepdims=True) if p.formula == "layer_norm" else x
         y = centred / numpy.sqrt((centred**2).mean(axis=axes, keepdims=True) + p.eps)
     wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
     y = y * numpy.asarray(weight, dtype=numpy.float64).reshape(wide) if p.weight else y

@@ -115,6 +115,12 @@ class ReduceProblem:
 
     in_place: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    read: ClassVar[tuple[str, ...]] = ("src",)
+
+    @property
+    def formula(self) -> str:
+        """The operation."""
+        return self.op
 
     @property
     def dtype(self) -> DType:

@@ -106,7 +106,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
 
 def _words(p: NormProblem, walk: Walk) -> int:
     """Words of the partials of a row."""
-    return sum(1 if name in ONE_WORD else walk.values for name in NORMS[p.norm.formula].partials)
+    return sum(1 if name in ONE_WORD else walk.values for name in NORMS[p.formula].partials)
 
 
 def _clear(p: NormProblem, places: range) -> Kernel:
@@ -123,7 +123,7 @@ def _clear(p: NormProblem, places: range) -> Kernel:
 
 def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
     """Statistics of columns of memory, those of groups, and results."""
-    s, norm = stream_with(form_of(p), c), NORMS[p.norm.formula]
+    s, norm = stream_with(form_of(p), c), NORMS[p.formula]
     joined = build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
     return NormLaunches(p, c, kernels, workspace(s, c, norm))
@@ -143,7 +143,7 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
     name, last = p.title + ("" if part == "whole" else f"_{part}"), part == "result"
-    norm = NORMS[p.norm.formula]
+    norm = NORMS[p.formula]
     if (c.cluster > 1 or c.resident) and not walk.rows:
         return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
@@ -254,9 +254,9 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
 
 def _formula(p: NormProblem) -> str:
     """The formula for an element x."""
-    if p.norm.formula == "softmax":
+    if p.formula == "softmax":
         return "e^(x - max) / sum e^(x - max)"
     extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"
-    what, spread = ("(x - mean)", "variance") if p.norm.formula == "layer_norm" else ("x", "mean x^2")
+    what, spread = ("(x - mean)", "variance") if p.formula == "layer_norm" else ("x", "mean x^2")
     of_sum = ", x = source + residual, which is written over the residual" if p.norm.adds else ""
     return f"{what} / sqrt({spread} + {p.eps}){extra}{of_sum}"

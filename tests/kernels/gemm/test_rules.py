@@ -27,6 +27,7 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import fragment_k
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
+from layoutalg.kernels.identity import difference
 from tests.sweeps import each
 
 TENSOR, PLAIN, TMA = (

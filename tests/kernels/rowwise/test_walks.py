@@ -22,7 +22,8 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels import rowwise
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
-from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked, wavefronts
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked
+from layoutalg.kernels.rowwise.packed.plan import wavefronts
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.programs.block import Block
 from layoutalg.kernels.rowwise.programs.norm import plan

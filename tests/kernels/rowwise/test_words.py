@@ -17,7 +17,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.rowwise import INTEGERS
+from layoutalg.kernels.rowwise.problems import INTEGERS
 from layoutalg.ops import prepare, reduce
 from tests.sweeps import each
 from tests.tiers import first_tier

@@ -52,7 +52,7 @@ def bench_command(
         str,
         argument(
             "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; "
-            f"{FUNCTION_NAMES}, add; sum, mean, max, {', '.join(NORMS)}, reduce: all of these; min, "
+            f"{FUNCTION_NAMES}, add; sum, mean, max, {', '.join(NORMS)}, reduce: all of them; min, "
             "prod, argmax, argmin, var, logsumexp, cross_entropy.",
             complete=families,
         ),
