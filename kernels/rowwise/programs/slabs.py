@@ -283,8 +283,11 @@ class Room:
         for to in self._shares(x.blocks):
             x.send(self.b.row, to, *self.own)
         x.wait()
-        slots = (block * x.senders + self.b.row for block in self._shares(x.blocks))
-        self.norm.joined(self.b, (x.take(slot, *self.others) for slot in slots))
+
+        def take(block: Expr) -> None:
+            x.take(block * x.senders + self.b.row, *self.others)
+
+        self.norm.joined(self.b, map(take, self._shares(x.blocks)))
 
     def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
         """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
