@@ -89,7 +89,7 @@ DOORS = {
     "make_tiled_copy_B make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
     "make_tiled_mma require_atom tile_copy Tensor",
     "draw": "access_picture layout_access_picture swizzle_picture as_dot as_svg as_text copy_picture "
-    "layout_picture mma_picture render tv_picture",
+    "layout_picture mma_picture tv_picture",
     "f2": "LinearLayout to_f2",
     "legality": "check_tma check_wgmma",
     "model": "balance_point mean_rate occupancy_of roofline_of tile_intensity",

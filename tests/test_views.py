@@ -16,7 +16,7 @@ import pytest
 
 from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
-from layoutalg.kernels.rowwise import unaligned
+from layoutalg.kernels.rowwise import walk
 from layoutalg.kernels.rowwise.problems import Form
 from tests.draws.sequences import called_of, launches_of
 from tests.draws.views import EVERY, FLOATS, FOLDS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
@@ -152,7 +152,7 @@ def test_a_plan_that_takes_the_lowest_elements_for_the_first_ones_is_seen() -> N
 
     drawn = (draw(n, most=64, functions=("softmax",)) for n in range(9000, 9400))
     turned = (case for case in drawn if min(case.x.strides, default=0) < 0)
-    with patch.object(unaligned, "one_phase", lowest):
+    with patch.object(walk, "one_phase", lowest):
         assert any(run_in_simulator(case).kind == "wrong" for case in turned)
 
 

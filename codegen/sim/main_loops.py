@@ -10,9 +10,9 @@ holds; a step ends with a run of multiplications, so that a column shows what is
 
 A cp.async has landed at the wait that covers its group, a plain store at the barrier.
 
-    >>> from layoutalg.kernels import find_family
+    >>> from layoutalg.kernels.registry import find_family, find_steps
     >>> family = find_family("gemm-sm80")
-    >>> one = family.launches(family.problem(256), family.steps["6 two buffers"], "sm_90")
+    >>> one = family.launches(family.problem(256), find_steps("gemm-sm80")["6 two buffers"], "sm_90")
     >>> found = timeline(one.kernels[0], {**dict(one.scalars), "k": 96, "alpha": 1})
     >>> found.steps[:3], [row for row in found.rows if row.startswith("tile_a")]
     (('', '0.0', '0.1'), ['tile_a 0', 'tile_a 1'])

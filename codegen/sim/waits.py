@@ -12,9 +12,9 @@ Notes.  The order of events, and what each wait is for, are those of the program
 product takes is not known here: COPY_TURNS and MMA_TURNS are assumed, so that the length of a wait shows
 which side is ahead, and not how long it takes.
 
->>> from layoutalg.kernels import find_family
+>>> from layoutalg.kernels.registry import find_family, find_steps
 >>> family = find_family("gemm-sm90")
->>> one = family.launches(family.problem(256), family.steps["4 roles"], "sm_90")
+>>> one = family.launches(family.problem(256), find_steps("gemm-sm90")["4 roles"], "sm_90")
 >>> found = role_timeline(one.kernels[0], {**dict(one.scalars), "m": 128, "n": 128, "k": 128, "alpha": 1})
 >>> [name for name, _ in found.rows][:2], found.rows[0][1][0].text
 (['producer 0', 'consumer 0-3'], 'empty0')

@@ -113,7 +113,7 @@ class AddVector:
 class Map:
     """v = f(v).
 
-    >>> Map(GELU).said("A B")
+    >>> Map(FUNCTIONS["gelu"]).said("A B")
     'gelu(A B)'
     """
 

@@ -116,7 +116,8 @@ class TiledMMA(Shown):
         `matrix` has the operand's two modes, and may have more, which stay as they are.  Raises ShapeError
         when a mode is not a multiple of the tile, and what `composition` raises.
         """
-        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
+        tile = self._tile_of(operand)
+        check_multiples(f"{operand} of {self}", matrix, tile)
         return map_innermost(matrix, lambda layout: self._thrfrg(operand, layout))
 
     def _tile_of(self, operand: Operand) -> tuple[int, int]:
@@ -139,7 +140,8 @@ class TiledMMA(Shown):
 
         The thread may be an index expression as well as a number.  Raises what `thrfrg` raises.
         """
-        check_multiples(f"{operand} of {self}", matrix, self._tile_of(operand))
+        tile = self._tile_of(operand)
+        check_multiples(f"{operand} of {self}", matrix, tile)
         return map_innermost(matrix, lambda layout: self._tidfrg(operand, layout))
 
     def _tidfrg(self, operand: Operand, layout: Layout) -> Layout:

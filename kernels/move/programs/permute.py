@@ -53,6 +53,7 @@ from layoutalg.kernels.move.partition import (
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.programs.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
+from layoutalg.kernels.move.tiles import VECTOR_BYTES
 
 _COPIES = {"cp.async": CP_ASYNC, "registers": LDG}
 """The instructions that copy a chunk to shared memory."""
@@ -85,8 +86,9 @@ def check_config(stage: Stage) -> None:
         ("vec", c.vec, c.vec * stage.dst_size, "stored", STG_WHOLE),
     )
     for name, elems, nbytes, how, table in widths:
-        if nbytes not in table:
-            shown = ", ".join(map(str, sorted(table)))
+        existing = [n for n in sorted(table) if n <= VECTOR_BYTES]
+        if nbytes not in existing:
+            shown = ", ".join(map(str, existing))
             raise UnsupportedError(f"{name} = {elems}, {nbytes} bytes of {x}, {how}: {shown} are accepted")
     if c.turned and not stage.can_turn:
         raise UnsupportedError(

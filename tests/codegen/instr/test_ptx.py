@@ -85,6 +85,7 @@ def test_a_product_names_its_registers_in_order() -> None:
 SINCE = {
     "cp.async": 80, "__reduce_": 80, "ldmatrix": 75, "movmatrix": 75, "stmatrix": 90, "griddepcontrol": 90,
     "mbarrier": 90, "cluster": 90, "bulk": 90, "proxy.async": 90, "wgmma": 90, "setmaxnreg": 90,
+    ".v8.b32": 100, "alignas(32)": 100,
 }  # fmt: skip
 """From which architecture on PTX, or this project, has what a text names; mma.sync has a test of its own."""
 
