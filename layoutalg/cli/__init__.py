@@ -12,10 +12,11 @@ ended it.
     commands/     one file per command, grouped by topic
     options       options that commands of several groups share; groups of options as one parameter; values
                   that the shell completes
-    inputs        layouts, files of offsets and conditions, read and checked
+    inputs        layouts, offsets and conditions, read and checked
+    files         files, read up to a limit, written whole or not at all
     kernel_names  kernel families by their names on the command line
     reports       accesses, kernels and verified problems, as tables and as JSON; the conditions of --fail-on
-    output        tables, one JSON object, files written whole or not at all
+    output        tables, one JSON object
     refusals      errors in one sentence on stderr or one JSON object; exit codes
 """
 

@@ -1,10 +1,9 @@
-"""The inputs of commands, read and checked: offsets and sources from files, shapes, conditions."""
+"""The inputs of commands, read and checked: layouts, offsets, shapes, conditions."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
+from layoutalg.cli.files import read_bytes, read_source
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.limits import Most, text_of
@@ -108,7 +108,7 @@ def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     Raises ParseError with the position, ShapeError for another number of lanes or a negative offset,
     ResourceError for large files.
     """
-    raw = _bytes_of(str(path), Most.FILE)
+    raw = read_bytes(str(path), Most.FILE)
     return parse_offsets("standard input" if str(path) == "-" else path.name, raw, lanes)
 
 
@@ -133,15 +133,6 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
     return [row for _, row in read]
 
 
-def read_source(place: str) -> str:
-    """The text of a source file, or of standard input where `place` is "-".
-
-    Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
-    Most.TEXT, OSError.
-    """
-    return text_of(_bytes_of(place, Most.TEXT), "standard input" if place == "-" else place)
-
-
 def or_input(context: typer.Context, value: Any) -> Any:
     """The callback of an argument that is a text: standard input where it is "-", without its last line end.
 
@@ -161,15 +152,6 @@ def file_or_input(context: typer.Context, value: Any) -> Any:
             raise ArgumentTypeError("standard input is read once: only one argument may be -")
         context.meta[_INPUT] = True
     return value
-
-
-def _bytes_of(source: str, limit: Most) -> bytes:
-    """The bytes of a file or of standard input; no more than one past the limit is read."""
-    if source != "-":
-        return limit.read(Path(source))
-    raw = sys.stdin.buffer.read(limit.number + 1)
-    limit.guard(len(raw), "size of standard input in bytes")
-    return raw
 
 
 def read_seconds(what: str, text: str) -> float:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from layoutalg import __version__
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_fail_on, read_offsets
-from layoutalg.cli.output import count, size_bytes, write_whole
+from layoutalg.cli.output import count, size_bytes
 from layoutalg.cli.table import COMMANDS
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from layoutalg.limits import Most

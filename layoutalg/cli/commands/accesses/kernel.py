@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.table import Table
 
 from layoutalg.answers import Answer, Count, Positive, Share, taken
-from layoutalg.cli.inputs import read_sets, read_source
+from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from layoutalg.answers import Answer
-from layoutalg.cli.inputs import read_sets, read_source
+from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import JsonOption, argument, option
 from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.profiling import ProfiledLaunch

@@ -10,9 +10,10 @@ from layoutalg.answers import Answer, Count
 from layoutalg.arch import find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
 from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
 from layoutalg.cli.options import JsonOption, argument, option, spread
-from layoutalg.cli.output import progress, say, say_answer, write_whole
+from layoutalg.cli.output import progress, say, say_answer
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, printable

@@ -13,9 +13,10 @@ from layoutalg.cli.commands.kernels.options import (
     KernelDtypeOption,
     ProblemOptions,
 )
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.options import JsonOption, OutputOption, archs, option, spread
-from layoutalg.cli.output import count, progress, say, say_answer, write_whole
+from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.reports import (
     Compiled,
     contract_lines,

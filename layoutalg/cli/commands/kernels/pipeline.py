@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_config
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, argument, families, one_of, option
-from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
+from layoutalg.cli.output import PAGE, progress, say_answer
 from layoutalg.draw import as_file, as_text
 from layoutalg.errors import UnsupportedError, check_choice, printable
 from layoutalg.limits import Most

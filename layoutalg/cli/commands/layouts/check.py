@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from layoutalg.answers import Answer, Positive
-from layoutalg.cli.inputs import file_or_input, read_layout, read_source
+from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import file_or_input, read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.refusals import FAILED

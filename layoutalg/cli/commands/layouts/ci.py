@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rich.table import Table
 
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.files import read_source, write_whole
 from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import json_text, progress, say, table, write_whole
+from layoutalg.cli.output import json_text, progress, say, table
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from layoutalg.answers import Answer
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.files import read_source
 from layoutalg.cli.options import JsonOption, argument, dtypes, forms, one_of, option
 from layoutalg.cli.output import say_answer
 from layoutalg.errors import ParseError

@@ -20,6 +20,7 @@ from layoutalg.analysis import Access, Place
 from layoutalg.answers import Answer
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import (
     ArchOption,
@@ -31,7 +32,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import PAGE, say_answer, write_whole
+from layoutalg.cli.output import PAGE, say_answer
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,

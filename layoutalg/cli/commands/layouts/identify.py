@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
+from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import file_or_input, or_input, read_shape
 from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError

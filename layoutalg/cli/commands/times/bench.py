@@ -22,7 +22,7 @@ from layoutalg.cli.commands.times.predictions import (
     predict_command,
     predict_groups,
 )
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.files import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import (
     FUNCTION_NAMES,

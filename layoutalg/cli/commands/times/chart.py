@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.options import JsonOption, OutputOption, argument, one_of, option
-from layoutalg.cli.output import say_answer, write_whole
+from layoutalg.cli.output import say_answer
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnsupportedError, check_choice, printable
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.files import read_source
 from layoutalg.dtype import dtype
 from layoutalg.errors import ParseError
 

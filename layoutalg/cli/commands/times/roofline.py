@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from layoutalg.answers import Answer, Rate, taken
 from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
+from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, one_of, option
-from layoutalg.cli.output import say, say_answer, table, write_whole
+from layoutalg.cli.output import say, say_answer, table
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.limits import Most

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.answers import Answer, Count, Rate, taken
-from layoutalg.cli.output import count, size_bytes, table, write_whole
+from layoutalg.cli.files import write_whole
+from layoutalg.cli.output import count, size_bytes, table
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:

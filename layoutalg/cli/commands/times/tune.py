@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from layoutalg.cli.commands.times import stores
-from layoutalg.cli.inputs import read_seconds, read_source
+from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
 from layoutalg.cli.options import (
     GroupsOption,
