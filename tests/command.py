@@ -3,34 +3,62 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import jsonschema
-import typer.testing
-from typer.main import get_command
 
-from layoutalg.cli.app import app
-
-_built = functools.cache(get_command)
-"""Typer makes every sub-command's options anew at each call, which takes longer than most commands do."""
+from layoutalg.cli import entry
 
 
-def invoke(*words: str, **given: Any) -> Any:
-    """What typer's CliRunner makes of the command, with what its `invoke` is `given`; built once."""
-    with patch.object(typer.testing, "_get_command", _built):
-        return typer.testing.CliRunner().invoke(app, words, **given)
+@dataclass(frozen=True)
+class Result:
+    """What a line ended with, and what it wrote."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    exception: Exception | None = None
+
+    @property
+    def output(self) -> str:
+        """Both streams."""
+        return self.stdout + self.stderr
 
 
-def run(*words: str) -> Any:
-    """The command in this process."""
-    return invoke(*words, catch_exceptions=False)
+def invoke(*words: str, input: str | bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+    """The command in this process, with what it raised where it did not foresee it."""
+    raw = input.encode() if isinstance(input, str) else input
+    streams = [io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="") for data in (raw, b"", b"")]
+    code, raised = 1, None
+    with (
+        patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),
+        patch.dict(os.environ, env or {}),
+    ):
+        try:
+            code = entry.answer(words)
+        except Exception as error:  # noqa: BLE001 - what it is, the test says
+            raised = error
+    for stream in streams[1:]:
+        stream.seek(0)
+    return Result(code, streams[1].read(), streams[2].read(), raised)
+
+
+def run(*words: str, input: str | bytes = b"") -> Result:
+    """The command in this process; what it does not foresee is raised."""
+    result = invoke(*words, input=input)
+    if result.exception:
+        raise result.exception
+    return result
 
 
 def process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

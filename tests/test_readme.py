@@ -9,9 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from layoutalg.cli.app import app
+from layoutalg.cli.table import COMMANDS
 from tests.command import run
 from tests.documents import ROOT, blocks
 
@@ -29,7 +28,7 @@ def test_the_readme_is_a_page() -> None:
 
 def test_what_is_typed_is_there() -> None:
     """`make` has the targets, the project the extras, and the command its commands."""
-    known = set(getattr(get_command(app), "commands", {})) | {"--help", "--version"}
+    known = set(COMMANDS) | {"--help", "--version"}
     assert set(re.findall(r"(?:^\$ |`)layoutalg ([\w-]+)", TEXT, re.M)) <= known
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     assert set(re.findall(r"`make ([\w-]+)", TEXT)) <= targets

@@ -10,8 +10,8 @@ ended it.
     table         the list of commands, ADD A COMMAND HERE
     app           the commands of the table, each imported when asked for; how expected errors are shown
     commands/     one file per command, grouped by topic
-    options       options that commands of several groups share; groups of options as one parameter; values
-                  that the shell completes
+    options       options that commands of several groups share; values that the shell completes
+    parameters    the parameters of a command, from its signature: their words, their help, their completion
     inputs        layouts, offsets and conditions, read and checked
     files         files, read up to a limit, written whole or not at all
     kernel_names  kernel families by their names on the command line

@@ -66,23 +66,25 @@ def main() -> NoReturn:
     sys.exit(128 + signals.number if signals.number and code == INTERRUPTED else code)
 
 
-def _run(words: Sequence[str], signals: Signals) -> int:
-    """The exit code of the command; it reports errors that are not foreseen."""
-    if words[:1] == ["--version"]:
+def answer(words: Sequence[str]) -> int:
+    """Answer a line, or refuse it; returns the exit code, and raises what is not foreseen."""
+    if words and words[0] == "--version":
         print(f"layoutalg {__version__}")
         return 0
-    try:
-        from layoutalg.cli.app import app
+    from layoutalg.cli.app import run
 
-        app()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+    return run(words)
+
+
+def _run(words: Sequence[str], signals: Signals) -> int:
+    """The exit code of the command; it reports errors that are not foreseen."""
+    try:
+        return answer(words)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not an answer
         if signals.number:  # Python itself makes other errors of an interrupt, as while a class is made
             return INTERRUPTED
         refuse(words, type(error).__name__, _sentence(error))
         return UNANSWERED
-    return 0
 
 
 def _warn(message: Warning | str, *place: object, **more: object) -> None:

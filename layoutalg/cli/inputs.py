@@ -7,13 +7,11 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
-from layoutalg.cli.files import read_bytes, read_source
+from layoutalg.cli.files import read_bytes
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.limits import Most, text_of
@@ -26,9 +24,6 @@ Offsets = list[int | None]
 
 ORDERS: tuple[Order, ...] = ("row", "col")
 """The storage orders of a tile: which mode is contiguous, the last or the first."""
-
-_INPUT = "layoutalg.input"
-"""In a context: whether standard input was read."""
 
 _INACTIVE = frozenset({"null", "None", "-"})
 
@@ -131,27 +126,6 @@ def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
             if offset is not None and not 0 <= offset <= Most.MAGNITUDE.number:
                 raise ShapeError(f"{where}, lane {lane}: offset {offset} is not in 0..2^62-1")
     return [row for _, row in read]
-
-
-def or_input(context: typer.Context, value: Any) -> Any:
-    """The callback of an argument that is a text: standard input where it is "-", without its last line end.
-
-    Of a list, each text.  Raises ArgumentTypeError for a second "-", and as `read_source`.
-    """
-    if isinstance(value, (list, tuple)) and value:
-        return [or_input(context, item) for item in value]
-    file_or_input(context, value)
-    # nothing is read while a shell completes
-    return value if value != "-" or context.resilient_parsing else read_source("-").rstrip("\n")
-
-
-def file_or_input(context: typer.Context, value: Any) -> Any:
-    """The callback of an argument that names a file or is "-": as it is, once; raises ArgumentTypeError."""
-    if str(value) == "-":
-        if context.meta.get(_INPUT):
-            raise ArgumentTypeError("standard input is read once: only one argument may be -")
-        context.meta[_INPUT] = True
-    return value
 
 
 def read_seconds(what: str, text: str) -> float:

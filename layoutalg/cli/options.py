@@ -2,27 +2,19 @@
 
 The values that the shell completes are those of a table of the library, or of words that are listed:
 
-    typer.Option(autocompletion=accesses)
-    typer.Option(autocompletion=one_of("c", "python"))
+    option("Element type.", complete=dtypes)
+    option("Language.", complete=one_of("c", "python"))
 
 Tables are imported when a shell asks.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, TypeAlias
 
-import typer
-
-from layoutalg.budget import with_budget
-from layoutalg.cli.inputs import or_input
-
-Completer: TypeAlias = Callable[[str], list[str]]
+from layoutalg.cli.parameters import Completer, Parameter, Stdin
 
 
 def one_of(*words: str) -> Completer:
@@ -143,18 +135,18 @@ def _begun(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def option(
-    text: str, *names: str, complete: Completer | None = None, callback: Callable[..., Any] | None = None
-) -> Any:
+    text: str, *names: str, complete: Completer | None = None, stdin: Stdin | None = None
+) -> Parameter:
     """An option with its text of help; without names it is called as its parameter is.
 
     What None stands for is said in the text.
     """
-    return typer.Option(*names, help=text, autocompletion=complete, callback=callback)
+    return Parameter(text, names, complete, stdin)
 
 
-def argument(text: str, *, complete: Completer | None = None, **more: Any) -> Any:
+def argument(text: str, *, complete: Completer | None = None, stdin: Stdin | None = None) -> Parameter:
     """An argument with its text of help, which says its default."""
-    return typer.Argument(help=text, show_default=False, autocompletion=complete, **more)
+    return Parameter(text, None, complete, stdin)
 
 
 LayoutArgument: TypeAlias = Annotated[
@@ -162,7 +154,7 @@ LayoutArgument: TypeAlias = Annotated[
     argument(
         "A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'; "
         "- reads it from standard input.",
-        callback=or_input,
+        stdin="text",
     ),
 ]
 DtypeOption: TypeAlias = Annotated[str, option("Element type: f16, bf16, f32, u8, ...", complete=dtypes)]
@@ -184,63 +176,3 @@ ProblemsOption: TypeAlias = Annotated[
     str | None,
     option('A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].'),
 ]
-BudgetOption: TypeAlias = Annotated[int, option("Factor on the work limit of searches, 1 or more.")]
-
-
-def spread(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the fields of its records of options as options, where it takes the records.
-
-    >>> from dataclasses import make_dataclass
-    >>> Size = make_dataclass("Size", [("m", int, 1), ("n", int, 2)])
-    >>> def area(*, size: Size, unit: str = "mm2") -> None:
-    ...     print(size, unit)
-    >>> inspect.signature(spread(area))
-    <Signature (*, m: int = 1, n: int = 2, unit: str = 'mm2')>
-    >>> spread(area)(m=3, n=4, unit="km2")
-    Size(m=3, n=4) km2
-    """
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    records: dict[str, Any] = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
-
-    @functools.wraps(command)
-    def run(**options: Any) -> Any:
-        made = {
-            name: record(**{field.name: options.pop(field.name) for field in fields(record)})
-            for name, record in records.items()
-        }
-        return command(**options, **made)
-
-    shown: list[inspect.Parameter] = []
-    for parameter in parameters:
-        record = records.get(parameter.name)
-        shown += [parameter] if record is None else _parameters(record)
-    return _signed(run, shown)
-
-
-def budgeted(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with an option --budget, by which all its budgets of work are multiplied."""
-
-    @functools.wraps(command)
-    def run(*args: Any, budget: int = 1, **options: Any) -> Any:
-        return with_budget(budget, command, *args, **options)
-
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    budget = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, default=1, annotation=BudgetOption)
-    return _signed(run, [*parameters, budget])
-
-
-def _parameters(record: Any) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters, which are given by name."""
-    types = get_type_hints(record, include_extras=True)
-    return [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-        for f in fields(record)
-    ]
-
-
-def _signed(run: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> Callable[..., Any]:
-    """The function with these parameters, by name, which is where typer looks for its options."""
-    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in named}
-    return run

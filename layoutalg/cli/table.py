@@ -5,7 +5,9 @@ A command is imported when it is asked for: `layoutalg glossary` does not pay fo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
@@ -14,6 +16,13 @@ class Command(NamedTuple):
     place: str
     budget: bool = False
     terms: bool = False
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function, imported now."""
+        module, _, name = self.place.partition(":")
+        run: Callable[..., Any] = getattr(importlib.import_module(f"layoutalg.cli.commands.{module}"), name)
+        return run
 
 
 COMMANDS: dict[str, Command] = {

@@ -20,7 +20,9 @@ Records are compared by the fields that both trees give them.  Differences are p
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import random
 import re
@@ -116,14 +118,20 @@ def linear(name: str, first: Any, *rest: Any) -> Any:
 
 def command(*words: str) -> tuple[Any, ...]:
     """Exit code and both outputs of a command; Refused where its JSON names an error."""
-    from typer.testing import CliRunner
+    from layoutalg.cli import main
 
-    from layoutalg.cli.app import app
-
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
-    if words[-1] == "--json" and "error" in (said := json.loads(result.stdout)):
-        raise Refused(result.exit_code, said["error"], said["message"])
-    return result.exit_code, result.stdout, result.stderr
+    out, err = io.StringIO(), io.StringIO()
+    argv, sys.argv = sys.argv, ["layoutalg", *words]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.argv = argv
+    if words[-1] == "--json" and "error" in (said := json.loads(out.getvalue())):
+        raise Refused(code, said["error"], said["message"])
+    return code, out.getvalue(), err.getvalue()
 
 
 def numbers(*shape: int) -> Any:

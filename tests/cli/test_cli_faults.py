@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,10 @@ UNFORESEEN: list[tuple[BaseException, str]] = [
 def test_what_is_unforeseen_is_one_sentence_and_exit_code_3(
     raised: BaseException, part: str, as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    def broken() -> None:
+    def broken(words: Sequence[str]) -> int:
         raise raised
 
-    monkeypatch.setattr(app_module, "app", broken)
+    monkeypatch.setattr(app_module, "run", broken)
     words = ["analyze", "4:1"] + ["--json"] * as_json
     assert entry._run(words, Signals()) == UNANSWERED == 3
     out, err = capsys.readouterr()
@@ -133,7 +134,7 @@ def test_exit_codes_are_told() -> None:
 
 
 INTERRUPTED = (
-    # what stands in typer's place when the command imports it, and the exit code
+    # what stands in rich's place when the command imports it, and the exit code
     (f"signal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), {int(signal.SIGINT)})\n"
      "time.sleep(60)", 130),
     *((f"class Field:\n    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10\n"
@@ -148,7 +149,7 @@ INTERRUPTED = (
 @pytest.mark.parametrize(("text", "code"), INTERRUPTED, ids=("key", "term", "hup", "deaf"))
 def test_a_signal_ends_the_command_quietly(text: str, code: int, tmp_path: Path) -> None:
     """While it imports, where Python makes a RuntimeError of it, and in a library that hears none."""
-    (tmp_path / "typer.py").write_text(f"import os, signal, time\n{text}")
+    (tmp_path / "rich.py").write_text(f"import os, signal, time\n{text}")
     heard = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"  # below nohup it is ignored
     done = subprocess.run(
         [sys.executable, "-c", f"{heard}; from layoutalg.cli import main; main()", "glossary"],

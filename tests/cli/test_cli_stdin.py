@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from layoutalg.limits import Most
-from tests.command import invoke, run
+from tests.command import Result, run
 from tests.sweeps import each
 
 SWIZZLED, PLAIN = "Sw<3,3,3> o 0 o (64,64):(64,1)", "(64,64):(64,1)"
 OFFSETS = " ".join(str(4 * lane) for lane in range(32))
 
 
-def fed(text: str | bytes, *words: str) -> Any:
+def fed(text: str | bytes, *words: str) -> Result:
     """The command with a text on its standard input."""
-    raw = text if isinstance(text, bytes) else text.encode()
-    return invoke(*words, input=raw, catch_exceptions=False)
+    return run(*words, input=text)
 
 
 @each(
@@ -60,9 +57,3 @@ def test_what_standard_input_cannot_give() -> None:
     ):  # fmt: skip
         got = fed(text, *words)
         assert got.exit_code == 2 and part in got.stderr, got.output
-
-
-def test_a_shell_that_completes_reads_nothing() -> None:
-    given = {"COMP_WORDS": "layoutalg analyze - --access ldmatrix.x4.", "COMP_CWORD": "4"}
-    got = invoke(env={"_LAYOUTALG_COMPLETE": "complete_bash", **given}, input="4:")
-    assert got.stdout.split() == ["ldmatrix.x4.trans"]

@@ -7,15 +7,15 @@ regions of figures are left out here, because they are run and printed; a table 
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-import typer
-
-from layoutalg.cli.app import app
+from layoutalg.cli.parameters import ABOUT, parameters_of
+from layoutalg.cli.table import COMMANDS
 from tests.docs.figures import REGION
 from tests.documents import BLOCK, DOCUMENTS, ROOT
 
@@ -60,15 +60,10 @@ def claims(text: str) -> list[str]:
 
 def help_texts() -> Iterator[str]:
     """Texts of all commands and their parameters."""
-
-    def walk(command: object) -> Iterator[str]:
-        yield getattr(command, "help", None) or ""
-        for parameter in getattr(command, "params", ()):
-            yield getattr(parameter, "help", None) or ""
-        for child in getattr(command, "commands", {}).values():
-            yield from walk(child)
-
-    yield from walk(typer.main.get_command(app))
+    yield ABOUT
+    for command in COMMANDS.values():
+        yield inspect.getdoc(command.function) or ""
+        yield from (declared.help for _, declared in parameters_of(command.function))
 
 
 @cache

@@ -67,7 +67,7 @@ def draw_words(draw: random.Random) -> list[str]:
 def outcome(words: list[str]) -> str | None:
     """None for a command line that ends as it should, else what is wrong."""
     result = invoke(*words)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
+    if result.exception is not None:
         return f"{type(result.exception).__name__}: {str(result.exception)[:200]}"
     if result.exit_code not in (0, 1, 2):
         return f"exit code {result.exit_code}: {result.output[-300:]}"

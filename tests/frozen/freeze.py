@@ -143,14 +143,13 @@ def public(module_name: str) -> dict[str, Any]:
 
 def options() -> dict[str, list[str]]:
     """Every sub-command of the command, with its options."""
-    from typer.main import get_command
+    from layoutalg.cli.parameters import parser_of
+    from layoutalg.cli.table import COMMANDS
 
-    from layoutalg.cli.app import app
-
-    commands = getattr(get_command(app), "commands", {})
+    known = {name: parser_of(name)._actions[1:] for name in sorted(COMMANDS)}  # the first is --help
     return {
-        name: sorted(text for parameter in command.params for text in parameter.opts)
-        for name, command in sorted(commands.items())
+        name: sorted(text for action in known[name] for text in action.option_strings or (action.dest,))
+        for name in known
     }
 
 

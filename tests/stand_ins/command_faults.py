@@ -79,7 +79,6 @@ SURROUNDINGS: tuple[dict[str, str], ...] = (
 )  # fmt: skip
 
 BROKEN: dict[str, tuple[str, ...]] = {
-    "typer": ("",),
     "rich": ("",),
     "numpy": ("solve", "synthesize", "generate", "verify", "bench", "sass"),
     "sympy": ("solve",),

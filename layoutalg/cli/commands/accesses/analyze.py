@@ -25,8 +25,8 @@ from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
 from layoutalg.cli.commands.accesses.options import AccessOptions
-from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
-from layoutalg.cli.options import JsonOption, argument, spread
+from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method
+from layoutalg.cli.options import JsonOption, argument
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
@@ -69,13 +69,12 @@ class Analysis(Subject, Answer, command="analyze"):
     """Conditions of --fail-on that hold; exit code 1 when there is one."""
 
 
-@spread
 def analyze_command(
     layout: Annotated[
         str | None,
         argument(
             "A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
-            callback=or_input,
+            stdin="text",
         ),
     ] = None,
     *,

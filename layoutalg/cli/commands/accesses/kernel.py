@@ -119,7 +119,7 @@ def kernel_command(
     kernel: Annotated[str | None, option("The kernel to read. Default: all.")] = None,
     fix: Annotated[
         bool,
-        option("Show the padding or swizzle that removes the bank conflicts, and what to change.", "--fix"),
+        option("Show the padding or swizzle that removes the bank conflicts, and what to change."),
     ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from layoutalg.analysis import LEVELS
-from layoutalg.cli.inputs import file_or_input, or_input
 from layoutalg.cli.options import ArchOption, accesses, dtypes, instructions, one_of, option
 
 
@@ -28,14 +27,14 @@ class AccessOptions:
         option(
             "Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
             "such as '(lane//8)*144 + (lane%8)*16'; - reads it from standard input.",
-            callback=or_input,
+            stdin="text",
         ),
     ] = None
     offsets: Annotated[
         Path | None,
         option(
             "Instead of a layout: a file with 32 integers or null per line, or JSON; - reads standard input.",
-            callback=file_or_input,
+            stdin="file",
         ),
     ] = None
     op: Annotated[

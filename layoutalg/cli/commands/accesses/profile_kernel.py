@@ -40,7 +40,7 @@ def profile_command(
     sets: Annotated[
         list[str] | None, option("NAME=VALUE for --source, as of layoutalg kernel.", "--set")
     ] = None,
-    sass: Annotated[bool, option("Also show a table by SASS instruction.", "--sass")] = False,
+    sass: Annotated[bool, option("Also show a table by SASS instruction.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain the memory counters of an Nsight Compute report: bank conflicts, sectors, and the fix.

@@ -11,8 +11,8 @@ from layoutalg.arch import find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
-from layoutalg.cli.options import JsonOption, argument, option, spread
+from layoutalg.cli.inputs import read_fail_on, read_level, read_method
+from layoutalg.cli.options import JsonOption, argument, option
 from layoutalg.cli.output import progress, say, say_answer
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
@@ -39,14 +39,12 @@ class PageAnswer(Answer, command="report"):
     """Conditions of --fail-on that hold; exit code 1 when there is one."""
 
 
-@spread
 def report_command(
     layouts: Annotated[
         list[str] | None,
         argument(
             "Layouts in CuTe notation, such as '(64,64):(64,1)'; - reads one from standard input.",
-            metavar="LAYOUT...",
-            callback=or_input,
+            stdin="text",
         ),
     ] = None,
     *,

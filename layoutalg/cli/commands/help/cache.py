@@ -22,7 +22,7 @@ class Cache(Answer, command="cache"):
 
 
 def cache_command(
-    clear: Annotated[bool, option("Remove all of them.", "--clear")] = False,
+    clear: Annotated[bool, option("Remove all of them.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""

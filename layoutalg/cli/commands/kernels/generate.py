@@ -15,7 +15,7 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import JsonOption, OutputOption, archs, option, spread
+from layoutalg.cli.options import JsonOption, OutputOption, archs, option
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.reports import (
     Compiled,
@@ -60,7 +60,6 @@ class Generated(Answer, command="generate"):
     compiled: tuple[Compiled, ...]
 
 
-@spread
 def generate_command(
     family: FamilyArgument,
     *,
@@ -91,9 +90,7 @@ def generate_command(
             "torch or cupy for a Python module."
         ),
     ] = None,
-    ptx: Annotated[
-        bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.", "--ptx")
-    ] = False,
+    ptx: Annotated[bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.")] = False,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:

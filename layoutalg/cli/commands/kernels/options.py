@@ -86,7 +86,7 @@ class ProblemOptions:
             complete=dtypes,
         ),
     ] = None
-    c: Annotated[bool | None, option("Add beta C to a GEMM.", "--c/--no-c")] = None
+    c: Annotated[bool | None, option("Add beta C to a GEMM.")] = None
     bias: Annotated[
         str | None,
         option(

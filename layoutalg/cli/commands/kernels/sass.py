@@ -81,7 +81,7 @@ def sass_command(
     arch: Annotated[str, option("Compile target: sm_80, sm_90a, H100, ...", complete=archs)] = "sm_90a",
     time: Annotated[
         bool,
-        option("Model the time of one iteration of the main loop, and what its warps wait for.", "--time"),
+        option("Model the time of one iteration of the main loop, and what its warps wait for."),
     ] = False,
     level: Annotated[str, option("With --time: where loads of global memory hit: L1, L2 or DRAM.")] = "L2",
     as_json: JsonOption = False,

@@ -17,7 +17,7 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
-from layoutalg.cli.options import JsonOption, one_of, option, spread
+from layoutalg.cli.options import JsonOption, one_of, option
 from layoutalg.cli.output import progress, say, say_answer
 from layoutalg.cli.reports import Verified, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
@@ -50,7 +50,6 @@ class VerifyAnswer(Answer, command="verify"):
     """The cases of --random, whose reports are of failures; null without it."""
 
 
-@spread
 def verify_command(
     family: FamilyArgument,
     *,
@@ -92,9 +91,7 @@ def verify_command(
     ] = None,
     counters: Annotated[
         bool,
-        option(
-            "Compare the counters of Nsight Compute with the prediction, for cases of --random.", "--counters"
-        ),
+        option("Compare the counters of Nsight Compute with the prediction, for cases of --random."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.files import read_source
-from layoutalg.cli.inputs import file_or_input, read_layout
+from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.refusals import FAILED
@@ -41,9 +41,7 @@ def check_command(
     layout: LayoutArgument,
     source: Annotated[
         str,
-        argument(
-            "A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.", callback=file_or_input
-        ),
+        argument("A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.", stdin="file"),
     ],
     function: Annotated[
         str, option("The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro.")

@@ -74,20 +74,16 @@ def draw_command(
     tile: Annotated[
         str | None, option("The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
     ] = None,
-    memory: Annotated[
-        bool, option("Draw a tile in memory order, by bank, with 16 bytes per cell.", "--memory")
-    ] = False,
+    memory: Annotated[bool, option("Draw a tile in memory order, by bank, with 16 bytes per cell.")] = False,
     chunks: Annotated[
         bool,
-        option(
-            "Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes.", "--chunks"
-        ),
+        option("Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes."),
     ] = False,
     bits: Annotated[
-        bool, option("Draw the bits of the index by field, with the wires of a swizzle.", "--bits")
+        bool, option("Draw the bits of the index by field, with the wires of a swizzle.")
     ] = False,
     table: Annotated[
-        bool, option("Draw the indices in four forms: row and column, linear, binary, bit by bit.", "--table")
+        bool, option("Draw the indices in four forms: row and column, linear, binary, bit by bit.")
     ] = False,
     walk: Annotated[
         str | None, option("Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'.")
@@ -96,12 +92,12 @@ def draw_command(
     copy: Annotated[
         str | None, option("Draw who copies what: cp.async.16, st.shared.b128@row.", complete=accesses)
     ] = None,
-    graph: Annotated[bool, option("Draw the composition as a graph.", "--graph")] = False,
+    graph: Annotated[bool, option("Draw the composition as a graph.")] = False,
     beside: Annotated[str | None, option("Another layout, drawn beside the first.")] = None,
-    index: Annotated[bool, option("Label each cell with its flat index.", "--index")] = False,
-    banks: Annotated[bool, option("Label each cell with its bank.", "--banks")] = False,
+    index: Annotated[bool, option("Label each cell with its flat index.")] = False,
+    banks: Annotated[bool, option("Label each cell with its bank.")] = False,
     offsets: Annotated[
-        bool, option("Label the cells of an access with their offsets instead of lanes.", "--offsets")
+        bool, option("Label the cells of an access with their offsets instead of lanes.")
     ] = False,
     warp: Annotated[int | None, option("The warp to draw. Default: the worst.")] = None,
     register: Annotated[

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import JsonOption, archs, argument, dtypes, operations, option
 from layoutalg.cli.output import progress, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
@@ -59,7 +58,7 @@ def explain_command(
             "An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
             "to explain a count; or synthesize, to explain a certificate; - reads it from standard input.",
             complete=operations,
-            callback=or_input,
+            stdin="text",
         ),
     ],
     operands: Annotated[
@@ -68,7 +67,7 @@ def explain_command(
             "Its operands in CuTe notation: layouts, swizzles, shapes, tilers, coordinates with _, "
             "numbers, and NAME=VALUE for parameters. Write -- before negative numbers. After analyze: a "
             "layout and an access (OP, OP@row, OP@col or OP@TV layout); after synthesize: a shape, accesses.",
-            callback=or_input,
+            stdin="text",
         ),
     ] = None,
     dtype: Annotated[

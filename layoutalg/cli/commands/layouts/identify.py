@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.files import read_source
-from layoutalg.cli.inputs import file_or_input, or_input, read_shape
+from layoutalg.cli.inputs import read_shape
 from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError
@@ -36,7 +36,7 @@ def identify_command(
         argument(
             "A file: a C, CUDA or Python source, or offsets as a nested list or in rows; - reads "
             "standard input.",
-            callback=file_or_input,
+            stdin="file",
         ),
     ] = None,
     shape: Annotated[
@@ -53,7 +53,7 @@ def identify_command(
         str | None,
         option(
             "An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it from standard input.",
-            callback=or_input,
+            stdin="text",
         ),
     ] = None,
     names: Annotated[

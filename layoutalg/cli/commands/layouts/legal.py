@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.inputs import or_input, read_layout
+from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim
 from layoutalg.cli.refusals import FAILED
@@ -97,7 +97,7 @@ def legal_command(
             "tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
             "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is accessed. "
             "- reads it from standard input.",
-            callback=or_input,
+            stdin="text",
         ),
     ],
     dtype: DtypeOption = "f16",
@@ -110,7 +110,7 @@ def legal_command(
     element_strides: Annotated[
         str | None, option("tma: traversal strides, one per leaf of the tensor: 1x2.")
     ] = None,
-    nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.", "--nan-fill")] = False,
+    nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.")] = False,
     shared: Annotated[str | None, option("tma: the shared-memory layout that the kernel expects.")] = None,
     shared_alignment: Annotated[
         int | None, option("tma: alignment of the box in shared memory, in bytes. Default: 1024.")

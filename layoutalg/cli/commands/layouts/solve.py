@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from rich.table import Table
 
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
@@ -91,7 +90,7 @@ def solve_command(
         argument(
             "A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
             "'(64,64):(2*n+8,1)'; - reads it from standard input.",
-            callback=or_input,
+            stdin="text",
         ),
     ],
     access: Annotated[

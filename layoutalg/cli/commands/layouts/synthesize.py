@@ -11,7 +11,7 @@ from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.inputs import ORDERS, or_input, read_layout
+from layoutalg.cli.inputs import ORDERS, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
@@ -123,7 +123,7 @@ def synthesize_command(
             "A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
             "'(64,72):(128,1)', or a buffer of stages: '(128,64,3):(64,1,8192)'; - reads it from standard "
             "input.",
-            callback=or_input,
+            stdin="text",
         ),
     ],
     access: Annotated[

@@ -87,16 +87,15 @@ def bench_command(
         ),
     ] = "rounds",
     cold: Annotated[
-        bool, option("Rotate over buffers of four times the L2's size, so that the L2 is cold.", "--cold")
+        bool, option("Rotate over buffers of four times the L2's size, so that the L2 is cold.")
     ] = False,
     energy: Annotated[
-        bool, option("Run each library alone for one more second, to measure work per joule.", "--energy")
+        bool, option("Run each library alone for one more second, to measure work per joule.")
     ] = False,
     predict: Annotated[
         bool,
         option(
             "Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU.",
-            "--predict",
         ),
     ] = False,
     arch: Annotated[
