@@ -23,8 +23,7 @@ from layoutalg.analysis import (
 )
 from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
-from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
-from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
 from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method
 from layoutalg.cli.options import JsonOption, argument
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
@@ -179,6 +178,8 @@ def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | Non
 
 def _of_offsets(query: AccessOptions, machine: Arch) -> tuple[Subject, Named, str]:
     """The report of one instruction on offsets that are spelled out."""
+    from layoutalg.cli.commands.accesses.explicit import count_explicit, read_explicit, to_bytes
+
     lanes, op = read_explicit(query.index, query.offsets, query.warps, query.regs, machine), str(query.op)
     element = None if query.dtype is None else element_type(query.dtype)
     addresses = to_bytes(lanes.offsets, 8 if element is None else element.bits, query.base)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg import analysis
 from layoutalg.arch import Arch, find_instruction
-from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import Offsets, read_offsets
 from layoutalg.dtype import DType
 from layoutalg.errors import (
     AlignmentError,
-    ArgumentTypeError,
     ShapeError,
     UnsupportedError,
 )
@@ -32,18 +30,6 @@ class Explicit(NamedTuple):
     offsets: NDArray[Any]
     mask: NDArray[Any]
     warps: int
-
-
-def check_source(layout: bool, asked: AccessOptions) -> None:
-    """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
-    if sum((layout, asked.index is not None, asked.offsets is not None)) != 1:
-        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
-    if asked.index is None and (asked.warps is not None or asked.regs is not None):
-        raise ArgumentTypeError("--warps and --regs go with --index")
-    if layout and asked.op is not None:
-        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {asked.op}")
-    if not layout and (asked.op is None or asked.access):
-        raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
 
 
 def read_explicit(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from layoutalg.analysis import LEVELS
 from layoutalg.cli.options import ArchOption, accesses, dtypes, instructions, one_of, option
+from layoutalg.errors import ArgumentTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,15 @@ class AccessOptions:
             complete=one_of("conflicts", "efficiency<1"),
         ),
     ] = None
+
+
+def check_source(layout: bool, asked: AccessOptions) -> None:
+    """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
+    if sum((layout, asked.index is not None, asked.offsets is not None)) != 1:
+        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
+    if asked.index is None and (asked.warps is not None or asked.regs is not None):
+        raise ArgumentTypeError("--warps and --regs go with --index")
+    if layout and asked.op is not None:
+        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {asked.op}")
+    if not layout and (asked.op is None or asked.access):
+        raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from layoutalg.answers import Answer, Count
 from layoutalg.arch import find_arch
-from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
-from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.commands.accesses.explicit import layout_of, read_explicit
+from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_fail_on, read_level, read_method
 from layoutalg.cli.options import JsonOption, argument, option
