@@ -7,15 +7,16 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from layoutalg.answers import Answer, fields_of
 from layoutalg.cli.refusals import header
 from layoutalg.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 PAGE = 100
 """Columns of a page: tables and pictures fit it, also when the output is a file or a pipe."""
@@ -23,6 +24,8 @@ PAGE = 100
 
 def console(*, stderr: bool = False) -> Console:
     """A console on the current stdout or stderr: colours only on a terminal, never wider than a page."""
+    from rich.console import Console
+
     out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
     if not out.is_terminal or out.width > PAGE:
         out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False, width=PAGE)
@@ -31,6 +34,10 @@ def console(*, stderr: bool = False) -> Console:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], *, left: int = 1) -> Table:
     """A table: the first `left` columns are names, the others numbers; cells are plain text, never markup."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     out = Table(
         title=Text(printable(title), style="bold"),
         title_justify="left",
@@ -50,6 +57,9 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], 
 
 def say(*parts: str | Table | Text) -> None:
     """Print sentences, wrapped to the page, and tables to stdout, with an empty line after a table."""
+    from rich.table import Table
+    from rich.text import Text
+
     out = console()
     with out.capture() as captured:
         for index, part in enumerate(parts):

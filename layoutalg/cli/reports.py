@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rich.table import Table
-
 from layoutalg.analysis import DramReport, Named, Report, SharedReport, Witness, report_rows
 from layoutalg.answers import Count, Positive, Share, taken
 from layoutalg.cli.inputs import FailOn
@@ -17,6 +15,8 @@ from layoutalg.cli.output import size_bytes, table
 from layoutalg.errors import ShapeError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from layoutalg.codegen.gpu import Cubin
     from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.tuning import Summary

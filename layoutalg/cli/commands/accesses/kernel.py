@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rich.table import Table
-
 from layoutalg.answers import Answer, Count, Positive, Share, taken
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_sets
@@ -17,6 +15,8 @@ from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim,
 from layoutalg.errors import ParseError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from layoutalg.source import Fix, KernelReading, SourceAccess
 
 

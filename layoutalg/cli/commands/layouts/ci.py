@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from rich.table import Table
-
 from layoutalg.cli.files import read_source, write_whole
 from layoutalg.cli.options import JsonOption, argument, one_of, option
 from layoutalg.cli.output import json_text, progress, say, table
@@ -15,6 +13,8 @@ from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from layoutalg.checks import Outcome, Results
 
 FORMS = ("table", "json", "junit", "sarif", "github")

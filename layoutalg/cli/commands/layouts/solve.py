@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from rich.table import Table
-
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
@@ -16,6 +14,8 @@ from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from layoutalg.symbolic import Condition, Periodic, ResidueSet, SymbolicLayout
 
 NO_VALUE = 1

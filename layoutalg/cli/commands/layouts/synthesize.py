@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from rich.table import Table
-
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.inputs import ORDERS, read_layout
@@ -20,6 +18,8 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from layoutalg.algebra import Order
     from layoutalg.dtype import DType
     from layoutalg.synthesis import Choice, Form, Offer, Piece, Synthesis, TileSynthesis
