@@ -123,7 +123,7 @@ def measure(module: str, *args: str) -> list[dict[str, float]]:
     """The metrics of every product that `python -m module args` launches, in order."""
     metrics = [name for names, _ in COUNTERS.values() for name in names]
     metrics += [COPIES, LOADS, MOST_WARPS, WARPS, *map(stall_metric, STALLS), CYCLES, TIME_NS]
-    return count_launches("^gemm_", metrics, module, *args)
+    return count_launches("^([sh]?gemm|wgmma)_", metrics, module, *args)
 
 
 CHOSEN = (
