@@ -240,7 +240,8 @@ def tile_epilogue(k: KernelBuilder, mma: TiledMMA, acc: Fragment | Value, tile: 
         k.do(BAR)
         to = there[None, None, None, 0, i] if far else there[None, None, None, i, 0]
         with _taking_part(k, take):
-            k.store(k.load(taking.partition_S(stage)), to, where=stored.inside(to, chunk), instr=STG_WHOLE)
+            where = stored.inside(to, (rows, columns))
+            k.store(k.load(taking.partition_S(stage)), to, where=where, instr=STG_WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
