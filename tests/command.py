@@ -27,18 +27,29 @@ class Result:
     exit_code: int
     stdout: str
     stderr: str
+    output: str
+    """Both, in the order in which they were written."""
     exception: Exception | None = None
 
-    @property
-    def output(self) -> str:
-        """Both streams."""
-        return self.stdout + self.stderr
+
+class _Copied(io.BytesIO):
+    """Bytes that are written to another buffer too."""
+
+    def __init__(self, other: io.BytesIO) -> None:
+        super().__init__()
+        self._other = other
+
+    def write(self, data: Any, /) -> int:
+        self._other.write(data)
+        return super().write(data)
 
 
 def invoke(*words: str, input: str | bytes = b"", env: Mapping[str, str] | None = None) -> Result:
     """The command in this process, with what it raised where it did not foresee it."""
     raw = input.encode() if isinstance(input, str) else input
-    streams = [io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="") for data in (raw, b"", b"")]
+    both = io.BytesIO()
+    buffers = (io.BytesIO(raw), _Copied(both), _Copied(both))
+    streams = [io.TextIOWrapper(b, "utf-8", newline="", write_through=True) for b in buffers]
     code, raised = 1, None
     with (
         patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),
@@ -50,7 +61,7 @@ def invoke(*words: str, input: str | bytes = b"", env: Mapping[str, str] | None 
             raised = error
     for stream in streams[1:]:
         stream.seek(0)
-    return Result(code, streams[1].read(), streams[2].read(), raised)
+    return Result(code, streams[1].read(), streams[2].read(), both.getvalue().decode(), raised)
 
 
 def run(*words: str, input: str | bytes = b"") -> Result:
