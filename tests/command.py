@@ -22,7 +22,7 @@ from layoutalg.cli import entry
 
 @dataclass(frozen=True)
 class Result:
-    """What a line ended with, and what it wrote."""
+    """The exit code of a line, and the text that it wrote."""
 
     exit_code: int
     stdout: str

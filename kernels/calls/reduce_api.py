@@ -424,7 +424,7 @@ def cross_entropy(
     simulator.
 
     Raises UnknownNameError for another reduction, ShapeError for an axis that x has not, targets or an `out`
-    of another shape or not contiguous, and where there is no class, UnsupportedError for elements and targets
+    of another shape or not contiguous and an x without classes, UnsupportedError for elements and targets
     of other types, ArgumentTypeError for what is not an array, an ignore_index that is not an integer of 64
     bits, arrays of several libraries or devices, and an `out` that overlaps, AlignmentError for elements that
     do not start at multiples of their width, ResourceError where the result does not fit into memory, or x is

@@ -191,8 +191,8 @@ def _first_form(
     if plain is None:
         table = None if strides is None else guarded_table(layout, access, strides)
         if table is None:
-            rewritten = (find_straddling(layout, asked, rule, machine) for asked in (access, in_order))
-            over = next(filter(None, rewritten), None)
+            over = find_straddling(layout, access, rule, machine)
+            over = over or find_straddling(layout, in_order, rule, machine)
         if over is not None:
             table = guarded_table(layout, over.access, over.strides, over.counts, over.every)
     elif linear is None or rule.space == "global":

@@ -342,9 +342,7 @@ def find_straddling(layout: AnyLayout, access: Access, rule: Instruction, machin
     digits = [list(zip(*merge(*leaf_lists(mode)), strict=True)) for mode in modes(access.tv)]
     vector = _vector(digits[_REGISTER], elems)
     threads, registers = size(modes(access.tv)[0]), size(modes(access.tv)[1]) // elems
-    as_threads: tuple[tuple[int, int], ...] = ()
-    if guard.threads is None:
-        as_threads = tuple(_go_on(digits, _THREAD))
+    as_threads = tuple(_go_on(digits, _THREAD)) if guard.threads is None else ()
     every = threads if as_threads and threads % machine.lanes else machine.lanes
     as_registers = tuple(_go_on(digits, _REGISTER))
     counts = tuple(math.prod(extent for extent, _ in part) for part in digits)

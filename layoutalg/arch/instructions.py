@@ -17,7 +17,7 @@ Sources.  Shared memory on sm_90: counted on an H200 with Nsight Compute 2025.3
 (l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}.sum, one warp and one instruction per launch);
 tests/data/h200_wavefronts.jsonl holds the rows that carry the mark "measured" here.  Sectors: the same
 counts, and CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".  Which instruction exists
-where: PTX ISA, sections ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90), ld and st of 32 bytes a lane
+where: PTX ISA, sections ldmatrix (sm_75), cp.async (sm_80), stmatrix (sm_90), ld and st of 32 bytes per lane
 (sm_100, PTX ISA 8.8: .v8 of 32 bits and .v4 of 64, in global memory alone).
 """
 

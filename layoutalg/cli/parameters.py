@@ -1,8 +1,8 @@
 """Parameters of commands, declared beside a function; argparse reads their words and writes their help.
 
 A parameter of the function is Annotated with a Parameter; one whose type is a dataclass stands for its
-fields.  The type says how a word is read (str, int, float or Path), list that there may be several, and bool
-that there is no word; a default says that it may be left out.
+fields.  The type says how a word is read (str, int, float or Path); a list takes several words, a bool takes
+none, and a parameter that has a default may be left out.
 
 >>> from typing import Annotated
 >>> def area(m: Annotated[int, Parameter("Rows.")], *, n: Annotated[int, Parameter("", ("-n",))] = 2) -> int:
@@ -145,7 +145,8 @@ def read_line(name: str, words: Sequence[str]) -> dict[str, Any]:
     read = vars(parser.parse_args(_sorted(words, parser)))
     values = {key: value for key, value in read.items() if value != []}
     piped = {p.name: declared.stdin for p, declared in parameters_of(COMMANDS[name].function)}
-    dashes = [key for key in piped if piped[key] for word in _listed(values.get(key)) if word == "-"]
+    words_of = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
+    dashes = [key for key in words_of if piped.get(key) for word in words_of[key] if str(word) == "-"]
     if len(dashes) > 1:
         raise ArgumentTypeError("standard input is read once: only one argument may be -")
     for key in dashes:
@@ -157,10 +158,6 @@ def read_line(name: str, words: Sequence[str]) -> dict[str, Any]:
 
 def _doc(command: Command) -> str:
     return inspect.getdoc(command.function) or ""
-
-
-def _listed(value: Any) -> list[str]:
-    return [str(word) for word in (value if isinstance(value, list) else [value])]
 
 
 def _fill(parser: argparse.ArgumentParser, command: Command) -> None:

@@ -20,7 +20,7 @@ from tests.sweeps import each
 
 
 def asked(*words: str) -> list[str]:
-    """What bash is offered for the last of these words, of which none is read or run."""
+    """The words that bash is offered for the last of these; none is run."""
     argcomplete = pytest.importorskip("argcomplete")
     line, offered = " ".join(("layoutalg", *words)), io.StringIO()
     asks = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}

@@ -169,7 +169,7 @@ class _Reader:
             if getattr(error, "text", "") == self.text:
                 raise
             why = getattr(error, "message", error)
-        except (TypeError, KeyError, AttributeError):  # of a swizzle there is no shape
+        except (TypeError, KeyError):
             listed = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
             before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
             why = f"{name} does not take {before}({listed[:60]})"

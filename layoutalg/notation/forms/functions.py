@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal
 
 from layoutalg import algebra, decide
 from layoutalg import layout as values
-from layoutalg.layout import Layout, modes, rank
+from layoutalg.layout import Layout, Swizzle, modes, rank
 
 
 class Major(str):
@@ -104,8 +103,15 @@ def _ordered(f: Answer, numbers: Sequence[int], /, *args: Any, **keys: Any) -> A
     return f(*before, last, **keys)
 
 
+def _shaped(value: Any) -> Any:
+    """The value; raises TypeError for a swizzle, which has neither shape nor stride."""
+    if isinstance(value, Swizzle):
+        raise TypeError
+    return value
+
+
 _OWN: Mapping[str, Answer] = MappingProxyType(
-    {"shape": attrgetter("shape"), "stride": attrgetter("stride"), "layout": lambda value: value}
+    {"shape": lambda x: _shaped(x).shape, "stride": lambda x: _shaped(x).stride, "layout": lambda x: x}
 )
 """Functions that are not functions of the algebra by themselves."""
 

@@ -173,7 +173,7 @@ def synthesize_tile(
 def _layout_of(answer: Synthesis | Alternative) -> AnyLayout:
     """The layout of an answer that has one."""
     if answer.layout is None:
-        raise MismatchError("there is no layout to place")
+        raise MismatchError("the answer has no layout to place")
     return answer.layout
 
 

@@ -18,7 +18,7 @@ from tests.sweeps import each
 
 
 def bent_places(x: Any, y: Any) -> Any:
-    """Those of 9, and of 1 / x."""
+    """Roundoffs of 9, and of 1 / x."""
     return 64 + 4 * np.abs(y)
 
 
@@ -30,7 +30,7 @@ OWN = (
     ScalarFunction("clipped", lambda x: maximum(-5, minimum(x, 7)), lambda x, y: 0),
 )
 EVERY = (*FUNCTIONS.values(), *OWN)
-"""Those that have a name, and some with the other operations."""
+"""Functions that have a name, and some with the other operations."""
 
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53, "s32": 0.0}
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 88.0, -87.0, -89.0, 200.0, -200.0, 1e30, math.inf, math.nan)

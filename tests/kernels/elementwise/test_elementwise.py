@@ -46,7 +46,7 @@ def test_any_strides_agree_with_the_definition(op: str, dtype: str) -> None:
 
 
 def test_formulas_by_hand() -> None:
-    """Of NumPy's numbers: the definitions of torch."""
+    """Compute torch's definitions on NumPy's numbers."""
     x, root = np.array([-3.0, -0.5, 0.0, 1.0, 20.0]), math.sqrt(2 / math.pi)
     by_hand = {
         "relu": [max(v, 0.0) for v in x],
