@@ -141,14 +141,14 @@ def operand_text(operand: object, _level: int = 0) -> str:
 def check_type(operation: str, value: object, kinds: type | tuple[type, ...], needed: str) -> None:
     """Refuse an operand of another type than `kinds` by an ArgumentTypeError, by the operation's name.
 
-    >>> check_type("render", 4, str, "DOT text")
+    >>> check_type("parse", 4, str, "a text")
     Traceback (most recent call last):
     ...
-    layoutalg.errors.ArgumentTypeError: render of 4: this is a int; DOT text is needed
+    layoutalg.errors.ArgumentTypeError: parse of 4: its type is int; a text is needed
     """
     if not isinstance(value, kinds):
         raise ArgumentTypeError(
-            f"{operation} of {shown(value)}: this is a {type(value).__name__}; {needed} is needed"
+            f"{operation} of {shown(value)}: its type is {type(value).__name__}; {needed} is needed"
         )
 
 

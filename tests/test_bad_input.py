@@ -313,7 +313,7 @@ ON_LAYOUTS = [
 def test_what_is_no_layout_is_refused_by_the_operation_and_its_type(name: str, bad: Any) -> None:
     if name in ("size", "rank", "depth") and bad in (5, (4, 8)):
         return  # a shape is measured as well
-    with pytest.raises(ArgumentTypeError, match=rf"{name} of .*this is a {type(bad).__name__}; a .*layout"):
+    with pytest.raises(ArgumentTypeError, match=rf"{name} of .*its type is {type(bad).__name__}; a .*layout"):
         getattr(PUBLIC, name)(bad)
 
 

@@ -40,7 +40,7 @@ def _shape(operation: str, of: AnyLayout | IntTuple) -> IntTuple:
         return Layout(of).shape
     except ArgumentTypeError as error:
         raise ArgumentTypeError(
-            f"{operation} of {shown(of)}: this is a {type(of).__name__}; a layout or a shape is needed"
+            f"{operation} of {shown(of)}: its type is {type(of).__name__}; a layout or a shape is needed"
         ) from error
     except LayoutAlgError as error:
         named(operation, error, of)

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.analysis import Report, Wanted, analyze_access
 from layoutalg.draw import PALETTE
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError, shown
 from layoutalg.layout import AnyLayout, size
 from layoutalg.limits import Most
 from layoutalg.page import sections
@@ -153,7 +153,11 @@ def _fits(engine: Engine, spec: str) -> bool:
     return True
 
 
-Question: TypeAlias = Mapping[str, Any]
+class Question(dict[str, Any]):
+    """A question of a page, whose fields are read by name; one that is missing is refused."""
+
+    def __missing__(self, name: str) -> Any:
+        raise ParseError(f"this question of a page has no {shown(name)}")
 
 
 def _engine(q: Question) -> Engine:
@@ -190,7 +194,7 @@ def answer(question: str) -> str:
     for a question that is none.  What needs a library that the browser lacks is refused by its name.
     """
     try:
-        request = json.loads(question)
+        request = json.loads(question, object_hook=Question)
         handler = _ANSWERS[request["ask"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"no question of a page: {error}", text=question[:200]) from None

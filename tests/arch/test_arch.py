@@ -145,7 +145,7 @@ def test_architectures_have_many_names() -> None:
 def test_what_names_no_architecture_is_refused(name: str, part: str) -> None:
     with pytest.raises(UnknownNameError, match=part):
         find_arch(name)
-    with pytest.raises(ArgumentTypeError, match="find_arch of 90: this is a int; a name"):
+    with pytest.raises(ArgumentTypeError, match="find_arch of 90: its type is int; a name"):
         find_arch(90)  # type: ignore[arg-type]
 
 

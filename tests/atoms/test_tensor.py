@@ -181,7 +181,7 @@ def test_from_array_is_the_same_memory(name: str, dtype: str) -> None:
 def test_arrays_that_are_no_tensors() -> None:
     with pytest.raises(ShapeError, match="extent 0"):
         Tensor.from_array(np.zeros((3, 0)))
-    with pytest.raises(ArgumentTypeError, match="this is a list; a NumPy array is needed"):
+    with pytest.raises(ArgumentTypeError, match="its type is list; a NumPy array is needed"):
         Tensor.from_array([1, 2])  # type: ignore[arg-type]
     fields = np.zeros(4, dtype=[("a", "u1"), ("b", "f4")])
     with pytest.raises(LayoutAlgError, match="byte stride 5 is not a multiple of the item size 4"):
@@ -336,8 +336,8 @@ def test_bounds_are_exact(layout: AnyLayout) -> None:
 @each(
     ("parts", "error", "message"),
     [
-        (([1, 2], Layout(2)), ArgumentTypeError, "this is a list; a NumPy array is needed"),
-        ((np.zeros(2), (2, 1)), ArgumentTypeError, "this is a tuple; a layout is needed"),
+        (([1, 2], Layout(2)), ArgumentTypeError, "its type is list; a NumPy array is needed"),
+        ((np.zeros(2), (2, 1)), ArgumentTypeError, "its type is tuple; a layout is needed"),
         ((np.zeros((2, 2)), Layout(2)), ShapeError, "a buffer of shape (2, 2): a buffer has one dimension"),
         ((np.zeros(2), Layout(2), (0,)), ArgumentTypeError, "offset is the tuple (0)"),
         ((np.zeros(2), Layout(2), 0.5), ArgumentTypeError, "offset has 0.5 of type float"),

@@ -133,6 +133,8 @@ def test_questions_of_a_page() -> None:
     asked = {"ask": "services", "layout": TILE, "dtype": "f16", "arch": "sm_90", "swizzle": None, "pad": 0}
     found = json.loads(answer(json.dumps(asked | {"access": "ldmatrix.x4", "place": [0, 0, 0]})))["answer"]
     assert len(found) == 128 and found[4] == [1, 0, 32, 0, 1]
+    missing = json.loads(answer(json.dumps(asked)))
+    assert missing == {"refused": "this question of a page has no 'access'"}
     refused = json.loads(answer(json.dumps({"ask": "page", "layouts": ["(4,"], "accesses": [], "dtype": "f32",
                                             "arch": "sm_90"})))  # fmt: skip
     assert refused["refused"].startswith("cannot read")
