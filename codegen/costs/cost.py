@@ -64,7 +64,7 @@ def warp_costs(op: str, space: Space, arch: str | Arch, addresses: Any, active: 
     rule, machine = warp_rule(op, space, arch)
     checked = batch_lanes(rule, machine, addresses * active, active)
     if space == "shared":
-        return served_batch(rule, machine, *checked)
+        return served_batch(rule, machine, *checked)[:2]
     sectors, _, useful = traffic_batch(rule, machine, *checked).T
     return sectors, -(-useful // machine.sector_bytes)
 

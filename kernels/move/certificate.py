@@ -118,7 +118,7 @@ def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> 
     more = -places.shape[1] % 32
     active = np.broadcast_to(np.pad(there, (0, more)), (len(places), len(there) + more)).reshape(-1, 32)
     at = np.pad(places, ((0, 0), (0, more))).reshape(-1, 32) * active
-    served, ideal = served_batch(
+    served, ideal, _ = served_batch(
         rule, machine, *batch_lanes(rule, machine, stage.layout(at) * active, active)
     )
     least = sum(

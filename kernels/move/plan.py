@@ -498,7 +498,9 @@ def _wavefronts(accesses: Iterable[tuple[str, int, Any]], arch: str | Arch) -> t
     totals, ideal = np.zeros(1 + len(SWIZZLES)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)
-        served, floor = swizzled_batch(rule, machine, *batch_lanes(rule, machine, places), (PLAIN, *SWIZZLES))
+        served, floor, _ = swizzled_batch(
+            rule, machine, *batch_lanes(rule, machine, places), (PLAIN, *SWIZZLES)
+        )
         totals += times * served.mean(axis=1)
         ideal += times * float(floor.mean())
     return totals.tolist(), ideal

@@ -47,7 +47,6 @@ from layoutalg.analysis.banks import (
     traffic_batch,
     wavefronts,
     wavefronts_batch,
-    ways_batch,
     worst_clash,
 )
 from layoutalg.analysis.classes import warp_families
@@ -135,7 +134,6 @@ __all__ = [
     "warp_rule",
     "wavefronts",
     "wavefronts_batch",
-    "ways_batch",
     "worst_clash",
     "worst_rank",
 ]

@@ -251,22 +251,15 @@ def _witness(
     kinds: Sequence[CostClass],
     strides: AccessStrides | None,
 ) -> Witness | None:
-    """The busiest bank of the worst instruction; None when no lane is active.
-
-    Of several that are the worst it is the one with the busiest bank: 8 + 1 + 1 + 1 wavefronts are as many as
-    3 + 3 + 3 + 2.
-    """
-    worst = Clash(0, 0, ()), Place(0, 0, 0)
-    rank = max(map(worst_rank, kinds))
-    for place in (kind.place for kind in kinds if worst_rank(kind) == rank):
-        if strides is None:
-            offsets = instruction_offsets(layout, access, place, machine)
-        else:
-            offsets = strides.lane_offsets(place)
-        active = tuple((lane, at) for lane, at in enumerate(offsets) if at is not None)
-        for group in phase_groups(rule, active):
-            worst = max(worst, (clash(rule, machine, group), place), key=lambda pair: pair[0].ways)
-    (ways, bank, lanes), place = worst
+    """The busiest bank of the worst instruction; None when no lane is active."""
+    place = max(kinds, key=worst_rank).place
+    if strides is None:
+        offsets = instruction_offsets(layout, access, place, machine)
+    else:
+        offsets = strides.lane_offsets(place)
+    active = tuple((lane, at) for lane, at in enumerate(offsets) if at is not None)
+    clashes = (clash(rule, machine, group) for group in phase_groups(rule, active))
+    ways, bank, lanes = max(clashes, key=lambda c: c.ways, default=Clash(0, 0, ()))
     value = place.register * 8 * rule.width_bytes // access.element.bits
     return Witness(place.warp, value, place.iteration, ways, bank, lanes) if ways else None
 

@@ -31,7 +31,7 @@ r lanes need ceil(r gcd(d, n) / n) wavefronts, and 1 for d = 0.
 
 >>> b32 = warp_rule("ld.shared.b32", "shared", "sm_90")
 >>> linear_wavefronts(*b32, (128, 256, 512, 1024, 2048)), stride_wavefronts(*b32, 132, 32)
-(Served(wavefronts=32, ideal=1), Served(wavefronts=1, ideal=1))
+(Served(wavefronts=32, ideal=1, ways=32), Served(wavefronts=1, ideal=1, ways=1))
 
 Notes.  Which lanes form a group, what is broadcast and which loads merge groups is data, counted on an
 H200 (layoutalg.arch.instructions).  Groups without an active lane cost nothing.  Where the hardware counter
@@ -127,28 +127,31 @@ def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str 
 
 
 class Served(NamedTuple):
-    """Wavefronts of one instruction, and the fewest its lanes could take."""
+    """Wavefronts of one instruction, the fewest its lanes could take, and the ways of its busiest bank."""
 
     wavefronts: int
     ideal: int
+    ways: int
 
 
 def served_lanes(rule: Instruction, machine: Arch, active: Lanes) -> Served:
-    """`wavefronts` and `ideal_wavefronts` of lanes that `active_lanes` has checked: THE definition.
+    """`wavefronts`, `ideal_wavefronts` and ways of lanes that `active_lanes` has checked: THE definition.
 
     >>> rule, machine = warp_rule("ld.shared.b64", "shared", "sm_90")
     >>> served_lanes(rule, machine, active_lanes(rule, machine, [128 * lane for lane in range(32)]))
-    Served(wavefronts=32, ideal=2)
+    Served(wavefronts=32, ideal=2, ways=16)
     """
     size, banks = machine.bank_bytes, machine.banks
     wide = range(max(1, rule.width_bytes // size))
     taken = ideal = rule.counter_bias if active else 0
+    ways = 0
     for group in phase_groups(rule, active):
         words = [address // size + i for _, address in group for i in wide]
         load = Counter([word % banks for word in (set(words) if rule.broadcast else words)])
-        taken += max(load.values())
+        ways = max(ways, busiest := max(load.values()))
+        taken += busiest
         ideal += 1 if rule.broadcast else -(-len(words) // banks)
-    return Served(taken, ideal)
+    return Served(taken, ideal, ways)
 
 
 def phase_groups(rule: Instruction, active: Lanes) -> list[Lanes]:
@@ -201,25 +204,6 @@ def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arc
     return max((clash(rule, machine, g) for g in groups), key=lambda c: c.ways, default=Clash(0, 0, ()))
 
 
-def ways_batch(rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
-    """The ways of `worst_clash` of instructions whose lanes `batch_lanes` has checked.
-
-    >>> import numpy
-    >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
-    >>> ways_batch(rule, machine, *batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])).tolist()
-    [4]
-    """
-    import numpy as np
-
-    merged = _merged(rule, offsets, mask)
-    ways = np.zeros(len(offsets), dtype=np.int64)
-    for chosen, span in ((~merged, rule.group_lanes), (merged, min(2 * rule.group_lanes, rule.lanes))):
-        if chosen.any():
-            loads, _ = _group_batch(rule, machine, offsets[chosen], mask[chosen], span, (Swizzle(0, 0, 0),))
-            ways[chosen] = loads[0].max(axis=1)
-    return ways
-
-
 def wavefronts_batch(
     instruction: str, offsets: Any, active: Any = None, arch: str | Arch = "sm_90"
 ) -> NDArray[Any]:
@@ -239,23 +223,23 @@ def wavefronts_batch(
 
 def served_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(wavefronts, ideal) of instructions whose lanes `batch_lanes` has checked.
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(wavefronts, ideal, ways) of instructions whose lanes `batch_lanes` has checked.
 
     >>> import numpy
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
     >>> checked = batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])
     >>> [int(n[0]) for n in served_batch(rule, machine, *checked)]
-    [16, 4]
+    [16, 4, 4]
     """
-    taken, ideal = swizzled_batch(rule, machine, offsets, mask, (Swizzle(0, 0, 0),))
-    return taken[0], ideal
+    taken, ideal, ways = swizzled_batch(rule, machine, offsets, mask, (Swizzle(0, 0, 0),))
+    return taken[0], ideal, ways[0]
 
 
 def swizzled_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], swizzles: Sequence[Swizzle]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(wavefronts, ideal) of `served_batch` with the offsets under each of some swizzles, a row per swizzle.
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """`served_batch` with the offsets under each of some swizzles: a row of wavefronts and ways per swizzle.
 
     Swizzles keep a word of a bank together, and the words that a lane asks for: their `base` is at least that
     of the instruction's width and of a word.  They move words to other banks and make no two of them one, so
@@ -270,15 +254,16 @@ def swizzled_batch(
     import numpy as np
 
     merged = _merged(rule, offsets, mask)
-    taken = np.zeros((len(swizzles), len(offsets)), dtype=np.int64)
+    taken, ways = np.zeros((2, len(swizzles), len(offsets)), dtype=np.int64)
     ideal = np.zeros(len(offsets), dtype=np.int64)
     for chosen, span in ((~merged, rule.group_lanes), (merged, 2 * rule.group_lanes)):
         if chosen.any():
             span = min(span, rule.lanes)
             loads, floors = _group_batch(rule, machine, offsets[chosen], mask[chosen], span, swizzles)
             taken[:, chosen], ideal[chosen] = loads.sum(axis=2), floors.sum(axis=1)
+            ways[:, chosen] = loads.max(axis=2)
     bias = rule.counter_bias * mask.any(axis=1)
-    return taken + bias, ideal + bias
+    return taken + bias, ideal + bias, ways
 
 
 def _merged(rule: Instruction, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
@@ -335,7 +320,7 @@ def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) 
     inactive.  Equal to the definition: tests/analysis/test_banks.py.
 
     >>> linear_wavefronts(*warp_rule("ldmatrix.x4", "shared", "sm_90"), (128, 256, 512, 1024, 16))
-    Served(wavefronts=32, ideal=4)
+    Served(wavefronts=32, ideal=4, ways=8)
     """
     lane_bits, phase = min(len(columns), rule.lanes.bit_length() - 1), rule.phase_columns(columns)
     group_bits = len(phase)
@@ -346,9 +331,8 @@ def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) 
     spread = rank(chunk % units for chunk in chunks)
     distinct_bits = rank(chunks) if rule.broadcast else group_bits
     floor = 1 if rule.broadcast else -(-(1 << group_bits) // units)
-    return Served(
-        (groups << (distinct_bits - spread)) + rule.counter_bias, groups * floor + rule.counter_bias
-    )
+    ways = 1 << (distinct_bits - spread)
+    return Served(groups * ways + rule.counter_bias, groups * floor + rule.counter_bias, ways)
 
 
 def stride_wavefronts(
@@ -361,18 +345,18 @@ def stride_wavefronts(
     consecutive.  Equal to the definition: tests/analysis/test_banks.py, test_phases.py.
 
     >>> stride_wavefronts(*warp_rule("ld.shared.b64", "shared", "sm_90"), 34 * 8, 32)
-    Served(wavefronts=4, ideal=2)
+    Served(wavefronts=4, ideal=2, ways=2)
     """
     active = min(active, rule.lanes)
     if active == 0:
-        return Served(0, 0)
+        return Served(0, 0, 0)
     unit_bytes = max(rule.width_bytes, machine.bank_bytes)
     if stride_bytes % unit_bytes or rule.phase_basis:
         # Lanes narrower than a bank, of which neighbours share some words and not others; and phases whose
         # lanes are not a progression.
         start = base_bytes % unit_bytes + max(0, -stride_bytes) * machine.lanes * unit_bytes
         lanes = [start + stride_bytes * lane if lane < active else None for lane in range(machine.lanes)]
-        return Served(wavefronts(rule.name, lanes, machine), ideal_wavefronts(rule.name, lanes, machine))
+        return served_lanes(rule, machine, active_lanes(rule, machine, lanes))
     units = machine.banks * machine.bank_bytes // unit_bytes
     merged = any(stride_bytes == 0 or active <= x for x in rule.merge_xor)
     span = rule.group_lanes * (2 if merged else 1)
@@ -383,7 +367,7 @@ def stride_wavefronts(
         common = math.gcd(stride_bytes // unit_bytes, units)
         loads = [-(-size * common // units) for size in sizes]
     floors = [1 if rule.broadcast else -(-size // units) for size in sizes]
-    return Served(sum(loads) + rule.counter_bias, sum(floors) + rule.counter_bias)
+    return Served(sum(loads) + rule.counter_bias, sum(floors) + rule.counter_bias, max(loads))
 
 
 class Traffic(NamedTuple):

@@ -191,7 +191,7 @@ def count_classes(table: ClassTable, *, by_stride: bool = False) -> list[CostCla
     >>> access = Access.along(rule.name, tile, "f32", "col")
     >>> table = class_table(find_footprint(tile, access, rule, ARCHS["sm_90"]))
     >>> count_classes(table, by_stride=True)
-    [CostClass(instructions=4, cost=(1, 1), place=Place(warp=0, register=0, iteration=0))]
+    [CostClass(instructions=4, cost=(1, 1, 1), place=Place(warp=0, register=0, iteration=0))]
     """
     counted = [
         (which, base, number) for which in range(len(table.classes)) for base, number in _bases(table, which)

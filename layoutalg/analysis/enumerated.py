@@ -188,7 +188,7 @@ def count_all(
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> access = Access("ld.shared.b32", Layout((32, 8), (8, 1)), "f32")
     >>> count_all(Layout((8, 32)), access, INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"])
-    [CostClass(instructions=8, cost=(8, 1), place=Place(warp=0, register=0, iteration=0))]
+    [CostClass(instructions=8, cost=(8, 1, 8), place=Place(warp=0, register=0, iteration=0))]
     """
     extent = access_extent(layout, access, rule, machine)
     lookups = extent.instructions * machine.lanes * extent.elems
@@ -238,14 +238,14 @@ def _in_blocks(
 def instruction_costs(
     rule: Instruction, machine: Arch, rows: Iterable[Sequence[int | None]]
 ) -> list[tuple[int, ...]]:
-    """(wavefronts, ideal), or (sectors, lines, useful bytes), of instructions given by their lanes' bytes.
+    """(wavefronts, ideal, ways), or (sectors, lines, useful bytes), of instructions given by lanes' bytes.
 
     All at once with NumPy, otherwise by the definition.  Raises as `active_lanes` does.
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
     >>> rows = [[4 * lane for lane in range(32)], [128 * lane for lane in range(32)], [None] * 32]
     >>> instruction_costs(INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"], rows)
-    [(1, 1), (32, 1), (0, 0)]
+    [(1, 1, 1), (32, 1, 32), (0, 0, 0)]
     """
     if not has_numpy():
         return costs_by_definition(rule, machine, rows)

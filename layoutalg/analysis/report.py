@@ -9,7 +9,7 @@ says how:
     "digit-classes"  warps sorted by where their digits carry, one of each sort counted
     "enumerated"     every instruction counted
 
->>> kinds = [CostClass(3, (1, 1), Place(0, 0, 0)), CostClass(1, (32, 1), Place(1, 0, 0))]
+>>> kinds = [CostClass(3, (1, 1, 1), Place(0, 0, 0)), CostClass(1, (32, 1, 32), Place(1, 0, 0))]
 >>> clash = Witness(1, 0, 0, 32, 0, tuple(range(32)))
 >>> report = shared_report("ld.shared.b32", kinds, "gcd", "measured", clash)
 >>> report.total, report.ideal_total, report.worst, report.ways
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 class CostClass(NamedTuple):
     """`instructions` of them cost the same; `place` is one of them.
 
-    `cost` is (wavefronts, ideal) in shared memory, (sectors, lines, useful bytes) in global memory.
+    `cost` is (wavefronts, ideal, ways) in shared memory, (sectors, lines, useful bytes) in global memory.
     """
 
     instructions: int
@@ -225,14 +225,17 @@ class DramReport(Shown):
         return self.useful_bytes / self.moved_bytes if self.moved_bytes else 1.0
 
 
-def worst_rank(kind: CostClass) -> tuple[bool, int, int]:
-    """The order of kinds: wavefronts each, of those past their ideal if there are any; then a lower ideal.
+def worst_rank(kind: CostClass) -> tuple[bool, int, int, int]:
+    """The order of kinds: wavefronts each, of those past their ideal if any are; a lower ideal; more ways.
 
-    >>> kinds = [CostClass(3, (4, 4), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]
+    The busiest bank decides last: 8 + 1 + 1 + 1 wavefronts are as many as 3 + 3 + 3 + 2.
+
+    >>> kinds = [CostClass(3, (4, 4, 1), Place(0, 0, 0)), CostClass(1, (2, 1, 2), Place(1, 0, 0))]
     >>> max(kinds, key=worst_rank).cost
-    (2, 1)
+    (2, 1, 2)
     """
-    return kind.cost[0] > kind.cost[1], kind.cost[0], -kind.cost[1]
+    taken, ideal, ways = kind.cost
+    return taken > ideal, taken, -ideal, ways
 
 
 def shared_report(
@@ -243,9 +246,10 @@ def shared_report(
     witness: Witness | None,
     notes: tuple[str, ...] = (),
 ) -> SharedReport:
-    """The report of kinds whose cost is (wavefronts, ideal).
+    """The report of kinds whose cost is (wavefronts, ideal, ways).
 
-    >>> shared_report("ld.shared.b32", [CostClass(4, (2, 1), Place(0, 0, 0))], "f2", "measured", None).total
+    >>> kinds = [CostClass(4, (2, 1, 2), Place(0, 0, 0))]
+    >>> shared_report("ld.shared.b32", kinds, "f2", "measured", None).total
     8
     """
     worst = max(kinds, key=worst_rank)

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule, ways_batch
+from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import LayoutAlgError, ResourceError
 from layoutalg.limits import Most
@@ -273,8 +273,8 @@ def _counted(
         offsets = offsets + (-lowest // machine.line_bytes + 1) * machine.line_bytes
     checked = batch_lanes(rule, machine, np.where(mask, offsets, 0), mask)
     if rule.space == "shared":
-        taken, ideal = served_batch(rule, machine, *checked)
-        worst = _worst(rule, machine, taken, ideal, *checked)
+        taken, ideal, ways = served_batch(rule, machine, *checked)
+        worst = _worst(taken, ideal, ways)
         return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), worst)
     moved = traffic_batch(rule, machine, *checked)
     fewest = -(-moved[:, 2] // machine.sector_bytes)
@@ -284,9 +284,7 @@ def _counted(
     )  # fmt: skip
 
 
-def _worst(
-    rule: Instruction, machine: Arch, taken: Any, ideal: Any, offsets: Any, mask: Any
-) -> tuple[int, int, int]:
+def _worst(taken: Any, ideal: Any, ways: Any) -> tuple[int, int, int]:
     """`Cost.worst` of some instructions: that of `layoutalg.analysis.worst_rank`."""
     import numpy as np
 
@@ -295,8 +293,7 @@ def _worst(
         return (0, 0, 1)
     most = past[taken[past] == taken[past].max()]
     least = most[ideal[most] == ideal[most].min()]
-    ways = ways_batch(rule, machine, offsets[least], mask[least])
-    return int(taken[least[0]]), -int(ideal[least[0]]), int(ways.max())
+    return int(taken[least[0]]), -int(ideal[least[0]]), int(ways[least].max())
 
 
 def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:

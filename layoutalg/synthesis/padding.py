@@ -100,7 +100,7 @@ def _without_conflict(
 ) -> list[int]:
     """The numbers whose row of lanes, as one instruction of the access, has no conflict."""
     costs = instruction_costs(find_instruction(access.op, machine), machine, rows)
-    return [number for number, (taken, ideal) in zip(numbers, costs, strict=True) if taken == ideal]
+    return [number for number, (taken, ideal, _) in zip(numbers, costs, strict=True) if taken == ideal]
 
 
 def rotated_tiles(

@@ -258,7 +258,7 @@ class _Trials:
                 budget=WORK,
             )
         bytes_ = ([None if at is None else at * visit.bits // 8 for at in lanes] for lanes in rows)
-        return [taken == ideal for taken, ideal in instruction_costs(visit.rule, self.machine, bytes_)]
+        return [taken == ideal for taken, ideal, _ in instruction_costs(visit.rule, self.machine, bytes_)]
 
 
 def _moved(swizzle: Swizzle, lanes: Lanes, elems: int) -> Lanes | None:

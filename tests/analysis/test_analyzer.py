@@ -21,7 +21,7 @@ from layoutalg.analysis import (
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
-from layoutalg.layout import AnyLayout, Layout, Swizzle, flatten_tree
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import accesses
 from tests.judges.reports import numbers
@@ -142,6 +142,14 @@ def test_the_work_does_not_grow_with_the_tile(spec: str, element: str, padding: 
         return taken
 
     assert steps(1 << 15) < 3 * steps(1 << 6)
+
+
+def test_of_equal_costs_every_method_shows_the_busiest_bank() -> None:
+    """Three instructions of 4, 4 and 3 wavefronts, of which one asks a bank for three words, one for two."""
+    access = Access("ld.shared.b64", Layout((20, (2, 1), 3), (2, (1, 40), 40)), dtype("f32"))
+    tile = ComposedLayout(Swizzle(0, 1, 0), 0, Layout((6, 6, 4), (1, 40, 8)))
+    for report in (analyze(tile, access), analyze(tile, access, method="enumerated")):
+        assert isinstance(report, SharedReport) and (report.worst, report.ways) == (4, 3)
 
 
 def test_provenance_follows_the_architecture() -> None:

@@ -52,7 +52,8 @@ def warps(draw: st.DrawFn, names: Sequence[str] = ALL) -> tuple[str, Offsets]:
 def defined(machine: Arch, name: str, offsets: Offsets) -> tuple[int, ...]:
     """The cost of one instruction by the definition."""
     if machine.instructions[name].space == "shared":
-        return Served(wavefronts(name, offsets, machine), ideal_wavefronts(name, offsets, machine))
+        ways = analysis.worst_clash(name, offsets, machine).ways
+        return Served(wavefronts(name, offsets, machine), ideal_wavefronts(name, offsets, machine), ways)
     return traffic(name, offsets, machine)
 
 
@@ -118,10 +119,10 @@ def test_swizzles_are_served_as_the_offsets_under_each_of_them(
     start, mask = arrays(*(offsets for _, offsets in some))
     moved = [16 * start, *(swizzle(16 * start) for swizzle in swizzles)]
     lanes = [analysis.batch_lanes(rule, SM90, offsets, mask) for offsets in moved]
-    taken, ideal = analysis.swizzled_batch(rule, SM90, *lanes[0], swizzles)
-    for counted, alone in zip(taken, lanes[1:], strict=True):
+    taken, ideal, ways = analysis.swizzled_batch(rule, SM90, *lanes[0], swizzles)
+    for counted, busiest, alone in zip(taken, ways, lanes[1:], strict=True):
         expected = analysis.served_batch(rule, SM90, *alone)
-        assert (counted.tolist(), ideal.tolist()) == tuple(n.tolist() for n in expected)
+        assert [n.tolist() for n in (counted, ideal, busiest)] == [n.tolist() for n in expected]
 
 
 @given(warps(SHARED), st.integers(0, 63))
@@ -149,7 +150,7 @@ def test_traffic_is_bounded_and_moves_with_whole_lines(warp: tuple[str, Offsets]
 def test_warps_without_lanes_and_batches_without_warps_cost_nothing() -> None:
     nobody: Offsets = [None] * 32
     for name in SHARED:
-        assert batch(name, nobody) == [defined(SM90, name, nobody)] == [(0, 0)]
+        assert batch(name, nobody) == [defined(SM90, name, nobody)] == [(0, 0, 0)]
         assert analysis.worst_clash(name, nobody).ways == 0
     assert analysis.wavefronts_batch("ld.shared.b32", np.zeros((0, 32), dtype=int)).tolist() == []
 

@@ -34,7 +34,8 @@ def cost(layout: AnyLayout, access: Access, place: Place) -> tuple[int, ...]:
     """One instruction through `instruction_offsets` and the definitions on 32 offsets."""
     offsets = instruction_offsets(layout, access, place)
     if SM90.instructions[access.op].space == "shared":
-        return analysis.wavefronts(access.op, offsets), analysis.ideal_wavefronts(access.op, offsets)
+        ways = analysis.worst_clash(access.op, offsets).ways
+        return analysis.wavefronts(access.op, offsets), analysis.ideal_wavefronts(access.op, offsets), ways
     return analysis.traffic(access.op, offsets)
 
 
@@ -86,7 +87,7 @@ def test_what_no_instruction_does(
 
 def test_lanes_that_are_left_out_may_leave_the_layout() -> None:
     inside = shared(32, LEAKY.tv, active=lambda t, v, i: t < 16)
-    assert counted(Layout(32), inside)[0].cost == (1, 1)
+    assert counted(Layout(32), inside)[0].cost == (1, 1, 1)
 
 
 def test_counting_stops_at_a_budget() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.analysis import batch_lanes, warp_rule, ways_batch, worst_clash
+from layoutalg.analysis import batch_lanes, served_batch, warp_rule, worst_clash
 from layoutalg.draw import schedule
 from layoutalg.source import read_kernel
 from tests.command import answer
@@ -43,7 +43,8 @@ def test_every_command_counts_the_same_ways(element: str) -> None:
     wanted = [worst_clash(op, row).ways for row in lanes]
     import numpy as np
 
-    assert ways_batch(rule, machine, *batch_lanes(rule, machine, np.array(lanes))).tolist() == wanted
+    checked = batch_lanes(rule, machine, np.array(lanes))
+    assert served_batch(rule, machine, *checked)[2].tolist() == wanted
     for row, ways in zip(places, wanted, strict=True):
         total, found = kernel_ways(element, [row])
         assert found == (ways if total > rule.lanes // rule.group_lanes else 1)

@@ -171,7 +171,7 @@ class Instructions(NamedTuple):
             intact &= (~mask | (place(offsets + n * mask) == moved + n)).all(axis=1)
         rule = find_instruction(self.op, machine)
         lanes = batch_lanes(rule, machine, np.where(intact[:, None], moved, 0) * self.bits // 8, mask)
-        taken, ideal = served_batch(rule, machine, *lanes)
+        taken, ideal, _ = served_batch(rule, machine, *lanes)
         out: NDArray[Any] = intact & (taken == ideal)
         return out
 

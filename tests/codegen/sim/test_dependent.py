@@ -64,10 +64,11 @@ def test_loads_of_every_width_stay_behind_the_wait(nbytes: int) -> None:
     with k.If(k.tid < 9):
         k.do(LDG[nbytes], v, k.at(partial, k.tid))
         k.do(STG[nbytes], k.at(dst, k.tid), v)
-    kernel = dependent(k.build(), ["scratch"], "sm_90")
+    arch = "sm_90" if nbytes < 32 else "sm_100"
+    kernel = dependent(k.build(), ["scratch"], arch)
     assert loads(kernel) == [(f"ldg{8 * nbytes}_fresh", "scratch")]
-    text = disassemble(compile_cubin(to_cuda(kernel, "sm_90"), "read", "sm_90").image)
-    suffix = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}[nbytes]
+    text = disassemble(compile_cubin(to_cuda(kernel, arch), "read", arch).image)
+    suffix = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128", 32: ".ENL2.256"}[nbytes]
     assert re.findall(r"\b(ACQBULK|LDG\S*)", text) == ["ACQBULK", f"LDG.E{suffix}"]
 
 

@@ -167,8 +167,7 @@ def count_explicit(
             rule.name, counted, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
         )
     counted = kinds(analysis.served_batch(rule, machine, *checked))
-    ways = analysis.ways_batch(rule, machine, *checked)
-    worst_place = max(range(len(counted)), key=lambda n: (analysis.worst_rank(counted[n]), ways[n]))
+    worst_place = max(range(len(counted)), key=lambda n: analysis.worst_rank(counted[n]))
     offsets = [
         int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
     ]
