@@ -30,6 +30,7 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program import (
+    Body,
     Do,
     For,
     Global,
@@ -39,7 +40,6 @@ from layoutalg.codegen.program import (
     MemRef,
     Roles,
     Shared,
-    Stmt,
     Unroll,
     check_integers,
     expressions,
@@ -95,7 +95,7 @@ class ProgramReader:
         """Every memory operand, in program order."""
         for s, scope in self._body(self.kernel.body, self.scope):
             reading = _reading(s, scope)
-            for operand, arg in zip(s.instr.operands, s.args, strict=True):
+            for operand, arg in s.pairs:
                 if isinstance(arg, MemRef) and operand.role != "place":
                     site = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
                     yield MemoryAccess(s, operand, arg.buffer, site, self.lane)
@@ -103,14 +103,13 @@ class ProgramReader:
     def copies(self, nbytes: int) -> Iterator[Place]:
         """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses."""
         for s, scope in self._body(self.kernel.body, self.scope):
-            pairs = tuple(zip(s.instr.operands, s.args, strict=True))
-            ends = {o.role: a for o, a in pairs if isinstance(a, MemRef) and o.bytes == nbytes}
+            ends = {o.role: a for o, a in s.pairs if isinstance(a, MemRef) and o.bytes == nbytes}
             match ends:
                 case {"read": MemRef(Global()) as source, "write": MemRef(Shared()) as target}:
                     by_lines = replace(self._address(source), modulus=self.machine.line_bytes)
                     yield Place(s, (by_lines, self._address(target)), _reading(s, scope))
 
-    def _body(self, body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Do, Scope]]:
+    def _body(self, body: Body, scope: Scope) -> Iterator[tuple[Do, Scope]]:
         """Every instruction with what encloses it, if it is executed at all."""
         for s in body:
             match s:
@@ -178,7 +177,7 @@ class ProgramReader:
 
 def _reading(s: Do, scope: Scope) -> Scope:
     """The scope in which an instruction reads: where its guards hold."""
-    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+    for operand, arg in s.pairs:
         if operand.role == "guard" and isinstance(arg, Expr):
             scope = scope.where(arg)
     return scope

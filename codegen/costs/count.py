@@ -54,7 +54,7 @@ from layoutalg.codegen.instr import (
     WARP_SYNC,
     Instr,
 )
-from layoutalg.codegen.program import Do, Kernel, LaunchSequence, walk
+from layoutalg.codegen.program import Do, Kernel, LaunchSequence, calls
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
@@ -144,7 +144,7 @@ def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
 
 
 def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[str, ...]:
-    instrs = (s.instr for kernel in kernels for s in walk(kernel.body) if isinstance(s, Do))
+    instrs = (s.instr for kernel in kernels for s in calls(kernel.body))
     return tuple(dict.fromkeys(instr.name for instr in instrs if wanted(instr)))
 
 

@@ -14,6 +14,7 @@ from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.program import (
+    Body,
     Do,
     For,
     Global,
@@ -22,7 +23,6 @@ from layoutalg.codegen.program import (
     Let,
     MemRef,
     Roles,
-    Stmt,
     Unroll,
 )
 
@@ -60,7 +60,7 @@ class _Walker:
         """Count one block."""
         self._body(self.kernel.body, {**values, self.kernel.tid: self.tid}, self.tid < self.kernel.threads)
 
-    def _body(self, body: tuple[Stmt, ...], env: Mapping[Var, Any], active: Array) -> None:
+    def _body(self, body: Body, env: Mapping[Var, Any], active: Array) -> None:
         env = dict(env)
         for s in body:
             match s:
@@ -85,7 +85,7 @@ class _Walker:
                 case _:
                     assert_never(s)
 
-    def _branch(self, body: tuple[Stmt, ...], env: Mapping[Var, Any], active: Array) -> None:
+    def _branch(self, body: Body, env: Mapping[Var, Any], active: Array) -> None:
         if active.any():
             self._body(body, env, active)
 
@@ -98,12 +98,11 @@ class _Walker:
             places = {c.var: places[c.var] + evaluate(c.step, turn) for c in loop.carry}
 
     def _do(self, s: Do, env: Mapping[Var, Any], active: Array) -> None:
-        operands = tuple(zip(s.instr.operands, s.args, strict=True))
         reading = active
-        for operand, arg in operands:
+        for operand, arg in s.pairs:
             if operand.role == "guard" and isinstance(arg, Expr):
                 reading = reading & (self._everywhere(evaluate(arg, env)) != 0)
-        for operand, arg in operands:
+        for operand, arg in s.pairs:
             if isinstance(arg, MemRef) and operand.role != "place":
                 at = self._everywhere(evaluate(arg.index, env))
                 if isinstance(arg.buffer, Global):

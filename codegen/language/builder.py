@@ -62,8 +62,8 @@ from layoutalg.codegen.program import (
     Stmt,
     TensorMapParam,
     Unroll,
+    calls,
     check_tensors,
-    walk,
 )
 from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.decide import cosize, is_injective
@@ -524,13 +524,12 @@ class KernelBuilder(AsynchronousBuilder):
         """The finished, immutable kernel.  Raises what `check_tensors` raises."""
         x, y, z = self._grid
         (scope,) = self._scopes
-        calls = (s for s in walk(tuple(scope.body)) if isinstance(s, Do))
         kernel = Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
             tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
             constants=tuple(self._constants), scalars=tuple(self._scalars), cluster=self.cluster_shape,
             maps=tuple(self.maps), barriers=tuple(self.barriers),
-            cooperative=any(s.instr.requires.all_blocks for s in calls),
+            cooperative=any(s.instr.requires.all_blocks for s in calls(tuple(scope.body))),
         )  # fmt: skip
         check_tensors(kernel)
         return kernel

@@ -26,7 +26,7 @@ from layoutalg.codegen.instr import Instr, encode
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.language.tensor import Tensor, whole
-from layoutalg.codegen.program import Do, Global, MemRef, printed, walk
+from layoutalg.codegen.program import Global, MemRef, calls, printed
 from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
 from layoutalg.errors import (
@@ -101,7 +101,7 @@ def verify(
     for option, names in (("values", values), ("contiguous", contiguous)):
         if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
             raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
-    in_f16 = any(isinstance(s, Do) and _adds_up_f16(s.instr) for s in walk(kernel.body))
+    in_f16 = any(_adds_up_f16(s.instr) for s in calls(kernel.body))
     tried = []
     for n in range(cases):
         drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
@@ -202,8 +202,8 @@ def _compare_accesses(what: str, counted: Mapping[str, Cost], trace: MemTrace) -
 def _tensors(kernel: Program) -> dict[str, Tensor]:
     """The tensor of every pointer.  Raises ArgumentTypeError for a pointer without extents and type."""
     tensors: dict[str, Tensor] = {}
-    for s in walk(kernel.body):
-        for arg in s.args if isinstance(s, Do) else ():
+    for s in calls(kernel.body):
+        for arg in s.args:
             match arg:
                 case MemRef(Global(name=name), _, Tensor() as tensor):
                     tensors[name] = tensor

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from layoutalg.codegen.expr import Const, Expr, Lt, Var, ctype, summands, terms, to_c, total
 from layoutalg.codegen.instr import ANY, WARP, Instr, Operand, float_literal
 from layoutalg.codegen.printing.names import Names, used_statements
-from layoutalg.codegen.printing.value_types import Types, pairs
+from layoutalg.codegen.printing.value_types import Types
 from layoutalg.codegen.printing.wrap import comment, wrapped
 from layoutalg.codegen.program import (
     MBARRIER_BYTES,
     Arg,
     BarrierRef,
+    Body,
     Do,
     For,
     Global,
@@ -38,9 +39,9 @@ from layoutalg.codegen.program import (
     Role,
     Roles,
     Shared,
-    Stmt,
     TensorMapParam,
     Unroll,
+    calls,
     contract,
     is_dynamic,
     lines,
@@ -206,7 +207,7 @@ class _Printer:
         self.kernel, self.types, self.helpers = kernel, Types(kernel), helpers
         self.statements = used_statements(kernel.body)
         self.names = Names(kernel, self.statements)
-        self.calls = [s for s in walk(self.statements) if isinstance(s, Do)]
+        self.calls = list(calls(self.statements))
         for s in self.calls:
             helpers.add(s.instr, floats=self.types.takes_floats(s))
 
@@ -248,7 +249,7 @@ class _Printer:
             if self.names.is_used(reg.name):
                 yield f"    {self.types.word(reg.name)} {reg.name}{''.join(f'[{n}]' for n in reg.shape)};"
 
-    def body(self, body: tuple[Stmt, ...], level: int) -> Iterator[str]:
+    def body(self, body: Body, level: int) -> Iterator[str]:
         pad = "    " * level
         for s in body:
             match s:
@@ -325,14 +326,14 @@ class _Printer:
         before: list[str] = []
         after: list[str] = []
         args: list[str] = []
-        for o, arg in pairs(s):
+        for o, arg in s.pairs:
             if o.role == "imm":
                 continue
             if isinstance(arg, RegRef) and self._is_float(o, floats=floats) != self._holds_floats(arg):
                 args.append(self._converted(o, arg, before, after, len(args), floats=floats))
             else:
                 args.append(self._arg(o, arg, floats=floats))
-        immediates = [_immediate(s.instr, o, int(str(a))) for o, a in pairs(s) if o.role == "imm"]
+        immediates = [_immediate(s.instr, o, int(str(a))) for o, a in s.pairs if o.role == "imm"]
         template = f"<{', '.join(immediates)}>" if immediates else ""
         call = f"{s.instr.name}{template}({', '.join(args)});"
         if not before and not after:
@@ -382,7 +383,7 @@ class _Printer:
             case MemRef(Global() as buffer, index):
                 return self._pointer(buffer, index)
             case MemRef(Shared() as buffer, index):
-                return self.names.renamed(f"{self.names.shared(buffer)} + {summands(index)}", self.types)
+                return self.names.renamed(f"{buffer.name} + {summands(index)}", self.types)
             case BarrierRef(barrier, stage):
                 return barrier.name if barrier.stages == 1 else f"&{barrier.name}[{self._text(stage)}]"
             case TensorMapParam(name):

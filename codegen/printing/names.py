@@ -14,16 +14,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from layoutalg.codegen.expr import Var, variables
-from layoutalg.codegen.printing.value_types import Types, pairs
+from layoutalg.codegen.printing.value_types import Types
 from layoutalg.codegen.program import (
     BarrierRef,
+    Body,
     Do,
     For,
     Global,
-    If,
     Kernel,
     Let,
     MemRef,
@@ -32,15 +31,18 @@ from layoutalg.codegen.program import (
     Shared,
     Stmt,
     Unroll,
+    bodies,
+    calls,
     expressions,
     walk,
+    with_bodies,
 )
 
 _BASE = re.compile(r"lane\d+")
 """The names that lowering gives to bases."""
 
 
-def used_statements(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def used_statements(body: Body) -> Body:
     """A body without the names that nothing reads, and without registers that are only set.
 
     >>> from layoutalg.codegen.expr import Const
@@ -48,16 +50,12 @@ def used_statements(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     ()
     """
     read = {
-        arg.reg.name
-        for s in walk(body)
-        if isinstance(s, Do)
-        for o, arg in pairs(s)
-        if isinstance(arg, RegRef) and o.role != "out"
+        arg.reg.name for s in calls(body) for o, arg in s.pairs if isinstance(arg, RegRef) and o.role != "out"
     }
     return _needed(body, set(), read)[0]
 
 
-def _needed(body: tuple[Stmt, ...], after: set[Var], read: set[str]) -> tuple[tuple[Stmt, ...], set[Var]]:
+def _needed(body: Body, after: set[Var], read: set[str]) -> tuple[Body, set[Var]]:
     """A body in front of what reads the variables `after`, and those that both read."""
     out: list[Stmt] = []
     needed = set(after)
@@ -69,20 +67,11 @@ def _needed(body: tuple[Stmt, ...], after: set[Var], read: set[str]) -> tuple[tu
                 needed.discard(var)
             case Do() if _only_sets(s, read):
                 continue
-            case For(body=inner) | Unroll(body=inner):
-                inner, reads = _needed(inner, needed, read)
-                s = replace(s, body=inner)
-                needed |= reads
-            case If(body=inner, orelse=other):
-                inner, reads = _needed(inner, needed, read)
-                other, more = _needed(other, needed, read)
-                s = replace(s, body=inner, orelse=other)
-                needed |= reads | more
-            case Roles(parts):
-                bodies = [_needed(part.body, needed, read) for part in parts]
-                both = zip(parts, bodies, strict=True)
-                s = Roles(tuple(replace(part, body=inner) for part, (inner, _) in both))
-                needed = needed.union(*(reads for _, reads in bodies))
+            case _:
+                inside = [_needed(inner, needed, read) for inner in bodies(s)]
+                shorter = iter([inner for inner, _ in inside])
+                s = with_bodies(s, lambda _: next(shorter))  # noqa: B023
+                needed = needed.union(*(reads for _, reads in inside))
         needed.update(v for e in expressions(s) for v in variables(e))
         out.append(s)
     return tuple(reversed(out)), needed
@@ -99,16 +88,16 @@ def _only_sets(call: Do, read: set[str]) -> bool:
 class Names:
     """The names of one kernel's text, and the comments beside them."""
 
-    def __init__(self, kernel: Kernel, body: tuple[Stmt, ...]) -> None:
+    def __init__(self, kernel: Kernel, body: Body) -> None:
         self.kernel = kernel
         self._taken = {d.name for d in kernel.declared} | {kernel.name, "smem", "warp"}
         self._taken |= {part.thread.name for s in walk(body) if isinstance(s, Roles) for part in s.parts}
         self._taken |= {s.var.name for s in walk(body) if isinstance(s, (Let, For, Unroll))}
-        self._taken |= {s.instr.name for s in walk(body) if isinstance(s, Do)}
+        self._taken |= {s.instr.name for s in calls(body)}
         self._used = {v.name for s in walk(body) for e in expressions(s) for v in variables(e)}
-        calls = [s for s in walk(body) if isinstance(s, Do)]
-        self._used |= {arg.reg.name for s in calls for arg in s.args if isinstance(arg, RegRef)}
-        self._used |= {arg.barrier.name for s in calls for arg in s.args if isinstance(arg, BarrierRef)}
+        arguments = [arg for s in calls(body) for arg in s.args]
+        self._used |= {arg.reg.name for arg in arguments if isinstance(arg, RegRef)}
+        self._used |= {arg.barrier.name for arg in arguments if isinstance(arg, BarrierRef)}
         self._said: set[object] = set()
         self._bases = self._base_names(body)
         self._new = {old: name for old, (name, _) in self._bases.items()}
@@ -120,10 +109,6 @@ class Names:
     def of(self, var: Var) -> str:
         """The name of a variable in the text."""
         return self._new.get(var.name, var.name)
-
-    def shared(self, buffer: Shared) -> str:
-        """The name of a buffer's start."""
-        return buffer.name
 
     def shared_lines(self) -> Iterator[str]:
         """Declare where buffers and mbarriers start in shared memory, and how they are laid out."""
@@ -139,15 +124,13 @@ class Names:
                 start = f"smem + {b.offset_bytes}" if b.offset_bytes else "smem"
                 yield f"    u64* const {b.name} = reinterpret_cast<u64*>({start});"
 
-    def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, tuple[Shared, ...]]]:
+    def _base_names(self, body: Body) -> dict[str, tuple[str, tuple[Shared, ...]]]:
         """A new name for every base, after the buffer it is first used for, and all of its buffers."""
         roles: dict[str, str] = {}
         buffers: dict[str, dict[Shared, None]] = {}
         self._touched: set[str] = set()
-        for s in walk(body):
-            if not isinstance(s, Do):
-                continue
-            for operand, arg in pairs(s):
+        for s in calls(body):
+            for operand, arg in s.pairs:
                 if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared):
                     self._touched.add(arg.buffer.name)
                     for v in variables(arg.index):
@@ -175,7 +158,7 @@ class Names:
 
     def layouts(self, call: Do) -> Iterator[str]:
         """The tensors in global memory that a call accesses, each when it is first accessed in this way."""
-        for operand, arg in pairs(call):
+        for operand, arg in call.pairs:
             if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Global) or arg.tensor is None:
                 continue
             tensor = arg.tensor

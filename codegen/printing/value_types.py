@@ -22,8 +22,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Var, ctype
-from layoutalg.codegen.instr import ANY, Instr, Operand, moves
-from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef, walk
+from layoutalg.codegen.instr import ANY, Instr, moves
+from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, calls
 
 Node: TypeAlias = tuple[str, str]
 """A register array or a buffer, by name."""
@@ -53,9 +53,9 @@ class Types:
     """
 
     def __init__(self, kernel: Kernel) -> None:
-        calls = [s for s in walk(kernel.body) if isinstance(s, Do)]
-        self._registers = {name: _most(votes) for (_, name), votes in _votes(calls).items()}
-        self._buffers = _map_elements(kernel) | _buffer_elements(calls, self._registers)
+        every = list(calls(kernel.body))
+        self._registers = {name: _most(votes) for (_, name), votes in _votes(every).items()}
+        self._buffers = _map_elements(kernel) | _buffer_elements(every, self._registers)
         self._scalars = dict(kernel.scalars)
 
     def element(self, register: str) -> str:
@@ -88,21 +88,16 @@ class Types:
         """Whether the helper for registers of floats is the one to call."""
         return bool(call.instr.float_text) and any(
             isinstance(arg, RegRef) and operand.element == ANY and self.element(arg.reg.name) == "f32"
-            for operand, arg in pairs(call)
+            for operand, arg in call.pairs
         )
 
 
-def pairs(call: Do) -> list[tuple[Operand, Arg]]:
-    """The operands of a call, each with its argument."""
-    return list(zip(call.instr.operands, call.args, strict=True))
-
-
-def _votes(calls: list[Do]) -> dict[Node, Counter[str]]:
+def _votes(every: list[Do]) -> dict[Node, Counter[str]]:
     """Count the types that instructions give a register array, including arrays that it is copied to."""
     same = _Classes()
     counts: dict[Node, Counter[str]] = {}
-    for call in calls:
-        registers = [(o, ("register", arg.reg.name)) for o, arg in pairs(call) if isinstance(arg, RegRef)]
+    for call in every:
+        registers = [(o, ("register", arg.reg.name)) for o, arg in call.pairs if isinstance(arg, RegRef)]
         same.join([node for o, node in registers if o.element == ANY])
         for operand, node in registers:
             votes = counts.setdefault(node, Counter())
@@ -134,19 +129,19 @@ def _map_elements(kernel: Kernel) -> dict[str, str]:
     return {m.source.name: words.get(m.element.name, "") for m in kernel.maps}
 
 
-def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, str]:
+def _buffer_elements(every: list[Do], registers: dict[str, str]) -> dict[str, str]:
     """The elements of every buffer: those of all registers that they move to or from."""
     same = _Classes()
     elements: dict[Node, set[str]] = {}
-    for call in calls:
+    for call in every:
         memory = [
             ("buffer", arg.buffer.name)
-            for o, arg in pairs(call)
+            for o, arg in call.pairs
             if isinstance(arg, MemRef) and o.role != "place"
         ]
         same.join(memory)
         for node in memory:
-            kinds = {registers.get(a.reg.name, "") for _, a in pairs(call) if isinstance(a, RegRef)}
+            kinds = {registers.get(a.reg.name, "") for _, a in call.pairs if isinstance(a, RegRef)}
             elements.setdefault(node, set()).update(kinds)
     joined: dict[Node, set[str]] = {}
     for node, kinds in elements.items():

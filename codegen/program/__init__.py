@@ -49,6 +49,7 @@ from layoutalg.codegen.program.tile import (
     MBARRIER_BYTES,
     Arg,
     BarrierRef,
+    Body,
     Do,
     For,
     Global,
@@ -65,8 +66,11 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     TensorMapParam,
     Unroll,
+    bodies,
+    calls,
     expressions,
     walk,
+    with_bodies,
 )
 
 __all__ = [
@@ -79,6 +83,7 @@ __all__ = [
     "SCRATCH",
     "Arg",
     "BarrierRef",
+    "Body",
     "Contract",
     "Do",
     "For",
@@ -98,6 +103,8 @@ __all__ = [
     "Stmt",
     "TensorMapParam",
     "Unroll",
+    "bodies",
+    "calls",
     "check_argument",
     "check_available",
     "check_integers",
@@ -116,5 +123,6 @@ __all__ = [
     "printed_sequence",
     "text",
     "walk",
+    "with_bodies",
     "written_layout",
 ]

@@ -17,7 +17,6 @@ import functools
 import math
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import (
     BAR,
     MBARRIER_INIT,
@@ -37,8 +36,8 @@ from layoutalg.codegen.program.tile import (
     Role,
     Roles,
     Shared,
-    Stmt,
     TensorMapParam,
+    calls,
     walk,
 )
 from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
@@ -74,11 +73,10 @@ def check_asynchronous(kernel: Kernel, chip: Arch) -> None:
     _cluster(kernel)
     _barriers(kernel)
     roles = [s for s in walk(kernel.body) if isinstance(s, Roles)]
-    for s in roles:
-        _roles(s, kernel)
-    for statement in walk(kernel.body):
-        if isinstance(statement, Do):
-            _call(statement, kernel)
+    for split in roles:
+        _roles(split, kernel)
+    for s in calls(kernel.body):
+        _call(s, kernel)
     _registers(kernel, roles)
 
 
@@ -100,8 +98,7 @@ def written(one: TensorMapParam) -> TmaCopy:
             elements = 16 // math.gcd(16, one.element.nbytes)
             raise AlignmentError(
                 f"{one}: the stride of dimension {d + 1} of {one.source.name} is {stride} bytes, not known "
-                "to be a "
-                f"multiple of 16; declare it with multiple={elements}",
+                f"to be a multiple of 16; declare it with multiple={elements}",
                 required_bytes=16,
             )
     dims = [max(n, 1) for n in one.box]
@@ -147,24 +144,19 @@ def _cluster(kernel: Kernel) -> None:
             hint=f"{PORTABLE_CLUSTER} fit every device, {MOST_CLUSTER} where it allows them",
         )  # fmt: skip
     for axis, extent, side in zip("xyz", kernel.grid, kernel.cluster, strict=True):
-        if side > 1 and not _multiple(extent, side):
+        if not extent.facts.divisible_by(side):
             raise IRError(
                 "cluster", extent, f"the grid of {kernel.name} has {extent} blocks along {axis}, which "
-                f"{side} "
-                f"blocks of a cluster may not divide; declare what it is made of with multiple={side}, or "
-                "round up",
+                f"{side} blocks of a cluster may not divide; declare what it is made of with "
+                f"multiple={side}, or round up",
             )  # fmt: skip
-
-
-def _multiple(extent: Expr, side: int) -> bool:
-    return bool(extent.facts.divisible_by(side))
 
 
 def _barriers(kernel: Kernel) -> None:
     initialised = {
         arg.barrier.name
-        for s in walk(kernel.body)
-        if isinstance(s, Do) and s.instr.name == MBARRIER_INIT.name
+        for s in calls(kernel.body)
+        if s.instr.name == MBARRIER_INIT.name
         for arg in s.args
         if isinstance(arg, BarrierRef)
     }
@@ -178,15 +170,11 @@ def _barriers(kernel: Kernel) -> None:
         placed: tuple[Shared | Mbarrier, ...] = (*kernel.shared, *kernel.barriers)
         for other in placed:
             end = other.offset_bytes + other.size_bytes
-            if (
-                other is not bar
-                and other.offset_bytes < bar.offset_bytes + bar.size_bytes
-                and bar.offset_bytes < end
-            ):
+            meets = other.offset_bytes < bar.offset_bytes + bar.size_bytes and bar.offset_bytes < end
+            if other is not bar and meets:
                 raise IRError(
-                    "overlap", bar, f"{other.name} lies over the mbarriers {bar.name}, whose bytes are "
-                    "their own; "
-                    "declare the buffers that lie over others first",
+                    "overlap", bar, f"{other.name} lies over the mbarriers {bar.name}, whose bytes are their "
+                    "own; declare the buffers that lie over others first",
                 )  # fmt: skip
 
 
@@ -202,44 +190,33 @@ def _roles(s: Roles, kernel: Kernel) -> None:
             if warp in taken:
                 raise IRError("roles", s, f"warp {warp} is of the roles {taken[warp].name} and {part.name}")
             taken[warp] = part
-        for inner in walk(part.body):
-            if isinstance(inner, Roles):
-                raise IRError("roles", inner, f"roles inside of the role {part.name}")
-            if isinstance(inner, Do) and inner.instr.name == BAR.name:
+        if nested := [inner for inner in walk(part.body) if isinstance(inner, Roles)]:
+            raise IRError("roles", nested[0], f"roles inside of the role {part.name}")
+        threads, whole = WARP * part.warps, part.first_warp % WARPGROUP == part.warps % WARPGROUP == 0
+        for inner in calls(part.body):
+            if inner.instr.name == BAR.name:
                 raise IRError(
-                    "roles", inner, f"{BAR} in the role {part.name} waits for warps that never get there; "
-                    "a named "
-                    f"barrier of its {WARP * part.warps} threads does not: k.named_barrier(1, "
-                    f"{WARP * part.warps})",
+                    "roles", inner, f"{BAR} in the role {part.name} waits for warps that never get there; a "
+                    f"named barrier of its {threads} threads does not: k.named_barrier(1, {threads})",
                 )  # fmt: skip
-            if (
-                isinstance(inner, Do)
-                and inner.instr.requires.warpgroup_converged
-                and (part.first_warp % WARPGROUP or part.warps % WARPGROUP)
-            ):
+            if inner.instr.requires.warpgroup_converged and not whole:
                 raise IRError(
                     "roles", inner, f"{inner.instr} is of whole warpgroups, and {part} is none: a role has "
-                    "to start "
-                    "at a multiple of 4 warps and have a multiple of 4",
+                    "to start at a multiple of 4 warps and have a multiple of 4",
                 )  # fmt: skip
 
 
 def _call(s: Do, kernel: Kernel) -> None:
-    for operand, arg in zip(s.instr.operands, s.args, strict=True):
-        match operand.role, arg:
-            case "barrier", BarrierRef(bar, stage):
+    for _, arg in s.pairs:
+        match arg:
+            case BarrierRef(bar, stage):
                 if bar not in kernel.barriers:
                     raise IRError("mbarrier", s, f"{bar.name} is not an mbarrier of {kernel.name}")
                 if stage.facts.hi >= bar.stages:
-                    raise IRError(
-                        "mbarrier",
-                        s,
-                        f"{arg} of '{s}' reaches stage {stage.facts.hi}; {bar.name} has {bar.stages}",
-                    )
-            case "map", TensorMapParam() if arg not in kernel.maps:
+                    what = f"{arg} of '{s}' reaches stage {stage.facts.hi}; {bar.name} has {bar.stages}"
+                    raise IRError("mbarrier", s, what)
+            case TensorMapParam() if arg not in kernel.maps:
                 raise IRError("tensor map", s, f"{arg} is no tensor map of {kernel.name}")
-            case _:
-                pass
     if s.instr.engine in ("tma", "bulk"):
         _copy(s, kernel)
     if s.instr.name in (NAMED_BARRIER.name, NAMED_ARRIVE.name):
@@ -272,40 +249,32 @@ def _copy(s: Do, kernel: Kernel) -> None:
     if not isinstance(place.buffer, Shared):
         raise IRError("TMA", s, f"'{s}': {place.buffer.name} is in global memory")
     copy, buffer = written(tmap), place.buffer
-    period = tmap.mode.period_bytes if tmap.mode.swizzle.bits else 128
+    period = max(128, tmap.mode.period_bytes) if tmap.mode.swizzle.bits else 128
     base = (place.index + buffer.offset_bytes).facts
-    if not base.divisible_by(max(128, period)) or buffer.align_bytes % max(128, period):
+    if not base.divisible_by(period) or buffer.align_bytes % period:
         raise AlignmentError(
             f"'{s}' starts at byte {base.offset}{f' mod {base.stride}' if base.stride else ''} of shared "
-            f"memory; mode {tmap.mode} of "
-            f"{tmap} needs a "
-            f"multiple of {max(128, period)}: declare {buffer.name} with align_bytes={max(128, period)}",
-            offset=base.offset, required_bytes=max(128, period),
+            f"memory; mode {tmap.mode} of {tmap} needs a multiple of {period}: declare {buffer.name} with "
+            f"align_bytes={period}", offset=base.offset, required_bytes=period,
         )  # fmt: skip
     if copy.shared_bytes > buffer.size_bytes:
-        raise IRError(
-            "bounds",
-            s,
-            f"a box of {tmap} takes {copy.shared_bytes} bytes, {buffer.name} has {buffer.size_bytes}",
-        )
+        what = f"a box of {tmap} takes {copy.shared_bytes} bytes, {buffer.name} has {buffer.size_bytes}"
+        raise IRError("bounds", s, what)
 
 
 def _registers(kernel: Kernel, roles: list[Roles]) -> None:
     """The registers that setmaxnreg leaves the warps of a block are what the block has."""
-    calls = [s for s in walk(kernel.body) if isinstance(s, Do) and _sets(s)]
-    if not calls:
+    changes = [s for s in calls(kernel.body) if _sets(s)]
+    if not changes:
         return
     share = REGISTERS // kernel.threads // 8 * 8
-    for s in calls:
+    for s in changes:
         (count,) = s.args
         if not isinstance(count, int) or count % 8 or not 24 <= count <= 256:
             raise IRError("setmaxnreg", s, f"'{s}': 24 to 256 registers, a multiple of 8")
         if (s.instr.name == SETMAXNREG_INC.name) != (count > share) and count != share:
-            raise IRError(
-                "setmaxnreg",
-                s,
-                f"'{s}': a thread starts with {share} registers, 65536 over {kernel.threads} threads",
-            )
+            what = f"'{s}': a thread starts with {share} registers, 65536 over {kernel.threads} threads"
+            raise IRError("setmaxnreg", s, what)
     for split in roles:
         taken = sum(_own(part, share) * WARP * part.warps for part in split.parts)
         rest = kernel.threads - sum(WARP * part.warps for part in split.parts)
@@ -317,11 +286,11 @@ def _registers(kernel: Kernel, roles: list[Roles]) -> None:
             )  # fmt: skip
 
 
-def _sets(s: Stmt) -> bool:
-    return isinstance(s, Do) and s.instr.name in (SETMAXNREG_INC.name, SETMAXNREG_DEC.name)
+def _sets(s: Do) -> bool:
+    return s.instr.name in (SETMAXNREG_INC.name, SETMAXNREG_DEC.name)
 
 
 def _own(part: Role, share: int) -> int:
     """Registers per thread of a role at the most."""
-    counts = [int(str(s.args[0])) for s in walk(part.body) if isinstance(s, Do) and _sets(s)]
+    counts = [int(str(s.args[0])) for s in calls(part.body) if _sets(s)]
     return max(counts, default=share)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.expr import (
     OPERATION,
@@ -46,6 +46,7 @@ from layoutalg.codegen.expr import (
     Shr,
     Var,
     Xor,
+    apply_operator,
     children,
     evaluate,
     substitute,
@@ -54,7 +55,7 @@ from layoutalg.codegen.expr import (
 from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program.asynchronous import written
 from layoutalg.codegen.program.tile import (
-    Arg,
+    Body,
     Do,
     For,
     If,
@@ -67,6 +68,9 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     TensorMapParam,
     Unroll,
+    bodies,
+    expressions,
+    with_bodies,
 )
 
 LAUNCHES = 64
@@ -221,44 +225,28 @@ def _truth(value: Any) -> Any:
     return numpy.asarray(value, dtype=bool)
 
 
-def _shared_slice(body: tuple[Stmt, ...], needed: set[Var]) -> tuple[Stmt, ...]:
+def _shared_slice(body: Body, needed: set[Var]) -> Body:
     """The statements that access shared memory, and those that say where, how often and whether they do.
 
     `needed` are the variables of what follows; those of the body are added.
     """
     out: list[Stmt] = []
     for s in reversed(body):
-        read: tuple[Expr, ...] = ()
         match s:
-            case Do(_, args) if any(isinstance(a, MemRef) and isinstance(a.buffer, Shared) for a in args):
-                read = tuple(a.index if isinstance(a, MemRef) else a for a in args if _is_index(a))
-            case Let(var, value) if var in needed:
-                read = (value,)
-            case For() | Unroll() if inner := _shared_slice(s.body, needed):
-                read = (s.count,) if isinstance(s, For) else ()
-                s = replace(s, body=inner)
-            case Roles(roles):
-                sliced = tuple(replace(part, body=_shared_slice(part.body, needed)) for part in roles)
-                if not any(part.body for part in sliced):
-                    continue
-                s = Roles(sliced)
-            case If(condition):
-                parts = [_shared_slice(part, needed) for part in (s.body, s.orelse)]
-                if not any(parts):
-                    continue
-                read, s = (condition,), If(condition, *parts)
+            case Do(_, args):
+                acts = any(isinstance(a, MemRef) and isinstance(a.buffer, Shared) for a in args)
+            case Let(var):
+                acts = var in needed
             case _:
-                continue
-        needed.update(*map(variables, read))
-        out.append(s)
+                s = with_bodies(s, lambda inner: _shared_slice(inner, needed))
+                acts = any(bodies(s))
+        if acts:
+            needed.update(*map(variables, expressions(s)))
+            out.append(s)
     return tuple(reversed(out))
 
 
-def _is_index(arg: Arg) -> TypeGuard[Expr | MemRef]:
-    return isinstance(arg, MemRef | Expr)
-
-
-def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:
+def _body(body: Body, place: _Place) -> Iterator[Reach]:
     for s in body:
         match s:
             case Do():
@@ -280,12 +268,12 @@ def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:
 
 
 def _do(s: Do, place: _Place) -> Iterator[Reach]:
-    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+    for operand, arg in s.pairs:
         if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Shared):
             continue
         here = place
         if operand.role == "read":
-            for o, guard in zip(s.instr.operands, s.args, strict=True):
+            for o, guard in s.pairs:
                 if o.role == "guard" and isinstance(guard, Expr):
                     here = here.under(interval(guard, here.known))
         nbytes = _bytes(s, operand)
@@ -407,26 +395,12 @@ def _computed(node: Expr, known: dict[Expr, Interval]) -> Interval:
         return (facts.lo, facts.lo) if facts.is_constant else (facts.lo, facts.hi)
     of = [interval(n, known) for n in parts]
     if all(low is high for low, high in of):
-        value = _exact(node, [low for low, _ in of])
+        value = apply_operator(node, [low for low, _ in of])
         return value, value
     import numpy
 
     low, high = _between(node, of)
     return numpy.maximum(low, facts.lo), numpy.minimum(high, facts.hi)
-
-
-def _exact(node: Expr, values: list[Any]) -> Any:
-    import numpy
-
-    match node:
-        case Shl(_, amount):
-            return values[0] << amount
-        case Shr(_, amount):
-            return values[0] >> amount
-        case Select():
-            return numpy.where(*values)
-        case _:
-            return OPERATION[type(node)](*values) * 1
 
 
 def _between(node: Expr, of: list[Interval]) -> Interval:

@@ -8,7 +8,7 @@ What depends on data, such as bounds of global memory and races, is the simulato
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
@@ -21,6 +21,7 @@ from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
     BarrierRef,
+    Body,
     Do,
     For,
     Global,
@@ -35,6 +36,7 @@ from layoutalg.codegen.program.tile import (
     Stmt,
     TensorMapParam,
     Unroll,
+    calls,
     expressions,
     walk,
 )
@@ -85,22 +87,20 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
             hint=f"a multiple of {chip.lanes} is needed",
         )  # fmt: skip
     if kernel.shared_bytes > chip.max_shared_bytes_per_block:
-        raise ResourceError(
-            f"shared memory bytes of {kernel.name} on {chip.name}",
-            kernel.shared_bytes,
-            chip.max_shared_bytes_per_block,
-        )
+        what = f"shared memory bytes of {kernel.name} on {chip.name}"
+        raise ResourceError(what, kernel.shared_bytes, chip.max_shared_bytes_per_block)
     for earlier, later in itertools.combinations(kernel.shared, 2):
         low, high = sorted((earlier, later), key=lambda b: b.offset_bytes)
         if low.offset_bytes + low.size_bytes > high.offset_bytes and not later.overlay:
             raise IRError("overlap", later, f"{earlier.name} and {later.name} overlap in shared memory")
-    helpers = {s.instr.name for s in walk(kernel.body) if isinstance(s, Do)}
-    for name in (kernel.name, *_names(kernel)):
+    helpers = {s.instr.name for s in calls(kernel.body)}
+    declared = {d.name for d in kernel.declared}
+    named = [s for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll))]
+    for name in (kernel.name, *(d.name for d in kernel.declared), *(s.var.name for s in named)):
         if name in helpers:
             raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
-    declared = {d.name for d in kernel.declared}
-    for s in walk(kernel.body):
-        if isinstance(s, (Let, For, Unroll)) and s.var.name in declared:
+    for s in named:
+        if s.var.name in declared:
             raise IRError("shadowing", s, f"{s.var.name} is already declared by {kernel.name}")
     for extent in kernel.grid:
         if not variables(extent) <= set(kernel.params):
@@ -112,7 +112,7 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
 
 def _cooperative(kernel: Kernel) -> None:
     """Blocks that wait for each other say so, and have no clusters: it is not known how many of those fit."""
-    waiting = (s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.requires.all_blocks)
+    waiting = (s for s in calls(kernel.body) if s.instr.requires.all_blocks)
     if (s := next(waiting, None)) is None:
         return
     if not kernel.cooperative:
@@ -126,16 +126,8 @@ def _cooperative(kernel: Kernel) -> None:
         )
 
 
-def _names(kernel: Kernel) -> Iterator[str]:
-    for declared in kernel.declared:
-        yield declared.name
-    for s in walk(kernel.body):
-        if isinstance(s, (Let, For, Unroll)):
-            yield s.var.name
-
-
 def _body(
-    body: tuple[Stmt, ...], kernel: Kernel, chip: Arch, scope: frozenset[Var], lets: Mapping[Var, Expr],
+    body: Body, kernel: Kernel, chip: Arch, scope: frozenset[Var], lets: Mapping[Var, Expr],
     together: Together,
 ) -> None:  # fmt: skip
     for s in body:
@@ -167,9 +159,9 @@ def _body(
                 _body(orelse, kernel, chip, scope, lets, inside_of)
 
 
-def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
+def _parted(together: Together, e: Expr, body: Body, lets: Mapping[Var, Expr]) -> Together:
     """The threads still together where an expression decides which run `body`; found only where needed."""
-    needs = [s.instr.requires for s in walk(body) if isinstance(s, Do)]
+    needs = [s.instr.requires for s in calls(body)]
     matters = any(r.block_converged or r.warpgroup_converged for r in needs)
     return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together
 
@@ -197,16 +189,15 @@ def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
         raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
     if s.instr.requires.warpgroup_converged and together < Together.WARPGROUP:
         raise IRError(
-            "converged", s, f"{s.instr} is of a whole warpgroup and stands where its warps may part: a "
-            "role of "
-            "4 warps, or a condition that is the same in all of them, is needed",
+            "converged", s, f"{s.instr} is of a whole warpgroup and stands where its warps may part: a role "
+            "of 4 warps, or a condition that is the same in all of them, is needed",
         )  # fmt: skip
     if s.instr.requires.warp_converged and together < Together.WARP:
         raise IRError(
             "converged", s, f"{s.instr} is of a whole warp and stands where lanes of one may part: no proof "
             "was found that its condition is the same in all of them",
         )  # fmt: skip
-    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+    for operand, arg in s.pairs:
         _operand(operand, arg, s, kernel)
 
 
@@ -216,9 +207,7 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             return
         case ("in" | "out" | "inout", RegRef()):
             _register(operand, arg, s, kernel)
-        case ("read" | "write", MemRef()):
-            _memory(operand, arg, s, kernel)
-        case ("place", MemRef()):
+        case ("read" | "write" | "place", MemRef()):
             _memory(operand, arg, s, kernel)
         case ("barrier", BarrierRef()) | ("map", TensorMapParam()):
             return
@@ -263,18 +252,14 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
     if isinstance(buffer, Global) and buffer.align_bytes % operand.bytes:
         raise AlignmentError(
             f"'{s}' moves {operand.bytes} bytes a lane, but {buffer.name} is only aligned to "
-            f"{buffer.align_bytes}",
-            offset=buffer.align_bytes,
-            required_bytes=operand.bytes,
-        )
+            f"{buffer.align_bytes}", offset=buffer.align_bytes, required_bytes=operand.bytes,
+        )  # fmt: skip
     facts = (ref.index * scale + start).facts
     if not facts.divisible_by(operand.bytes):
         raise AlignmentError(
             f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "
-            f"{facts.offset} mod {facts.stride}",
-            offset=facts.offset,
-            required_bytes=operand.bytes,
-        )
+            f"{facts.offset} mod {facts.stride}", offset=facts.offset, required_bytes=operand.bytes,
+        )  # fmt: skip
 
 
 def _bounds(kernel: Kernel) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from layoutalg.codegen.expr import Expr, Var, children, evaluate, simplify, substitute, variables
-from layoutalg.codegen.program.tile import Do, Stmt, walk
+from layoutalg.codegen.program.tile import Stmt, calls
 from layoutalg.errors import ResourceError
 
 WARP_LANES = 32
@@ -98,7 +98,8 @@ def of_whole_warps(body: Iterable[Stmt]) -> bool:
     """Whether statements contain an instruction that all lanes of a warp execute together.
 
     >>> from layoutalg.codegen.instr import WARP_SYNC
+    >>> from layoutalg.codegen.program.tile import Do
     >>> of_whole_warps([Do(WARP_SYNC, ())])
     True
     """
-    return any(isinstance(s, Do) and s.instr.requires.warp_converged for s in walk(tuple(body)))
+    return any(s.instr.requires.warp_converged for s in calls(tuple(body)))

@@ -31,7 +31,18 @@ from dataclasses import replace
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import GRID_WAIT, LDG, LDG_FRESH
-from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Roles, Stmt, Unroll
+from layoutalg.codegen.program.tile import (
+    Body,
+    Do,
+    Global,
+    If,
+    Kernel,
+    MemRef,
+    Stmt,
+    Unroll,
+    bodies,
+    with_bodies,
+)
 from layoutalg.errors import IRError
 
 EARLY_FROM = (9, 0)
@@ -78,15 +89,7 @@ def _fresh(s: Stmt, written: Collection[str]) -> Stmt:
     match s:
         case Do(instr, (_, MemRef(buffer))) if instr.name in _FRESH and buffer.name in written:
             return replace(s, instr=_FRESH[instr.name])
-        case For() | Unroll():
-            return replace(s, body=tuple(_fresh(x, written) for x in s.body))
-        case Roles(parts):
-            fresh = (replace(part, body=tuple(_fresh(x, written) for x in part.body)) for part in parts)
-            return Roles(tuple(fresh))
-        case If():
-            body, orelse = (tuple(_fresh(x, written) for x in part) for part in (s.body, s.orelse))
-            return replace(s, body=body, orelse=orelse)
-    return s
+    return with_bodies(s, lambda body: tuple(_fresh(x, written) for x in body))
 
 
 def check_waits(kernel: Kernel) -> None:
@@ -102,31 +105,22 @@ def check_waits(kernel: Kernel) -> None:
     _waited(kernel.body, frozenset(pointers[name] for name in kernel.awaited), waited=False)
 
 
-def _waited(body: tuple[Stmt, ...], awaited: frozenset[Global], *, waited: bool) -> bool:
+def _waited(body: Body, awaited: frozenset[Global], *, waited: bool) -> bool:
     """Whether threads that come out of `body` have waited, given whether those that enter have."""
     for s in body:
         match s:
             case Do():
                 _access(s, awaited, waited=waited)
                 waited = waited or s.instr.name == GRID_WAIT.name
-            case For(body=inner):  # of no turns, perhaps
-                _waited(inner, awaited, waited=waited)
-            case Unroll(body=inner, count=count):
-                waited = _waited(inner, awaited, waited=waited) and (waited or count > 0)
-            case Roles(parts):  # warps of no role pass by
-                for part in parts:
-                    _waited(part.body, awaited, waited=waited)
-            case If(body=inner, orelse=orelse):
-                yes = _waited(inner, awaited, waited=waited)
-                no = _waited(orelse, awaited, waited=waited)
-                waited = yes and no
-            case Let():
-                pass
+            case _:  # a For may have no turns, and warps of no role pass by
+                inside = [_waited(inner, awaited, waited=waited) for inner in bodies(s)]
+                certain = isinstance(s, If) or (isinstance(s, Unroll) and s.count > 0)
+                waited = waited or (certain and all(inside))
     return waited
 
 
 def _access(s: Do, awaited: frozenset[Global], *, waited: bool) -> None:
-    for operand, arg in zip(s.instr.operands, s.args, strict=True):
+    for operand, arg in s.pairs:
         if not isinstance(arg, MemRef) or arg.buffer not in awaited:
             continue
         name = arg.buffer.name

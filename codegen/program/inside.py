@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Const, Expr, simplify
 from layoutalg.codegen.program.conditions import Conditions
-from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Roles, Stmt, Unroll
+from layoutalg.codegen.program.tile import Body, Do, Global, If, Kernel, Let, MemRef, bodies
 from layoutalg.errors import AlignmentError, IRError
 
 if TYPE_CHECKING:
@@ -34,31 +34,29 @@ def check_tensors(kernel: Kernel) -> None:
     _body(kernel.body, Conditions())
 
 
-def _body(body: tuple[Stmt, ...], known: Conditions) -> None:
+def _body(body: Body, known: Conditions) -> None:
     for s in body:
         match s:
             case Let(var, value):
                 known = known.let(var, value)
-            case For(body=inner) | Unroll(body=inner):
-                _body(inner, known)
-            case Roles(parts):
-                for part in parts:
-                    _body(part.body, known)
             case If(condition, inner, orelse):
                 condition = simplify(condition)
                 if condition != Const(0):  # what can never run needs no proof
                     _body(inner, known.under(condition, True))
                 if condition != Const(1):
                     _body(orelse, known.under(condition, False))
-            case Do(instr, args):
+            case Do():
                 here = known
-                for operand, arg in zip(instr.operands, args, strict=True):
+                for operand, arg in s.pairs:
                     if operand.role == "guard" and isinstance(arg, Expr):
                         here = here.under(simplify(arg), True)
-                for operand, arg in zip(instr.operands, args, strict=True):
+                for operand, arg in s.pairs:
                     match arg:
                         case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, arg, tensor, buffer, operand.bytes, here)
+            case _:
+                for inner in bodies(s):
+                    _body(inner, known)
 
 
 def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, known: Conditions) -> None:

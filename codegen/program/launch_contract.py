@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import CHUNK_BYTES
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
 from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
-from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
+from layoutalg.codegen.program.tile import Global, Kernel, MemRef, TensorMapParam, calls
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
@@ -159,8 +159,8 @@ def only_target(kernel: Kernel) -> str:
     >>> only_target(KernelBuilder("empty", threads=32).build())
     ''
     """
-    calls = (s.instr.requires for s in walk(kernel.body) if isinstance(s, Do))
-    return next((f"sm_{needed.sm}a" for needed in calls if needed.arch_specific), "")
+    needs = (s.instr.requires for s in calls(kernel.body))
+    return next((f"sm_{needed.sm}a" for needed in needs if needed.arch_specific), "")
 
 
 def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
@@ -198,8 +198,8 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 
     MEASURED on an H200: tests/codegen/sim/test_tma_store_ends.py.
     """
-    calls = [s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.engine == "bulk"]
-    stored = dict.fromkeys(arg for s in calls for arg in s.args if isinstance(arg, TensorMapParam))
+    stores = [s for s in calls(kernel.body) if s.instr.engine == "bulk"]
+    stored = dict.fromkeys(arg for s in stores for arg in s.args if isinstance(arg, TensorMapParam))
     for m in stored:
         if not (m.dims[0] * m.element.nbytes).facts.divisible_by(CHUNK_BYTES):
             yield m.source.name
@@ -208,13 +208,12 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 def _updated(kernel: Kernel) -> set[str]:
     """The names of pointers that are read and written, by threads or by TMA."""
     by_role: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
-    for s in walk(kernel.body):
-        if isinstance(s, Do):
-            for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, TensorMapParam):
-                    by_role["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
-                elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
-                    by_role[operand.role].add(arg.buffer.name)
+    for s in calls(kernel.body):
+        for operand, arg in s.pairs:
+            if isinstance(arg, TensorMapParam):
+                by_role["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
+            elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                by_role[operand.role].add(arg.buffer.name)
     return by_role["read"] & by_role["write"]
 
 
@@ -222,9 +221,7 @@ def _parameter(p: Var | Global, holds: str) -> Parameter:
     if isinstance(p, Global):
         return Parameter(p.name, "pointer", align_bytes=p.align_bytes, written=p.writable)
     kind: Kind = "scalar" if holds else "int"
-    least = (
-        -(1 << 31) if holds == "s32" else p.facts.lo
-    )  # the bits of a negative number are given as that, too
+    least = -(1 << 31) if holds == "s32" else p.facts.lo  # a negative number is given as that, too
     holds = f"the 32 bits of the {holds} {p.name}" if holds in DTYPES else holds
     return Parameter(p.name, kind, least, p.facts.hi, p.multiple, holds=holds)
 

@@ -30,7 +30,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.expr import (
@@ -57,7 +58,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
-    BarrierRef,
+    Body,
     Carry,
     Do,
     For,
@@ -66,13 +67,15 @@ from layoutalg.codegen.program.tile import (
     Kernel,
     Let,
     MemRef,
-    RegRef,
     Role,
     Roles,
     Shared,
     Stmt,
     Unroll,
+    calls,
     walk,
+    with_bodies,
+    with_expressions,
 )
 
 if TYPE_CHECKING:
@@ -110,9 +113,7 @@ def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
     return kernel if kernel.as_written else lower(kernel)
 
 
-def _flatten(
-    body: tuple[Stmt, ...], values: Mapping[Var, Expr], repeated: frozenset[str], known: Conditions
-) -> tuple[Stmt, ...]:
+def _flatten(body: Body, values: Mapping[Var, Expr], repeated: frozenset[str], known: Conditions) -> Body:
     """Write out one-step unrolls and branches that are decided where they are, substituting `values`.
 
     A body that names what another scope names too (`repeated`) keeps its scope.
@@ -121,27 +122,15 @@ def _flatten(
     def expr(e: Expr) -> Expr:
         return simplify(substitute(e, values)) if values else e
 
-    def opened(inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def opened(inner: Body) -> Body:
         named = {s.var.name for s in inner if isinstance(s, Let)}
         return (If(Const(1), inner),) if named & repeated else inner
 
     out: list[Stmt] = []
     for s in body:
         match s:
-            case Do(instr, args):
-                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
-            case Let(var, value):
-                out.append(Let(var, expr(value)))
-            case For(_, count, inner, _, carry):
-                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
-                inner = _flatten(inner, values, repeated, known)
-                out.append(replace(s, count=expr(count), body=inner, carry=places))
             case Unroll(var, 1, inner):
                 out += opened(_flatten(inner, {**values, var: Const(0)}, repeated, known))
-            case Unroll(_, _, inner):
-                out.append(replace(s, body=_flatten(inner, values, repeated, known)))
-            case Roles(parts):
-                out.append(_of_roles(parts, lambda x: _flatten(x, values, repeated, known)))
             case If(condition, inner, orelse):
                 condition = known.condition(expr(condition))
                 taken, other = (
@@ -152,19 +141,18 @@ def _flatten(
                     out += opened(taken if condition.facts.lo else other)
                 elif taken or other:
                     out.append(If(condition, taken, other))
+            case _:
+                s = with_expressions(s, expr)
+                out.append(with_bodies(s, lambda inner: _flatten(inner, values, repeated, known)))
     return tuple(out)
 
 
-def _of_roles(parts: tuple[Role, ...], change: Callable[..., tuple[Stmt, ...]]) -> Roles:
-    return Roles(tuple(replace(part, body=change(part.body)) for part in parts))
-
-
-def _acting(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _acting(body: Body) -> Body:
     """The body of a branch, empty where it does nothing."""
-    return body if any(isinstance(s, Do) for s in walk(body)) else ()
+    return body if any(calls(body)) else ()
 
 
-def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, bool]) -> tuple[Stmt, ...]:
+def _with_exact(body: Body, known: Conditions, opens: dict[Expr, bool]) -> Body:
     """The body with its differences marked that are exact because of the branches around them.
 
     It comes last: what is named in front of a branch is computed by threads that do not take it.
@@ -176,21 +164,13 @@ def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, boo
     out: list[Stmt] = []
     for s in body:
         match s:
-            case Do(instr, args):
-                out.append(Do(instr, tuple(map_arg(a, expr) for a in args)))
-            case Let(var, value):
-                out.append(Let(var, expr(value)))
-            case For(_, count, inner, _, carry):
-                places = tuple(replace(c, first=expr(c.first), step=expr(c.step)) for c in carry)
-                out.append(replace(s, count=expr(count), body=_with_exact(inner, known, opens), carry=places))
-            case Unroll(_, _, inner):
-                out.append(replace(s, body=_with_exact(inner, known, opens)))
-            case Roles(roles):
-                out.append(_of_roles(roles, lambda x: _with_exact(x, known, opens)))
             case If(condition, inner, orelse):
                 parts = ((inner, True), (orelse, False))
                 taken, other = (_with_exact(x, known.under(condition, y), opens) for x, y in parts)
                 out.append(If(_marked_condition(condition, known, opens), taken, other))
+            case _:
+                s = with_expressions(s, expr)
+                out.append(with_bodies(s, lambda inner: _with_exact(inner, known, opens)))
     return tuple(out)
 
 
@@ -222,25 +202,6 @@ def _marked(node: Expr, known: Conditions, done: dict[Expr, Expr]) -> Expr:
             case Minus(a, b) if not node.exact and known.orders(b, a):
                 done[node] = Minus(new[0], new[1], exact=True)
     return done[node]
-
-
-def map_arg(arg: Arg, change: Any) -> Arg:
-    """An argument with `change` applied to its index expressions.
-
-    >>> map_arg(3, None)
-    3
-    """
-    match arg:
-        case RegRef(reg, index, count):
-            return RegRef(reg, tuple(map(change, index)), count)
-        case MemRef():
-            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
-        case BarrierRef(bar, stage):
-            return BarrierRef(bar, change(stage))
-        case _ if isinstance(arg, Expr):
-            return cast(Expr, change(arg))
-        case _:
-            return arg
 
 
 class _Bases:
@@ -338,12 +299,9 @@ def _factors(node: Expr) -> list[Expr]:
 
 
 def _split_body(
-    body: tuple[Stmt, ...],
-    bases: _Bases,
-    lets: dict[Var, Expr],
-    carried: _Carried | None = None,
+    body: Body, bases: _Bases, lets: dict[Var, Expr], carried: _Carried | None = None,
     scope: frozenset[Var] = frozenset(),
-) -> tuple[Stmt, ...]:
+) -> Body:  # fmt: skip
     out: list[Stmt] = []
     lets = dict(lets)
     for s in body:
@@ -360,14 +318,11 @@ def _split_body(
                 places = _Carried(bases, scope, s)
                 inner = _split_body(s.body, bases, lets, places, scope)
                 out.append(replace(s, body=inner, carry=(*s.carry, *places.carries)))
-            case For() | Unroll():
-                out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
             case Roles(parts):
                 out.append(Roles(tuple(_split_role(part, bases, scope) for part in parts)))
-            case If(condition, inner, orelse):
-                inner = _split_body(inner, bases, lets, carried, scope)
-                orelse = _split_body(orelse, bases, lets, carried, scope)
-                out.append(If(condition, inner, orelse))
+            case _:
+                split = partial(_split_body, bases=bases, lets=lets, carried=carried, scope=scope)
+                out.append(with_bodies(s, split))
     return tuple(out)
 
 

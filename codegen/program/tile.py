@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from layoutalg.arch import SWIZZLE_MODES, SwizzleMode, TensorMap
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
 from layoutalg.codegen.instr import WARP, Instr
+from layoutalg.codegen.instr import Operand as InstrOperand
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, innermost, layout_size, modes
@@ -269,11 +270,15 @@ class Do:
     instr: Instr
     args: tuple[Arg, ...]
 
+    @property
+    def pairs(self) -> tuple[tuple[InstrOperand, Arg], ...]:
+        """The operands of the instruction, each with its argument."""
+        return tuple(zip(self.instr.operands, self.args, strict=True))
+
     def __str__(self) -> str:
-        wide = [n for n, operand in enumerate(self.instr.operands) if operand.element == "u64"]
         shown = [
-            f"{arg:#018x}" if n in wide and isinstance(arg, int) else str(arg)
-            for n, arg in enumerate(self.args)
+            f"{arg:#018x}" if o.element == "u64" and isinstance(arg, int) else str(arg)
+            for o, arg in self.pairs
         ]
         return f"{self.instr.name}({', '.join(shown)})"
 
@@ -308,7 +313,7 @@ class For:
 
     var: Var
     count: Expr
-    body: tuple[Stmt, ...]
+    body: Body
     unroll: int = 1
     carry: tuple[Carry, ...] = ()
 
@@ -322,7 +327,7 @@ class Unroll:
 
     var: Var
     count: int
-    body: tuple[Stmt, ...]
+    body: Body
 
     def __str__(self) -> str:
         return f"unroll {self.var} < {self.count}"
@@ -333,8 +338,8 @@ class If:
     """Run `body` in lanes where `condition` holds, `orelse` in the others."""
 
     condition: Expr
-    body: tuple[Stmt, ...]
-    orelse: tuple[Stmt, ...] = ()
+    body: Body
+    orelse: Body = ()
 
     def __str__(self) -> str:
         return f"if {self.condition}"
@@ -347,7 +352,7 @@ class Role:
     name: str
     first_warp: int
     warps: int
-    body: tuple[Stmt, ...]
+    body: Body
 
     def __post_init__(self) -> None:
         check_name(self.name, "role")
@@ -379,6 +384,7 @@ class Roles:
 
 
 Stmt: TypeAlias = Do | Let | For | Unroll | If | Roles
+Body: TypeAlias = tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +411,7 @@ class Kernel(Shown):
     params: tuple[Global | Var, ...]
     shared: tuple[Shared, ...]
     regs: tuple[Reg, ...]
-    body: tuple[Stmt, ...]
+    body: Body
     notes: tuple[str, ...] = ()
     min_blocks: int = 1
     awaited: tuple[str, ...] = ()
@@ -466,7 +472,7 @@ class Kernel(Shown):
         return "\n".join([f"kernel {self.name}", *_outline(self.body, 1)])
 
 
-def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def walk(body: Body) -> Iterator[Stmt]:
     """Every statement, in program order, parents first.
 
     >>> [str(s) for s in walk((Let(Var("i", 1, "let"), Const(0)),))]
@@ -474,15 +480,49 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """
     for s in body:
         yield s
-        match s:
-            case For(body=inner) | Unroll(body=inner):
-                yield from walk(inner)
-            case If(body=inner, orelse=other):
-                yield from walk(inner)
-                yield from walk(other)
-            case Roles(parts):
-                for part in parts:
-                    yield from walk(part.body)
+        for inner in bodies(s):
+            yield from walk(inner)
+
+
+def calls(body: Body) -> Iterator[Do]:
+    """Every instruction, in program order.
+
+    >>> list(calls((Let(Var("i", 1, "let"), Const(0)),)))
+    []
+    """
+    return (s for s in walk(body) if isinstance(s, Do))
+
+
+def bodies(s: Stmt) -> tuple[Body, ...]:
+    """The statements inside of a statement: the bodies of a loop, of a branch, or of roles.
+
+    >>> len(bodies(If(Const(1), ())))
+    2
+    """
+    match s:
+        case For(body=inner) | Unroll(body=inner):
+            return (inner,)
+        case If(body=inner, orelse=other):
+            return inner, other
+        case Roles(parts):
+            return tuple(part.body for part in parts)
+    return ()
+
+
+def with_bodies(s: Stmt, change: Callable[[Body], Body]) -> Stmt:
+    """A statement with its bodies changed.
+
+    >>> with_bodies(Unroll(Var("i", 2, "unroll"), 2, ()), lambda body: (If(Const(1), body),)).body
+    (If(condition=Const(value=1), body=(), orelse=()),)
+    """
+    match s:
+        case For() | Unroll():
+            return replace(s, body=change(s.body))
+        case If():
+            return replace(s, body=change(s.body), orelse=change(s.orelse))
+        case Roles(parts):
+            return Roles(tuple(replace(part, body=change(part.body)) for part in parts))
+    return s
 
 
 def expressions(s: Stmt) -> Iterator[Expr]:
@@ -513,18 +553,54 @@ def expressions(s: Stmt) -> Iterator[Expr]:
                 yield from (c.first, c.step)
 
 
-def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
+def map_arg(arg: Arg, change: Any) -> Arg:
+    """An argument with `change` applied to its index expressions.
+
+    >>> map_arg(3, None)
+    3
+    """
+    match arg:
+        case RegRef(reg, index, count):
+            return RegRef(reg, tuple(map(change, index)), count)
+        case MemRef():
+            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
+        case BarrierRef(bar, stage):
+            return BarrierRef(bar, change(stage))
+        case _ if isinstance(arg, Expr):
+            return cast(Expr, change(arg))
+        case _:
+            return arg
+
+
+def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """A statement with `change` applied to the expressions that it reads itself.
+
+    >>> print(with_expressions(Let(Var("i", 2, "let"), Const(1)), lambda e: e + 1))
+    Var(name='i', extent=2, kind='let', lo=0, multiple=1, offset=0, exists=None) = 1 + 1
+    """
+    match s:
+        case Do(instr, args):
+            return Do(instr, tuple(map_arg(arg, change) for arg in args))
+        case Let(var, value):
+            return Let(var, change(value))
+        case For(_, count, _, _, carry):
+            places = tuple(replace(c, first=change(c.first), step=change(c.step)) for c in carry)
+            return replace(s, count=change(count), carry=places)
+        case If(condition):
+            return replace(s, condition=change(condition))
+    return s
+
+
+def _outline(body: Body, level: int) -> Iterator[str]:
     for s in body:
         yield "  " * level + str(s)
         match s:
-            case For(body=inner) | Unroll(body=inner):
-                yield from _outline(inner, level + 1)
-            case If(body=inner, orelse=other):
-                yield from _outline(inner, level + 1)
-                if other:
-                    yield "  " * level + "else"
-                    yield from _outline(other, level + 1)
+            case If(body=inner, orelse=other) if other:
+                yield from (*_outline(inner, level + 1), "  " * level + "else", *_outline(other, level + 1))
             case Roles(parts):
                 for part in parts:
                     yield "  " * (level + 1) + str(part)
                     yield from _outline(part.body, level + 2)
+            case _:
+                for inner in bodies(s):
+                    yield from _outline(inner, level + 1)

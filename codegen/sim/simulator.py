@@ -32,11 +32,11 @@ import numpy
 from layoutalg import budget
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
-from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
 from layoutalg.codegen.program import (
     SCRATCH,
-    Do,
+    Body,
     Global,
     If,
     Kernel,
@@ -44,8 +44,8 @@ from layoutalg.codegen.program import (
     MemRef,
     Roles,
     Shared,
-    Stmt,
     TensorMapParam,
+    calls,
     check_integers,
     walk,
 )
@@ -146,17 +146,7 @@ def simulate(
     before = {name: arrays[name].copy() for name in written} if again else {}
     with budget_of(f"{kernel.name}: not all of it was simulated when", SIMULATED * budget.UNITS):
         try:
-            return _launch(
-                kernel,
-                chip,
-                values,
-                arrays,
-                _blocks(grid) if chosen is None else chosen,
-                grid,
-                group,
-                seed,
-                trace,
-            )
+            return _launch(kernel, chip, values, arrays, run(), grid, group, seed, trace)
         except _Deadlock:
             if not again:
                 raise
@@ -170,16 +160,9 @@ class _Deadlock(SimulationError):
 
 
 def _launch(
-    kernel: Kernel,
-    chip: Arch,
-    params: Mapping[Var, int],
-    arrays: Mapping[str, Array],
-    chosen: Iterable[Block],
-    grid: Block,
-    way: Literal["block", "warp"],
-    seed: int,
-    traced: bool,
-) -> Simulation:
+    kernel: Kernel, chip: Arch, params: Mapping[Var, int], arrays: Mapping[str, Array],
+    chosen: Iterable[Block], grid: Block, way: Literal["block", "warp"], seed: int, traced: bool,
+) -> Simulation:  # fmt: skip
     units = _units(kernel, params, arrays, traced, way, math.prod(grid))
     order, done = random.Random(seed), 0
     for cluster in _clusters(kernel, chosen, grid):
@@ -266,13 +249,13 @@ def _units(
 
 def _is_asynchronous(kernel: Kernel) -> bool:
     """Whether anything but the warps of a block works, or waits elsewhere than at the block's barrier."""
-    calls = {s.instr for s in walk(kernel.body) if isinstance(s, Do)}
+    instrs = {s.instr for s in calls(kernel.body)}
     return (
         bool(kernel.maps or kernel.barriers)
         or kernel.cluster_blocks > 1
         or kernel.cooperative
-        or not ASYNCHRONOUS.isdisjoint(instr.name for instr in calls)
-        or any(instr.requires.warpgroup_converged for instr in calls)
+        or not ASYNCHRONOUS.isdisjoint(instr.name for instr in instrs)
+        or any(instr.requires.warpgroup_converged for instr in instrs)
     )
 
 
@@ -326,8 +309,8 @@ def _groups(
 def _of_warpgroups(kernel: Kernel, warps: int) -> Iterator[tuple[int, int]]:
     """(first, number) of the warps that execute instructions of whole warpgroups: roles, or all."""
 
-    def has(body: tuple[Stmt, ...]) -> bool:
-        return any(isinstance(s, Do) and s.instr.requires.warpgroup_converged for s in walk(body))
+    def has(body: Body) -> bool:
+        return any(s.instr.requires.warpgroup_converged for s in calls(body))
 
     parts = [part for s in kernel.body if isinstance(s, Roles) for part in s.parts]
     if has(tuple(s for s in kernel.body if not isinstance(s, Roles))):
@@ -383,8 +366,7 @@ def _executing(group: Group) -> list[int]:
 def _waits_in_branches(kernel: Kernel) -> bool:
     """True when lanes may part before a wait: only then can a program look dead that is not."""
     branches = [s for s in walk(kernel.body) if isinstance(s, If)]
-    inside = (s for branch in branches for s in walk((*branch.body, *branch.orelse)))
-    return any(isinstance(s, Do) and s.instr.ready is not None for s in inside)
+    return any(s.instr.ready is not None for s in calls(tuple(branches)))
 
 
 # --- memory --------------------------------------------------------------------------------------------
@@ -399,14 +381,13 @@ def _widths(kernel: Kernel) -> tuple[dict[str, int], set[str]]:
         widths[name] = math.gcd(widths.get(name, 0), width)
         loaded.update({name} if read else ())
 
-    for s in walk(kernel.body):
-        if isinstance(s, Do):
-            for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, MemRef):
-                    width = math.gcd(operand.bytes, CHUNK_BYTES) if operand.role == "place" else operand.bytes
-                    note(arg.buffer.name, width, read=operand.role != "write")
-                elif isinstance(arg, TensorMapParam):
-                    note(arg.source.name, arg.element.nbytes, read=s.instr.engine == "tma")
+    for s in calls(kernel.body):
+        for operand, arg in s.pairs:
+            if isinstance(arg, MemRef):
+                width = math.gcd(operand.bytes, CHUNK_BYTES) if operand.role == "place" else operand.bytes
+                note(arg.buffer.name, width, read=operand.role != "write")
+            elif isinstance(arg, TensorMapParam):
+                note(arg.source.name, arg.element.nbytes, read=s.instr.engine == "tma")
     return widths, loaded
 
 
@@ -500,12 +481,8 @@ def _bytes(kernel: Kernel, p: Global, value: object) -> Array:
 
 
 def _grid(kernel: Kernel, values: Mapping[Var, int]) -> Block:
-    x, y, z = (_evaluate(extent, values) for extent in kernel.grid)
+    x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
     return x, y, z
-
-
-def _evaluate(extent: Expr, values: Mapping[Var, int]) -> int:
-    return int(evaluate(extent, values))
 
 
 def _blocks(grid: Block) -> Iterator[Block]:
@@ -547,8 +524,6 @@ def simulate_sequence(
     >>> simulate_sequence(launch_sequence([]), {})
     ()
     """
-    import numpy
-
     units = -(-sequence.scratch_bytes // UNIT_BYTES)
     scratch = numpy.full(max(units, 1) * UNIT_BYTES, 255, numpy.uint8)
     steps = zip(sequence.kernels, sequence.arguments({**given, SCRATCH: scratch}), strict=True)

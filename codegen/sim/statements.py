@@ -145,10 +145,10 @@ class Program:
         sources: list[Source] = []
         targets: list[Target] = []
         shapes: list[int] = []
-        guards = [a for o, a in zip(instr.operands, s.args, strict=True) if o.role == "guard"]
+        guards = [a for o, a in s.pairs if o.role == "guard"]
         acts = any(o.role in ("place", "barrier", "map") for o in instr.operands)
         allowed = [scope.compile(g) for g in guards if isinstance(g, Expr)]
-        for operand, arg in zip(instr.operands, s.args, strict=True):
+        for operand, arg in s.pairs:
             if operand.role == "guard":
                 continue
             source, target = self.operands.compile(operand, arg, s, number, scope)
