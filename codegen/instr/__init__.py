@@ -2,19 +2,17 @@
 
     record     Instr, Operand: what every instruction states
     words      numbers in 32-bit words, and device functions that several helpers call
-    memory     loads, stores, asynchronous copies, barriers, waiting for the previous kernel
-    grid       barriers of the blocks of a launch
-    mma        mma.sync, ldmatrix and movmatrix
-    shuffle    warp shuffles and byte permutes
-    operations the text of an operation on numbers, beside its effect on arrays
-    lanewise   statements of them: instructions that are printed and computed from one table
-    arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
+    memory     loads, stores, cp.async, barriers of a block; moves, selects and shuffles of registers
+    mma        products of a warp, ldmatrix, stmatrix and movmatrix
+    wgmma      products of a warpgroup, and their operands in shared memory
+    asynchronous   mbarriers, TMA, fences between proxies, clusters, cooperative grids
+    lanewise   operations on numbers, and statements of them: printed and computed from one table
+    arithmetic     tables of it: outer products, the steps of epilogues, of softmax and of norms
+    conversions    each element of a vector as one of another type
+    formula    formulas of registers, one instruction each
     functions  functions of one number by name: relu, gelu, silu
     reduce     partial sums and maxima
     folds      the same for values of several words: 64-bit integers, indices, moments
-    norm       the steps of softmax and layer norm
-    sm70       Volta: mma.m8n8k4 of four quad pairs
-    sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
 An architecture that adds instructions adds records here; no other module knows an instruction's effect.
 """
@@ -22,31 +20,75 @@ An architecture that adds instructions adds records here; no other module knows 
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arithmetic import (
-    CONVERTED,
     ONE,
+    add_exp,
+    add_one,
+    add_same,
+    add_scaled,
+    add_square,
+    apply_norm,
+    apply_softmax,
+    average,
+    deviation,
+    fma_outer,
+    merge_moments,
+    multiply,
+    pack,
+    reciprocal,
+    rescale,
+    scale,
+    unpack,
+)
+from layoutalg.codegen.instr.asynchronous import (
+    ARRIVE,
+    ARRIVE_EXPECT_TX,
+    ARRIVE_REMOTE,
+    ARRIVE_REMOTE_RELEASE,
+    ASYNCHRONOUS,
+    BULK_COMMIT,
+    BULK_WAIT,
+    BULK_WAIT_READ,
+    CLUSTER_ARRIVE,
+    CLUSTER_ARRIVE_RELAXED,
+    CLUSTER_WAIT,
+    FENCE_BARRIER_INIT,
+    FENCE_PROXY_ASYNC,
+    FENCE_PROXY_ASYNC_CTA,
+    GRID_SYNC,
+    LDS_REMOTE,
+    MBARRIER_INIT,
+    NAMED_ARRIVE,
+    NAMED_BARRIER,
+    SETMAXNREG_DEC,
+    SETMAXNREG_INC,
+    ST_ASYNC,
+    STS_REMOTE,
+    TMA_LOAD,
+    TMA_LOAD_EVICT_FIRST,
+    TMA_LOAD_EVICT_LAST,
+    TMA_LOAD_MULTICAST,
+    TMA_STORE,
+    TRY_WAIT,
+    TRY_WAIT_CLUSTER,
+)
+from layoutalg.codegen.instr.conversions import CONVERTED, convert, converted
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
+from layoutalg.codegen.instr.formula import (
     Apply,
     Cast,
     Formula,
     Input,
     Number,
     Word,
-    add_same,
-    add_scaled,
     computed,
-    convert,
-    converted,
     element_of,
     elementwise,
-    fma_outer,
-    pack,
-    scale,
-    unpack,
 )
-from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
 from layoutalg.codegen.instr.functions import FUNCTIONS, ScalarFunction
-from layoutalg.codegen.instr.grid import GRID_SYNC
+from layoutalg.codegen.instr.lanewise import OPERATIONS
 from layoutalg.codegen.instr.memory import (
     BAR,
+    BYTE_PERMUTE,
     CLEAR,
     CP_ASYNC,
     CP_ASYNC_LINE,
@@ -58,6 +100,10 @@ from layoutalg.codegen.instr.memory import (
     LDG_FRESH,
     LDS,
     MOVE,
+    REDUX,
+    SELECT,
+    SHUFFLE_LANE,
+    SHUFFLE_XOR,
     STG,
     STG_WHOLE,
     STS,
@@ -71,24 +117,13 @@ from layoutalg.codegen.instr.mma import (
     MMA_SYNC,
     MMAS,
     MOVMATRIX,
+    QUAD_PAIR_MMA,
+    STMATRIX,
+    STMATRIX_TRANS,
     Mma,
     find_mma,
     mma_instruction,
 )
-from layoutalg.codegen.instr.norm import (
-    add_exp,
-    add_one,
-    add_square,
-    apply_norm,
-    apply_softmax,
-    average,
-    deviation,
-    merge_moments,
-    multiply,
-    reciprocal,
-    rescale,
-)
-from layoutalg.codegen.instr.operations import OPERATIONS
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
@@ -109,40 +144,7 @@ from layoutalg.codegen.instr.record import (
     write,
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, count_within, fill, fold, window, within
-from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
-from layoutalg.codegen.instr.sm70 import QUAD_PAIR_MMA
-from layoutalg.codegen.instr.sm90 import (
-    ARRIVE,
-    ARRIVE_EXPECT_TX,
-    ARRIVE_REMOTE,
-    ARRIVE_REMOTE_RELEASE,
-    ASYNCHRONOUS,
-    BULK_COMMIT,
-    BULK_WAIT,
-    BULK_WAIT_READ,
-    CLUSTER_ARRIVE,
-    CLUSTER_ARRIVE_RELAXED,
-    CLUSTER_WAIT,
-    FENCE_BARRIER_INIT,
-    FENCE_PROXY_ASYNC,
-    FENCE_PROXY_ASYNC_CTA,
-    LDS_REMOTE,
-    MBARRIER_INIT,
-    NAMED_ARRIVE,
-    NAMED_BARRIER,
-    SETMAXNREG_DEC,
-    SETMAXNREG_INC,
-    ST_ASYNC,
-    STMATRIX,
-    STMATRIX_TRANS,
-    STS_REMOTE,
-    TMA_LOAD,
-    TMA_LOAD_EVICT_FIRST,
-    TMA_LOAD_EVICT_LAST,
-    TMA_LOAD_MULTICAST,
-    TMA_STORE,
-    TRY_WAIT,
-    TRY_WAIT_CLUSTER,
+from layoutalg.codegen.instr.wgmma import (
     WARPGROUP,
     WGMMA_COMMIT,
     WGMMA_FENCE,
@@ -152,14 +154,7 @@ from layoutalg.codegen.instr.sm90 import (
     find_wgmma,
     hold,
 )
-from layoutalg.codegen.instr.words import (
-    PACKED,
-    WORD_ELEMS,
-    decode,
-    encode,
-    float_literal,
-    words_of_vector,
-)
+from layoutalg.codegen.instr.words import PACKED, WORD_ELEMS, decode, encode, float_literal, words_of_vector
 
 __all__ = [
     "ANY",

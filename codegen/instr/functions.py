@@ -30,7 +30,7 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.expr import check_name
-from layoutalg.codegen.instr.operations import OPERATIONS
+from layoutalg.codegen.instr.lanewise import OPERATIONS
 from layoutalg.codegen.instr.record import Instr, updated
 from layoutalg.codegen.instr.words import (
     Array,

@@ -1,4 +1,4 @@
-"""Loads, stores, asynchronous copies and barriers; moves and byte permutes of registers.
+"""Loads, stores, cp.async, barriers of a block; moves, selects and shuffles of registers.
 
 Loads and stores are tables keyed by the bytes that a lane moves: LDG[16] is a 16-byte global load.  Values of
 1 and 2 bytes live zero-extended in one 32-bit word; vectors of 32 bytes, of global memory alone, need sm_100.
@@ -13,9 +13,20 @@ From sm_90 on: GRID_WAIT waits until the kernels in front have ended and all tha
 none in front it does nothing.  LDG_FRESH[n] is a load of n bytes of such data: it stays behind the wait, and
 does not go through the read-only path, which may hold what was there when the kernel started.
 
-Sources: PTX ISA 9.0, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3
-(cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1 (barrier), 9.7.13.2 (bar.warp.sync),
-9.7.13.13 (griddepcontrol).
+Between the registers of a warp:
+
+    SELECT           d = odd ? b : a                       a lane chooses between two of its registers
+    BYTE_PERMUTE     any four bytes of two registers       selector 0x5410: low halves of both
+    SHUFFLE_XOR      d = v of lane ^ mask                  lanes exchange in pairs
+    SHUFFLE_LANE     d = v of any lane                     every lane asks for one
+    REDUX            d = the sum, max or min of all lanes  integers, from sm_80 on
+
+Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no memory: what
+lanes wrote to shared memory still needs a barrier.
+
+Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.7.8 (selp), redux.sync, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9
+(ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3 (cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1
+(barrier), 9.7.13.2 (bar.warp.sync), 9.7.13.13 (griddepcontrol).
 """
 
 from __future__ import annotations
@@ -24,8 +35,24 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.instr.record import ANY, Instr, Requires, Space, guard, imm, into, out, read, write
-from layoutalg.codegen.instr.words import at
+import numpy
+
+from layoutalg.codegen.instr.record import (
+    ANY,
+    WARP,
+    Instr,
+    Requires,
+    Space,
+    guard,
+    imm,
+    in_ptx,
+    into,
+    out,
+    read,
+    value,
+    write,
+)
+from layoutalg.codegen.instr.words import at, holes
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once, in any memory."""
@@ -102,13 +129,12 @@ def _store(prefix: str, space: Space, nbytes: int) -> Instr:
 
 def _store_whole(nbytes: int) -> Instr:
     name, words = f"stg{8 * nbytes}_whole", nbytes // 4
-    places = ", ".join(f"%{i + 1}" for i in range(words))
 
     def text(kind: str, typed: Callable[[str], str]) -> str:
         values = ", ".join(f'"r"({typed(f"v[{i}]")})' for i in range(words))
         return (
             f"void {name}(void* p, const {kind}* v) {{\n"
-            f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};"\n'
+            f'    asm volatile("st.global.v{words}.b32 [%0], {holes(1, words)};"\n'
             f'        :: "l"(p), {values});\n'
             "}"
         )
@@ -126,12 +152,10 @@ def _clear(nbytes: int) -> Instr:
             return f"void {name}({kind}& d) {{ d = 0; }}"
         return f"void {name}({kind}* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
 
-    def zeros(machine: Any, group: Any) -> Any:
-        import numpy
-
-        return numpy.zeros((group.lanes, words), dtype=numpy.uint32)
-
-    return Instr(name, (out("d", words, ANY),), text("u32"), zeros, float_text=text("float"))
+    return Instr(
+        name, (out("d", words, ANY),), text("u32"),
+        lambda machine, group: numpy.zeros((group.lanes, words), numpy.uint32), float_text=text("float"),
+    )  # fmt: skip
 
 
 def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
@@ -151,37 +175,28 @@ CLEAR = MappingProxyType({n: _clear(n) for n in _GLOBAL_BYTES})
 """Registers set to zero: what replaces a load in lanes that must not load."""
 
 
-def _arrive(machine: Any, group: Any) -> None:
-    machine.arrive_block_barrier(group)
-
-
-def _released(machine: Any, group: Any) -> bool:
-    return bool(machine.block_barrier_open(group))
-
-
 BAR = Instr(
     "block_sync",
     (),
     "void block_sync() { __syncthreads(); }",
-    _arrive,
+    lambda machine, group: machine.arrive_block_barrier(group),
     Requires(block_converged=True),
-    ready=_released,
+    ready=lambda machine, group: bool(machine.block_barrier_open(group)),
 )
 """bar.sync 0: every thread of the block arrives, then all go on."""
 
 
-def _meet(machine: Any, group: Any) -> None:
-    machine.sync_warp(group)
-
-
-WARP_SYNC = Instr("warp_sync", (), "void warp_sync() { __syncwarp(); }", _meet, Requires(warp_converged=True))
+WARP_SYNC = Instr(
+    "warp_sync", (), "void warp_sync() { __syncwarp(); }", lambda machine, group: machine.sync_warp(group),
+    Requires(warp_converged=True),
+)  # fmt: skip
 """bar.warp.sync of all lanes: what one lane wrote, the others may read after it."""
 
 
 def _interleave16(machine: Any, group: Any, a: Any, b: Any) -> Any:
     low = (a & 0xFFFF) | (b & 0xFFFF) << 16
     high = a >> 16 | b & 0xFFFF0000
-    return _stack(low, high)
+    return numpy.concatenate([low, high], axis=1)
 
 
 def _interleave8(machine: Any, group: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
@@ -189,13 +204,7 @@ def _interleave8(machine: Any, group: Any, a: Any, b: Any, c: Any, d: Any) -> An
         x, y, z, w = ((v >> 8 * i) & 0xFF for v in (a, b, c, d))
         return x | y << 8 | z << 16 | w << 24
 
-    return _stack(*map(column, range(4)))
-
-
-def _stack(*columns: Any) -> Any:
-    import numpy
-
-    return numpy.concatenate(columns, axis=1)
+    return numpy.concatenate([column(i) for i in range(4)], axis=1)
 
 
 TRANSPOSE_16 = Instr(
@@ -236,85 +245,50 @@ MOVE = Instr(
 # --- asynchronous copies -----------------------------------------------------------------------------------
 
 
-def _cp_async(nbytes: int, suffix: str = "", hint: str = "") -> Instr:
-    name, cache = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca"
-    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes};"
+def _cp_async(nbytes: int, suffix: str = "", hint: str = "", *, guarded: bool = False) -> Instr:
+    name, cache, op = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca", f"cp.async.{nbytes}"
+    parameter, hole, size = (
+        (", bool inside", ", %2", f', "r"(inside ? {nbytes} : 0)') if guarded else ("", "", "")
+    )
+    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes}{hole};"
     text = (
-        f"void {name}(void* s, const void* p) {{\n"
+        f"void {name}(void* s, const void* p{parameter}) {{\n"
         "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
-        f'    asm volatile("{ptx}" :: "r"(to), "l"(p) : "memory");\n'
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p){size} : "memory");\n'
         "}"
     )
-    op = f"cp.async.{nbytes}"
-    operands = (write("s", "shared", nbytes, op), read("p", "global", nbytes, f"{op}:global"))
+    guards = (guard("inside"),) if guarded else ()
+    operands = (write("s", "shared", nbytes, op), read("p", "global", nbytes, f"{op}:global"), *guards)
     return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
 
 
-def _cp_async_guarded(nbytes: int) -> Instr:
-    name, cache = f"cp_async_{nbytes}_zfill", "cg" if nbytes == 16 else "ca"
-    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {nbytes}, %2;"
-    text = (
-        f"void {name}(void* s, const void* p, bool inside) {{\n"
-        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
-        f'    asm volatile("{ptx}" :: "r"(to), "l"(p), "r"(inside ? {nbytes} : 0) : "memory");\n'
-        "}"
-    )
-    op = f"cp.async.{nbytes}"
-    operands = (
-        write("s", "shared", nbytes, op),
-        read("p", "global", nbytes, f"{op}:global"),
-        guard("inside"),
-    )
-    return Instr(name, operands, text, requires=Requires(sm=80), engine="cp.async")
+_COPIED_BYTES = (4, 8, 16)
 
-
-CP_ASYNC_ZFILL: Mapping[int, Instr] = MappingProxyType({n: _cp_async_guarded(n) for n in (4, 8, 16)})
+CP_ASYNC = MappingProxyType({n: _cp_async(n) for n in _COPIED_BYTES})
+CP_ASYNC_ZFILL = MappingProxyType({n: _cp_async(n, "_zfill", guarded=True) for n in _COPIED_BYTES})
 """The same, but where the guard fails nothing is read and zeros are written."""
 
-CP_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _cp_async(n) for n in (4, 8, 16)})
-
-CP_ASYNC_LINE: Mapping[int, Instr] = MappingProxyType(
-    {n: _cp_async(n, "_line", ".L2::128B") for n in (4, 8, 16)}
-)
+CP_ASYNC_LINE = MappingProxyType({n: _cp_async(n, "_line", ".L2::128B") for n in _COPIED_BYTES})
 """The same, and the L2 fetches the whole line."""
 
 
-def _commit(machine: Any, group: Any) -> None:
-    machine.commit_copies(group)
-
-
-def _wait(machine: Any, group: Any, newest: int) -> None:
-    machine.wait_copies(group, newest)
-
-
-CP_COMMIT = Instr(
-    "cp_async_commit",
-    (),
-    'void cp_async_commit() {\n    asm volatile("cp.async.commit_group;" ::: "memory");\n}',
-    _commit,
-    Requires(sm=80),
-)
-
-CP_WAIT = Instr(
-    "cp_async_wait",
-    (imm("newest"),),
-    'void cp_async_wait() {\n    asm volatile("cp.async.wait_group %0;" :: "n"(newest) : "memory");\n}',
-    _wait,
-    Requires(sm=80),
-)
+CP_COMMIT = in_ptx(
+    "cp_async_commit", "cp.async.commit_group;", lambda machine, group: machine.commit_copies(group),
+    requires=Requires(sm=80),
+)  # fmt: skip
+CP_WAIT = in_ptx(
+    "cp_async_wait", "cp.async.wait_group %0;",
+    lambda machine, group, newest: machine.wait_copies(group, newest), imm("newest"),
+    requires=Requires(sm=80),
+)  # fmt: skip
 
 
 # --- kernels that start early ------------------------------------------------------------------------------
 
 
-def _already(machine: Any, group: Any) -> None:
-    """The simulator runs kernels one after the other."""
-
-
 def _fresh(nbytes: int) -> Instr:
     name, words, bits = f"ldg{8 * nbytes}_fresh", max(1, nbytes // 4), 8 * min(nbytes, 4)
-    places = ", ".join(f"%{i}" for i in range(words))
-    load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {{{places}}}, [%{words}];"
+    load = f"u{bits} %0, [%1];" if words == 1 else f"v{words}.b32 {holes(0, words)}, [%{words}];"
 
     def text(kind: str) -> str:
         parameters = f"{kind}{'&' if words == 1 else '*'} d, const void* p"
@@ -339,10 +313,90 @@ def _fresh(nbytes: int) -> Instr:
 
 LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in _GLOBAL_BYTES})
 
-GRID_WAIT = Instr(
-    "grid_wait",
-    (),
-    'void grid_wait() {\n    asm volatile("griddepcontrol.wait;" ::: "memory");\n}',
-    _already,
-    Requires(sm=90),
+GRID_WAIT = in_ptx(
+    "grid_wait", "griddepcontrol.wait;",
+    lambda machine, group: None,  # the simulator runs kernels one after the other
+    requires=Requires(sm=90),
+)  # fmt: skip
+
+
+SELECT = Instr(
+    "select32",
+    (out("d", 1, ANY), into("a", 1, ANY), into("b", 1, ANY), value("odd")),
+    "void select32(u32& d, u32 a, u32 b, u32 odd) { d = odd & 1 ? b : a; }",
+    lambda machine, group, a, b, odd: numpy.where(odd & 1, b, a),
+    float_text="void select32(float& d, float a, float b, u32 odd) { d = odd & 1 ? b : a; }",
 )
+"""d = b in lanes where `odd` is odd, a in the others."""
+
+
+def _byte_permute(machine: Any, group: Any, a: Any, b: Any, selector: int) -> Any:
+    total = numpy.zeros_like(a)
+    for i in range(4):
+        pick = selector >> 4 * i & 7
+        total |= ((b if pick & 4 else a) >> numpy.uint32(8 * (pick & 3)) & 0xFF) << numpy.uint32(8 * i)
+    return total
+
+
+BYTE_PERMUTE = Instr(
+    "byte_permute",
+    (out("d", 1), into("a", 1), into("b", 1), imm("selector")),
+    "void byte_permute(u32& d, u32 a, u32 b) { d = __byte_perm(a, b, selector); }",
+    _byte_permute,
+)
+"""Byte i of d is byte number `selector >> 4 i & 7` of the eight of a and b, a's first."""
+
+
+def _shuffled(group: Any, v: Any, source: Any) -> Any:
+    """Each lane's `v` from lane `source` of its warp."""
+    lane = numpy.arange(group.lanes)
+    return v[lane // WARP * WARP + source]
+
+
+SHUFFLE_XOR = Instr(
+    "shuffle_xor",
+    (out("d", 1, ANY), into("v", 1, ANY), imm("mask")),
+    "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
+    lambda machine, group, v, mask: _shuffled(group, v, numpy.arange(group.lanes) % WARP ^ mask),
+    Requires(warp_converged=True),
+    float_text="void shuffle_xor(float& d, float v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
+)
+"""d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
+
+SHUFFLE_LANE = Instr(
+    "shuffle_lane",
+    (out("d", 1, ANY), into("v", 1, ANY), value("lane")),
+    "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
+    lambda machine, group, v, lane: _shuffled(group, v, lane[:, 0] % WARP),
+    Requires(warp_converged=True),
+    float_text="void shuffle_lane(float& d, float v, u32 lane) "
+    "{ d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
+)
+"""d = v of lane `lane`, modulo 32: shfl.sync.idx."""
+
+
+def _redux(op: str, call: str, join: Any) -> Instr:
+    """redux.sync of all lanes of a warp, of s32."""
+
+    def effect(machine: Any, group: Any, v: Any) -> Any:
+        with numpy.errstate(over="ignore"):
+            of_warp = join(v.view(numpy.int32).reshape(-1, WARP, 1), axis=1, dtype=numpy.int32)
+        return numpy.repeat(of_warp, WARP, axis=0).view(numpy.uint32)
+
+    name = f"redux_{op}_s32"
+    text = (
+        f"void {name}(u32& d, u32 v) {{\n"
+        f"    d = static_cast<u32>(__reduce_{call}_sync(0xFFFFFFFFu, static_cast<int>(v)));\n}}"
+    )
+    requires = Requires(sm=80, warp_converged=True)
+    return Instr(name, (out("d", 1), into("v", 1)), text, effect, requires)
+
+
+REDUX: Mapping[str, Instr] = MappingProxyType(
+    {
+        "sum": _redux("sum", "add", numpy.add.reduce),
+        "max": _redux("max", "max", numpy.maximum.reduce),
+        "min": _redux("min", "min", numpy.minimum.reduce),
+    }
+)
+"""redux.sync by operation: every lane gets the result of all 32; sums wrap."""

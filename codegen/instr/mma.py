@@ -1,4 +1,4 @@
-"""Tensor-core instructions of a warp: mma.sync, ldmatrix and movmatrix.
+"""Tensor-core instructions of a warp: mma.sync and mma.m8n8k4, ldmatrix, stmatrix and movmatrix.
 
 The idea.  An mma is one row of a table that names its atom; the atom's thread-value layouts onto
 column-major tiles, as CuTe writes them, say everything else: the words of each operand, the PTX text, and
@@ -13,8 +13,21 @@ Notes.  The simulator multiplies in float64 and rounds once; the hardware adds i
 small integers both are exact.  tf32 operands are float32 words whose low 13 bits are ignored.  A double is
 two words.  Forms of 8 x 8 are on GPUs that have no 16 x 8 of a type: two of them are one.
 
-Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix, movmatrix): matrix fragments; 9.7.14.5.14 (which architecture
-has which shape).
+Volta.  mma.m8n8k4 is four products of 8 x 8 x 4, one for each quad pair: four neighbouring lanes and the four
+that are 16 lanes later.  Each multiplies matrices of its own, which its 8 lanes hold as the atom's layouts
+say, so that a warp covers 16 x 16 x 4 with two quad pairs along M and two along N.  The hardware runs it as
+HMMA.884; operands may be row- or column-major, which changes who holds what.  NVRTC 13 and nvcc 13 have no
+target sm_70: kernels with it are simulated, and compiled for sm_75 and later, which execute it by other
+instructions.  For a V100, CUDA 12 compiles the printed text.
+
+stmatrix is ldmatrix backwards.  Lane l gives the address of row l % 8 of matrix l // 8, 16 bytes, so that x1,
+x2 and x4 take 8, 16 and 32 addresses; register r of a lane holds two elements of matrix r:
+
+    STMATRIX[4]          of row l // 4, columns 2 (l % 4) and the next
+    STMATRIX_TRANS[4]    of column l // 4, rows 2 (l % 4) and the next
+
+Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix, movmatrix): matrix fragments; 9.7.14.5.1 (mma.m8n8k4);
+9.7.14.5.14 (which architecture has which shape); 9.7.14.5.16 (stmatrix).
 """
 
 from __future__ import annotations
@@ -27,13 +40,11 @@ from typing import Any
 
 import numpy
 
-from layoutalg.atoms import MMAAtom, find_mma_atom, places
-from layoutalg.codegen.instr.record import Instr, Requires, into, out, read, updated
-from layoutalg.codegen.instr.words import PACKED, decode, double_at, encode, ref
+from layoutalg.atoms import MMAAtom, Operand, find_mma_atom, places
+from layoutalg.codegen.instr.record import WARP, Instr, Requires, into, out, read, updated, write
+from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, double_at, encode, holes, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
-
-Array = numpy.ndarray[Any, Any]
 
 ARITHMETIC: Mapping[str, str] = MappingProxyType({"multiply": "", "xor.popc": "xor", "and.popc": "and"})
 """The part of an mma's name that tells its arithmetic, see layoutalg.atoms."""
@@ -176,11 +187,7 @@ def _mma(mma: Mma) -> Instr:
 def _holes(counts: tuple[int, int, int]) -> str:
     """The registers of an mma in the order d, a, b, d, as holes of its text."""
     c, a, b = counts
-    d, left, right = (
-        "{" + ", ".join(f"%{i}" for i in range(first, first + n)) + "}"
-        for first, n in ((0, c), (c, a), (c + a, b))
-    )
-    return f"{d}, {left}, {right}, {d};"
+    return f"{holes(0, c)}, {holes(c, a)}, {holes(c + a, b)}, {holes(0, c)};"
 
 
 def _words(mma: Mma) -> Instr:
@@ -189,8 +196,7 @@ def _words(mma: Mma) -> Instr:
     letter, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
     packed = PACKED.get(mma.operand, "")
     lists = (("a", a), ("b", b))
-    held = [f"{x}[{i}]" if n > 1 else x for x, n in lists for i in range(n)]
-    inputs = ", ".join(f'"r"({x})' for x in held)
+    inputs = ", ".join(f'"r"({at(x, i, n)})' for x, n in lists for i in range(n))
     updates = ", ".join(f'"+{letter}"(d[{i}])' for i in range(c))
     signature = ", ".join((ref("d", c, floats), *(ref(x, n, packed, const=True) for x, n in lists)))
     text = (
@@ -274,9 +280,8 @@ def _turned(matrices: Array) -> Array:
 
 def _ldmatrix(count: int, *, turned: bool) -> Instr:
     name, suffix = f"ldmatrix_x{count}{'_trans' if turned else ''}", ".trans" if turned else ""
-    holes = ", ".join(f"%{i}" for i in range(count))
-    ptx = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {{{holes}}}, [%{count}];"
-    registers = ", ".join(f'"=r"(d[{i}])' for i in range(count)) if count > 1 else '"=r"(d)'
+    ptx = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {holes(0, count)}, [%{count}];"
+    registers = ", ".join(f'"=r"({at("d", i, count)})' for i in range(count))
     text = (
         f"void {name}({ref('d', count)}, const void* s) {{\n"
         "    const u32 from = static_cast<u32>(__cvta_generic_to_shared(s));\n"
@@ -311,3 +316,113 @@ MOVMATRIX = Instr(
     Requires(sm=75, warp_converged=True),
 )
 """An 8 x 8 matrix of 16-bit elements in registers, two of row l // 4 in lane l, transposed."""
+
+
+_QUAD_PAIRS = 4
+
+
+@functools.cache
+def _lanes(atom: MMAAtom) -> Array:
+    """The lanes of each quad pair in the atom's order: (quad pair, thread)."""
+    lanes: Array = numpy.arange(_QUAD_PAIRS)[:, None] * 4 + atom.thr_layout(numpy.arange(atom.threads))
+    return lanes
+
+
+@functools.cache
+def _held(atom: MMAAtom, operand: Operand) -> Array:
+    """The flat index of what each thread of a quad pair holds: (thread, value)."""
+    tv = atom.tv(operand)
+    threads, values = atom.threads, atom.values(operand)
+    return numpy.array([[tv(t, v) for v in range(values)] for t in range(threads)])
+
+
+def _tiles(words: Array, atom: MMAAtom, operand: Operand) -> Array:
+    """The matrices (warp, quad pair, rows, columns) that words (lanes, n) hold."""
+    values = decode(words, atom.dtype(operand).name).reshape(len(words) // WARP, WARP, -1)
+    rows, columns = atom.extents(operand)
+    flat = numpy.empty((len(values), _QUAD_PAIRS, rows * columns), dtype=values.dtype)
+    flat[:, :, _held(atom, operand)] = values[:, _lanes(atom)]
+    return flat.reshape(len(values), _QUAD_PAIRS, columns, rows).swapaxes(2, 3)
+
+
+def _multiply_in_pairs(atom: MMAAtom, machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
+    """d + a b of each quad pair; products are exact, sums rounded once."""
+    left, right = _tiles(a, atom, "A"), _tiles(b, atom, "B").swapaxes(2, 3)
+    with numpy.errstate(all="ignore"):
+        sums = left @ right + _tiles(d, atom, "C")
+        flat = sums.swapaxes(2, 3).reshape(len(sums), _QUAD_PAIRS, -1)
+        values = numpy.empty((len(sums), WARP, atom.values("C")), dtype=sums.dtype)
+        values[:, _lanes(atom)] = flat[:, :, _held(atom, "C")]
+        return encode(values.reshape(len(d), -1), atom.dtypes.d.name)
+
+
+def _quad_pair(atom: MMAAtom) -> Instr:
+    c, a, b = (atom.registers(operand) for operand in ("C", "A", "B"))
+    of_floats = atom.dtypes.d.name == "f32"
+    updates = ", ".join(f'"+{"f" if of_floats else "r"}"(d[{i}])' for i in range(c))
+    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("a", a), ("b", b)) for i in range(n))
+    kind = "f32" if of_floats else ""
+    order = atom.name.rsplit("_", 1)[1].lower()
+    name = f"mma_m8n8k4_{order}_{atom.dtypes.d.name}"
+    packed = ref("a", a, "f16x2", const=True), ref("b", b, "f16x2", const=True)
+    text = (
+        f"void {name}({ref('d', c, kind)}, {', '.join(packed)}) {{\n"
+        f'    asm volatile("{atom.ptx} "\n        "{_holes((c, a, b))}"\n'
+        f"        : {updates}\n        : {inputs});\n}}"
+    )
+    operands = (updated("d", c, kind), into("a", a, "f16x2"), into("b", b, "f16x2"))
+    effect = functools.partial(_multiply_in_pairs, atom)
+    return Instr(name, operands, text, effect, Requires(sm=70, warp_converged=True))
+
+
+QUAD_PAIR_MMA: Mapping[str, Instr] = MappingProxyType(
+    {
+        name: _quad_pair(find_mma_atom(name))
+        for sums in ("F32F16F16F32", "F16F16F16F16")
+        for order in ("TN", "NT", "NN", "TT")
+        for name in (f"SM70_8x8x4_{sums}_{order}",)
+    }
+)
+"""d += a b of four quad pairs, by the name of the atom."""
+
+
+def _stored_rows(count: int, machine: Any, group: Any, v: Array) -> Array:
+    """Word w of the row that lane 8 m + i addresses is register m of lane 4 i + w."""
+    return _addressed(v.reshape(-1, 8, 4, count).transpose(0, 3, 1, 2), len(v))
+
+
+def _stored_columns(count: int, machine: Any, group: Any, v: Array) -> Array:
+    """Element c of row 2 p + j of matrix m is half j of register m of lane 4 c + p."""
+    halves = numpy.ascontiguousarray(v).view(numpy.uint16).reshape(-1, 8, 4, count, 2)
+    turned = numpy.ascontiguousarray(halves.transpose(0, 3, 2, 4, 1))  # warp, matrix, p, j, c
+    return _addressed(turned.view(numpy.uint32).reshape(-1, count, 8, 4), len(v))
+
+
+def _addressed(rows: Array, lanes: int) -> Array:
+    """Rows (warp, matrix, row, word) by the lane that gives their address, zeros in the others."""
+    words = numpy.zeros((lanes // WARP, WARP, 4), dtype=numpy.uint32)
+    words[:, : 8 * rows.shape[1]] = rows.reshape(len(rows), -1, 4)
+    return words.reshape(lanes, 4)
+
+
+def _stmatrix(count: int, *, turned: bool) -> Instr:
+    suffix = ".trans" if turned else ""
+    name = f"stmatrix_x{count}{'_trans' if turned else ''}"
+    values = ", ".join(f'"r"({at("v", i, count)})' for i in range(count))
+    ptx = f"stmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 [%0], {holes(1, count)};"
+    text = (
+        f"void {name}(void* s, {ref('v', count, const=True)}) {{\n"
+        f'    asm volatile("{ptx}"\n'
+        f'        :: "r"(shared_address(s)), {values} : "memory");\n'
+        "}"
+    )
+    operands = (write("s", "shared", 16, f"stmatrix.x{count}{suffix}", lanes=8 * count), into("v", count))
+    effect = functools.partial(_stored_columns if turned else _stored_rows, count)
+    return Instr(name, operands, text, effect, Requires(sm=90, warp_converged=True), uses=(ADDRESS,))
+
+
+STMATRIX: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=False) for n in (1, 2, 4)})
+"""By the number of matrices: rows from registers that hold parts of rows."""
+
+STMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=True) for n in (1, 2, 4)})
+"""By the number of matrices: rows from registers that hold parts of columns."""

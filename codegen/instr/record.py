@@ -40,6 +40,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.codegen.instr.words import ADDRESS
+
 Role: TypeAlias = Literal[
     "out", "in", "inout", "read", "write", "imm", "value", "guard", "place", "barrier", "map"
 ]
@@ -216,3 +218,30 @@ class Instr:
 
     def __str__(self) -> str:
         return self.name
+
+
+_DECLARED = {"value": "u32 {}", "barrier": "u64* {}"}
+_GIVEN = {"imm": '"n"({})', "value": '"r"({})', "barrier": '"r"(shared_address({}))'}
+"""The parameter of an operand, and what an asm statement takes of it."""
+
+
+def in_ptx(
+    name: str, code: str, effect: Effect, *operands: Operand, requires: Requires,
+    ready: Callable[[Any, Any], bool] | None = None,
+) -> Instr:  # fmt: skip
+    """An instruction that is one of PTX: its operands are `%0`, `%1` ... of `code`, and it orders memory.
+
+    >>> print(in_ptx("meet", "bar.sync %0;", lambda *_: None, imm("n"), requires=Requires()).text)
+    void meet() {
+        asm volatile("bar.sync %0;" :: "n"(n) : "memory");
+    }
+    """
+    parameters = ", ".join(_DECLARED[o.role].format(o.name) for o in operands if o.role in _DECLARED)
+    inputs = ", ".join(_GIVEN[o.role].format(o.name) for o in operands)
+    start = "\n        " if parameters else " "
+    text = (
+        f'void {name}({parameters}) {{\n    asm volatile("{code}"{start}'
+        f'::{f" {inputs} " if inputs else ""}: "memory");\n}}'
+    )
+    uses = (ADDRESS,) if any(o.role == "barrier" for o in operands) else ()
+    return Instr(name, operands, text, effect, requires, ready=ready, uses=uses)

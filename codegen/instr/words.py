@@ -197,6 +197,11 @@ RSQRT = """float rsqrt_approx(float x) {
     return d;
 }"""
 
+ADDRESS = """u32 shared_address(const void* p) {
+    return static_cast<u32>(__cvta_generic_to_shared(p));
+}"""
+"""An address in shared memory as PTX takes it."""
+
 PACKED: Mapping[str, str] = MappingProxyType({"f16": "f16x2", "bf16": "bf16x2"})
 """PTX's name of two elements in a word."""
 
@@ -259,6 +264,15 @@ def at(name: str, i: object, words: int) -> str:
     ('v[i]', 'd')
     """
     return name if words == 1 else f"{name}[{i}]"
+
+
+def holes(first: int, count: int) -> str:
+    """`count` registers of an asm statement as a vector, from number `first` on.
+
+    >>> holes(1, 2)
+    '{%1, %2}'
+    """
+    return "{" + ", ".join(f"%{i}" for i in range(first, first + count)) + "}"
 
 
 def words_of_vector(n: int, element: str) -> int:

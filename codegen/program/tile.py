@@ -510,11 +510,7 @@ def bodies(s: Stmt) -> tuple[Body, ...]:
 
 
 def with_bodies(s: Stmt, change: Callable[[Body], Body]) -> Stmt:
-    """A statement with its bodies changed.
-
-    >>> with_bodies(Unroll(Var("i", 2, "unroll"), 2, ()), lambda body: (If(Const(1), body),)).body
-    (If(condition=Const(value=1), body=(), orelse=()),)
-    """
+    """A statement with its bodies changed."""
     match s:
         case For() | Unroll():
             return replace(s, body=change(s.body))
@@ -554,11 +550,7 @@ def expressions(s: Stmt) -> Iterator[Expr]:
 
 
 def map_arg(arg: Arg, change: Any) -> Arg:
-    """An argument with `change` applied to its index expressions.
-
-    >>> map_arg(3, None)
-    3
-    """
+    """An argument with `change` applied to its index expressions."""
     match arg:
         case RegRef(reg, index, count):
             return RegRef(reg, tuple(map(change, index)), count)
@@ -573,11 +565,7 @@ def map_arg(arg: Arg, change: Any) -> Arg:
 
 
 def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
-    """A statement with `change` applied to the expressions that it reads itself.
-
-    >>> print(with_expressions(Let(Var("i", 2, "let"), Const(1)), lambda e: e + 1))
-    Var(name='i', extent=2, kind='let', lo=0, multiple=1, offset=0, exists=None) = 1 + 1
-    """
+    """A statement with `change` applied to the expressions that it reads itself."""
     match s:
         case Do(instr, args):
             return Do(instr, tuple(map_arg(arg, change) for arg in args))

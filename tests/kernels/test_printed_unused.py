@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.instr.arithmetic.arith import fma_outer
+from layoutalg.codegen.instr.arithmetic import fma_outer
 from layoutalg.codegen.printing import print_kernels, to_cuda
 from layoutalg.kernels import FAMILIES
 from tests.stand_ins.nvcc import needs_nvcc, nvcc

@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import LDG, STG, Instr, sm90
+from layoutalg.codegen.instr import LDG, STG, Instr
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from tests.hostshim import run_cuda_text
@@ -23,7 +23,7 @@ GROUP = SimpleNamespace(lanes=LANES)
 
 ALL: Mapping[str, Instr] = {
     instr.name: instr
-    for room in (isa, sm90)
+    for room in (isa,)
     for value in vars(room).values()
     for instr in (value.values() if isinstance(value, Mapping) else (value,))
     if isinstance(instr, Instr)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr.arithmetic.formula import (
+from layoutalg.codegen.instr.formula import (
     Apply,
     Cast,
     Formula,
@@ -21,7 +21,7 @@ from layoutalg.codegen.instr.arithmetic.formula import (
     elementwise,
     fused,
 )
-from layoutalg.codegen.instr.operations import OPERATIONS
+from layoutalg.codegen.instr.lanewise import OPERATIONS
 from layoutalg.codegen.instr.words import PACKED, decode, encode
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran

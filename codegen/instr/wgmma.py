@@ -19,8 +19,18 @@ Notes.  All of them are executed by whole warpgroups, four warps from a multiple
 that ordinary stores have written needs fence.proxy.async before.  The simulator multiplies in float64 and
 rounds once; on small integers both are exact.
 
-Sources: PTX ISA 9.0, 9.7.15.5 (wgmma.mma_async), 9.7.15.7.1 (wgmma.fence), 9.7.15.7.2 (wgmma.commit_group),
-9.7.15.7.3 (wgmma.wait_group); which types, sizes and majors there are: layoutalg.arch.mma_kinds.
+Tiles.  The tensor core reads an operand in shared memory in chunks of 16 bytes: along K where it is K-major,
+along M or N else.  A chunk's place is a sum of a few strides; the bits of the address are XORed last:
+
+    K-major    (8,m):(W,SBO) rows, c chunks of 16 (swizzled) or LBO (none) bytes
+    MN-major   (W,m):(1,LBO) bytes along M or N, (8,k):(W,SBO) rows along K; with no swizzle LBO and SBO swap
+
+with W = 16, 32, 64, 128 bytes of a row of the swizzle mode.  layoutalg.legality's element_address is the
+definition, an element at a time; tests compare the two, and both with what an H200 read.
+
+Sources: PTX ISA 9.0, 9.7.15.5 (wgmma.mma_async; 9.7.15.5.1, matrix descriptor, canonical layouts), 9.7.15.7.1
+(wgmma.fence), 9.7.15.7.2 (wgmma.commit_group), 9.7.15.7.3 (wgmma.wait_group); which types, sizes and majors
+there are: layoutalg.arch.mma_kinds.
 """
 
 from __future__ import annotations
@@ -33,16 +43,61 @@ from typing import Any
 
 import numpy
 
-from layoutalg.arch import decode_descriptor
+from layoutalg.arch import CHUNK_BYTES, Major, SmemDescriptor, decode_descriptor
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
-from layoutalg.codegen.instr.record import Effect, Instr, Operand, Requires, imm, into, place, updated, value
-from layoutalg.codegen.instr.sm90.mbarrier import ADDRESS
-from layoutalg.codegen.instr.sm90.tiles import SharedTile
-from layoutalg.codegen.instr.words import PACKED, at, decode, each, encode, ref
+from layoutalg.codegen.instr.record import Instr, Operand, Requires, imm, in_ptx, into, place, updated, value
+from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, each, encode, ref
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout
 
-Array = numpy.ndarray[Any, Any]
+PHASE_BYTES = 128
+"""The bytes that one step of a base offset is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """An operand of `rows` (along M or N) x `k` elements: `descriptor` says how it lies behind its start.
+
+    >>> from layoutalg.arch import SmemDescriptor
+    >>> form = SmemDescriptor(start_bytes=0, lbo_bytes=16, sbo_bytes=1024, mode="128B")
+    >>> tile = SharedTile(form, "K", element_bytes=2, rows=16, k=16)
+    >>> tile.chunks(1024)[[0, 1, 9]].tolist()
+    [[1024, 1040], [1168, 1152], [2192, 2176]]
+    """
+
+    descriptor: SmemDescriptor
+    major: Major
+    element_bytes: int
+    rows: int
+    k: int
+
+    def chunks(self, start_bytes: int) -> Array:
+        """Byte addresses of the 16-byte chunks, for a tile that starts at `start_bytes`.
+
+        A K-major tile has a row per row and its chunks along K, an MN-major one a row per k and its chunks
+        along M or N.
+        """
+        d, mode = self.descriptor, self.descriptor.swizzle_mode
+        swizzled = mode.swizzle.bits > 0
+        outer, inner = (self.rows, self.k) if self.major == "K" else (self.k, self.rows)
+        line = numpy.arange(outer, dtype=numpy.int64)[:, None]
+        chunk = numpy.arange(inner * self.element_bytes // CHUNK_BYTES, dtype=numpy.int64)[None, :]
+        if self.major == "K":
+            between, along = d.sbo_bytes, chunk * (CHUNK_BYTES if swizzled else d.lbo_bytes)
+        else:
+            between, far = (d.sbo_bytes, d.lbo_bytes) if swizzled else (d.lbo_bytes, d.sbo_bytes)
+            per_row = mode.row_bytes // CHUNK_BYTES
+            along = chunk % per_row * CHUNK_BYTES + chunk // per_row * far
+        plain = start_bytes + line % mode.rows * mode.row_bytes + line // mode.rows * between + along
+        phase = PHASE_BYTES * d.base_offset
+        addresses: Array = mode.swizzle(plain - phase) + phase
+        return addresses
+
+    def matrix(self, chunks: Array) -> Array:
+        """The operand's bytes (rows, k, bytes of an element), of chunks (outer, inner, 16) in that order."""
+        lines = chunks.reshape(len(chunks), -1, self.element_bytes)
+        return lines if self.major == "K" else lines.transpose(1, 0, 2)
+
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
@@ -212,37 +267,23 @@ def _gathered(values: Array, tv: Layout, rows: int) -> Array:
     return flat.reshape(-1, rows).T
 
 
-def _fence(machine: Any, group: Any) -> None:
-    machine.matrix.fence(group)
-
-
-def _commit(machine: Any, group: Any) -> None:
-    machine.matrix.commit(group)
-
-
-def _wait(machine: Any, group: Any, newest: int) -> None:
-    machine.matrix.wait(group, newest)
-
-
-def _sync(name: str, ptx: str, effect: Effect, *operands: Operand) -> Instr:
-    """An instruction of the warpgroup that has no registers."""
-    hole, inputs = (" %0", ' "n"(newest) ') if operands else ("", "")
-    text = f'void {name}() {{\n    asm volatile("wgmma.{ptx}.sync.aligned{hole};" ::{inputs}: "memory");\n}}'
-    return Instr(name, operands, text, effect, _WARPGROUP)
-
-
-WGMMA_FENCE = _sync("wgmma_fence", "fence", _fence)
+WGMMA_FENCE = in_ptx(
+    "wgmma_fence", "wgmma.fence.sync.aligned;", lambda machine, group: machine.matrix.fence(group),
+    requires=_WARPGROUP,
+)  # fmt: skip
 """Orders what the warpgroup did to registers before what wgmma will do to them."""
 
-WGMMA_COMMIT = _sync("wgmma_commit", "commit_group", _commit)
+WGMMA_COMMIT = in_ptx(
+    "wgmma_commit", "wgmma.commit_group.sync.aligned;", lambda machine, group: machine.matrix.commit(group),
+    requires=_WARPGROUP,
+)  # fmt: skip
 """Closes the group of the wgmmas that were started since the last one."""
 
-WGMMA_WAIT = _sync("wgmma_wait", "wait_group", _wait, imm("newest"))
+WGMMA_WAIT = in_ptx(
+    "wgmma_wait", "wgmma.wait_group.sync.aligned %0;",
+    lambda machine, group, newest: machine.matrix.wait(group, newest), imm("newest"), requires=_WARPGROUP,
+)  # fmt: skip
 """Waits until at most the `newest` groups of the warpgroup are unfinished."""
-
-
-def _hold(machine: Any, group: Any, d: Any) -> None:
-    """Nothing is done: what it is for is the order of the compiler's instructions."""
 
 
 @functools.cache
@@ -259,4 +300,4 @@ def hold(words: int, element: str = "") -> Instr:
     name = f"hold_{words}{f'_{element}' if element else ''}"
     body = each(words, [f'asm volatile("" : "+{kind}"({at("d", "i", words)}));'])
     text = f"void {name}({ref('d', words, element)}) {{\n{body}}}"
-    return Instr(name, (updated("d", words, element, deferred=True),), text, _hold)
+    return Instr(name, (updated("d", words, element, deferred=True),), text, lambda machine, group, d: None)

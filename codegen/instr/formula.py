@@ -28,8 +28,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeAlias
 
-from layoutalg.codegen.instr.lanewise import Block, Value, Writer, lanewise
-from layoutalg.codegen.instr.operations import OPERATIONS
+from layoutalg.codegen.instr.lanewise import OPERATIONS, Block, Value, Writer, lanewise
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, value
 from layoutalg.codegen.instr.words import PACKED, words_of_vector
 from layoutalg.errors import UnknownNameError, UnsupportedError
