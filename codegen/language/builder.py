@@ -22,7 +22,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 from layoutalg.atoms import TiledCopy, TiledMMA
 from layoutalg.codegen.expr import (
@@ -39,7 +38,7 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.language.asynchronous import AsynchronousBuilder
-from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
+from layoutalg.codegen.language.copying import ThreadSlice, clear, copy, load, mma, store
 from layoutalg.codegen.language.fragment import Fragment, words_of
 from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.language.values import Scalar, mapped, reduced
@@ -65,7 +64,6 @@ from layoutalg.codegen.program import (
     calls,
     check_tensors,
 )
-from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, IRError, NotInjectiveError, ShapeError, UnsupportedError
@@ -361,80 +359,8 @@ class KernelBuilder(AsynchronousBuilder):
         """The slice of a thread, by default the kernel's own, of a tiled copy or a tiled MMA."""
         return ThreadSlice(self, tiled, self.thread if thread is None else thread)
 
-    def load(
-        self,
-        part: Tensor,
-        *,
-        where: Where = None,
-        into: Fragment | None = None,
-        name: str = "",
-        instr: Instrs = None,
-    ) -> Fragment:
-        """Load a partition into registers, new ones unless `into` says which.
-
-        `where` is tested at the place of each vector's first element; where it fails the registers are zero.
-        `instr` is an instruction, or a table of them by bytes per lane.
-        """
-        return load(self, part, where=where, into=into, name=name, instr=instr)
-
-    def store(
-        self, held: Fragment | Value, part: Tensor, *, where: Where = None, instr: Instrs = None
-    ) -> None:
-        """Store registers, or a value of them, to a partition of the same places; as in `load`, but nothing
-        is stored where the predicate fails.
-        """
-        store(self, held if isinstance(held, Fragment) else self.map(held), part, where=where, instr=instr)
-
-    def copy(self, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
-        """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with
-        zeros where the predicate fails; else through registers.  `instr` are the copies', or the stores'.
-        """
-        copy(self, src, dst, where=where, instr=instr)
-
-    def map(self, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped") -> Fragment:
-        """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
-
-        Of several fragments all have the same places, or one element that is used for all.  Raises
-        UnsupportedError for types that do not go together, ShapeError for sizes.
-        """
-        return mapped(self, value, into, name)
-
-    def reduce(
-        self, op: Literal["sum", "max"], held: Fragment, *, lanes: int = 32, name: str = ""
-    ) -> Fragment:
-        """The sum or the maximum of all elements of `lanes` neighbouring lanes: one f32, the same in each.
-
-        `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes.
-        """
-        return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
-
-    def mma(
-        self,
-        tiled: TiledMMA,
-        acc: Fragment,
-        a: Fragment | Tensor,
-        b: Fragment | Tensor,
-        *,
-        accumulate: Operand = 1,
-    ) -> None:
-        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
-
-        With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says
-        so, are partitions of tensors in shared memory; a mode K behind the others is for all of its
-        steps; with `accumulate` 0 the first of them forgets what acc held.
-        """
-        mma(self, tiled, acc, a, b, accumulate)
-
-    def warpgroup_wait(self, newest: int = 0, *held: Fragment) -> None:
-        """Wait until at most the `newest` groups of products of this warpgroup are unfinished.
-
-        `held` are the accumulators, and fragments of A, that are used from here on.
-        """
-        wait_for_products(self, newest, held)
-
-    def clear(self, held: Fragment) -> None:
-        """Set registers to zero."""
-        clear(self, held)
+    load, store, copy, mma, clear = load, store, copy, mma, clear
+    map, reduce, warpgroup_wait = mapped, reduced, wait_for_products
 
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""

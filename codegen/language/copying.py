@@ -48,6 +48,7 @@ from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Side, Tensor, partition
 from layoutalg.codegen.language.warpgroup import is_wgmma, start_products
 from layoutalg.codegen.program import Global, Shared
+from layoutalg.codegen.terms import Value
 from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     ComposedLayout,
@@ -212,15 +213,14 @@ def _stride(buffer: Global | Shared, basis: ScaledBasis, extent: int) -> Expr | 
 
 
 def load(
-    k: KernelBuilder,
-    part: Tensor,
-    *,
-    where: Where = None,
-    into: Fragment | None = None,
-    name: str = "",
+    k: KernelBuilder, part: Tensor, *, where: Where = None, into: Fragment | None = None, name: str = "",
     instr: Instrs = None,
-) -> Fragment:
-    """Load a partition into registers; where the predicate fails they are zero.  See `KernelBuilder.load`."""
+) -> Fragment:  # fmt: skip
+    """Load a partition into registers, new ones unless `into` says which.
+
+    `where` is tested at the place of each vector's first element; where it fails the registers are zero.
+    `instr` is an instruction, or a table of them by bytes per lane.
+    """
     values = values_of(part)
     matrix = _matrix_load(part)
     run = values if matrix else run_of(part)
@@ -252,14 +252,12 @@ def load(
 
 
 def store(
-    k: KernelBuilder,
-    held: Fragment,
-    part: Tensor,
-    *,
-    where: Where = None,
-    instr: Instrs = None,
+    k: KernelBuilder, held: Fragment | Value, part: Tensor, *, where: Where = None, instr: Instrs = None
 ) -> None:
-    """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
+    """Store registers, or a value of them, to a partition of the same places; as in `load`, but nothing is
+    stored where the predicate fails.
+    """
+    held = held if isinstance(held, Fragment) else k.map(held)
     values, matrix = values_of(part), _matrix_store(part)
     each = _held_values(matrix, part) if matrix else values
     if held.size * values != part.size * each:
@@ -287,14 +285,15 @@ def store(
 
 
 def mma(
-    k: KernelBuilder,
-    tiled: TiledMMA,
-    acc: Fragment,
-    a: Fragment | Tensor,
-    b: Fragment | Tensor,
+    k: KernelBuilder, tiled: TiledMMA, acc: Fragment, a: Fragment | Tensor, b: Fragment | Tensor, *,
     accumulate: Operand = 1,
-) -> None:
-    """acc += a b.  See `KernelBuilder.mma`."""
+) -> None:  # fmt: skip
+    """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
+
+    With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says so,
+    are partitions of tensors in shared memory; a mode K behind the others is for all of its steps; with
+    `accumulate` 0 the first of them forgets what acc held.
+    """
     if is_wgmma(tiled):
         return start_products(k, tiled, acc, a, b, accumulate)
     if not isinstance(a, Fragment) or not isinstance(b, Fragment) or accumulate != 1:
@@ -310,7 +309,7 @@ def mma(
 
 
 def clear(k: KernelBuilder, held: Fragment) -> None:
-    """Set registers to zero.  See `KernelBuilder.clear`."""
+    """Set registers to zero."""
     rows, words = held.reg.shape[0], held.reg.shape[-1]
     piece = gcd(words, 4)
     with k.Unroll(k.fresh("i"), rows) as i, _pieces(k, words // piece) as e:
@@ -319,7 +318,9 @@ def clear(k: KernelBuilder, held: Fragment) -> None:
 
 
 def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
-    """Copy a partition to another of the same places.  See `KernelBuilder.copy`."""
+    """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with zeros
+    where the predicate fails; else through registers.  `instr` are the copies', or the stores'.
+    """
     if src.size != dst.size:
         raise ShapeError(f"copy of {src} to {dst}: {src.size} elements and {dst.size}")
     if not _atom(src).src_op.startswith("cp.async"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from layoutalg.codegen.expr import Const, Var, simplify
 from layoutalg.codegen.instr import (
@@ -102,9 +102,13 @@ def _fragments(x: Any) -> list[Fragment]:
 
 
 def mapped(
-    k: KernelBuilder, value: Arithmetic, into: Fragment | None = None, name: str = "mapped"
+    k: KernelBuilder, value: Arithmetic, *, into: Fragment | None = None, name: str = "mapped"
 ) -> Fragment:
-    """The registers of a value, computed vector by vector.  See `KernelBuilder.map`."""
+    """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
+
+    Of several fragments all have the same places, or one element that is used for all.  Raises
+    UnsupportedError for types that do not go together, ShapeError for sizes.
+    """
     fragments = _fragments(value)
     if not fragments:
         raise ArgumentTypeError(f"map of {value}: there are no registers in it")
@@ -146,15 +150,20 @@ def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> in
     return first if dtype(element).bits < 32 and n % 2 == 0 and first % row == 0 else row
 
 
-def reduced(k: KernelBuilder, op: str, held: Fragment, lanes: int, name: str) -> Fragment:
-    """Reduce all elements of neighbouring lanes to one f32.  See `KernelBuilder.reduce`."""
+def reduced(
+    k: KernelBuilder, op: Literal["sum", "max"], held: Fragment, *, lanes: int = 32, name: str = ""
+) -> Fragment:
+    """The sum or the maximum of all elements of `lanes` neighbouring lanes: one f32, the same in each.
+
+    `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes.
+    """
     if held.element.name != "f32" or op not in NEUTRAL:
         raise UnsupportedError(
             f"{op} of {held.element}: sum and max of f32 are accepted; map narrower values first"
         )
     if lanes < 1 or lanes & (lanes - 1) or lanes > WARP:
         raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {WARP} is needed")
-    result = k.fragment(name, "f32", (1,))
+    result = k.fragment(name or f"{op}_of_{held.reg.name}", "f32", (1,))
     k.do(fill(1), result, Const(NEUTRAL[op]))
     with k.Unroll(k.fresh("i"), held.size // held.vector) as i:
         k.do(fold(op, held.vector, 1), result, held.at(simplify(i * held.vector), values=held.vector))

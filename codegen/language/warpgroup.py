@@ -85,8 +85,11 @@ def start_products(
             k.do(instr, acc[None, i, j], left, b.at(0, j, *at), first, *forms, *scales, *turned)
 
 
-def wait_for_products(k: KernelBuilder, newest: int, held: tuple[Fragment, ...]) -> None:
-    """Wait for products, and for the registers of those that are used behind; see `warpgroup_wait`."""
+def wait_for_products(k: KernelBuilder, newest: int = 0, *held: Fragment) -> None:
+    """Wait until at most the `newest` groups of products of this warpgroup are unfinished.
+
+    `held` are the accumulators, and fragments of A, that are used from here on.
+    """
     k.do(WGMMA_WAIT, newest)
     for fragment in held:
         rows, words = fragment.reg.shape[0], fragment.reg.shape[-1]
