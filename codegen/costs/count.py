@@ -22,54 +22,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.codegen import instr
 from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
 from layoutalg.codegen.costs.split import Array
-from layoutalg.codegen.instr import (
-    BAR,
-    BYTE_PERMUTE,
-    CLEAR,
-    CP_ASYNC,
-    CP_ASYNC_LINE,
-    CP_ASYNC_ZFILL,
-    CP_COMMIT,
-    CP_WAIT,
-    GRID_WAIT,
-    LDG,
-    LDG_FRESH,
-    LDMATRIX,
-    LDMATRIX_TRANS,
-    LDS,
-    MOVE,
-    MOVMATRIX,
-    SELECT,
-    STG,
-    STG_WHOLE,
-    STMATRIX,
-    STMATRIX_TRANS,
-    STS,
-    TRANSPOSE_8,
-    TRANSPOSE_16,
-    WARP_SYNC,
-    Instr,
-)
+from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.program import Do, Kernel, LaunchSequence, calls
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
 
 _ACCESSES = (
-    LDG, LDG_FRESH, STG, STG_WHOLE, LDS, STS, CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, LDMATRIX,
-    LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, CLEAR,
+    instr.LDG, instr.LDG_FRESH, instr.STG, instr.STG_WHOLE, instr.LDS, instr.STS, instr.CP_ASYNC,
+    instr.CP_ASYNC_LINE, instr.CP_ASYNC_ZFILL, instr.LDMATRIX, instr.LDMATRIX_TRANS, instr.STMATRIX,
+    instr.STMATRIX_TRANS, instr.CLEAR,
 )  # fmt: skip
-STATED: frozenset[Instr] = frozenset(
-    {
-        *(one for table in _ACCESSES for one in table.values()),
-        *(MOVE, SELECT, BYTE_PERMUTE, MOVMATRIX, TRANSPOSE_8, TRANSPOSE_16),
-        *(BAR, WARP_SYNC, CP_COMMIT, CP_WAIT, GRID_WAIT),
-    }
-)
+_MOVES = (
+    instr.MOVE, instr.SELECT, instr.BYTE_PERMUTE, instr.MOVMATRIX, instr.TRANSPOSE_8, instr.TRANSPOSE_16
+)  # fmt: skip
+_WAITS = (instr.BAR, instr.WARP_SYNC, instr.CP_COMMIT, instr.CP_WAIT, instr.GRID_WAIT)
+STATED: frozenset[Instr] = frozenset((*(x for table in _ACCESSES for x in table.values()), *_MOVES, *_WAITS))
 """Instructions that only access memory at the addresses of lanes, move registers for that, or wait for it."""
 
 _ENGINES = frozenset({"place", "map"})
@@ -130,7 +103,7 @@ def unstated(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> unstated([k.build()])
     ('square',)
     """
-    return _names(kernels, lambda instr: instr not in STATED)
+    return _names(kernels, lambda x: x not in STATED)
 
 
 def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -140,12 +113,12 @@ def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> uncounted([KernelBuilder("nothing", threads=32).build()])
     ()
     """
-    return _names(kernels, lambda instr: any(operand.role in _ENGINES for operand in instr.operands))
+    return _names(kernels, lambda x: any(operand.role in _ENGINES for operand in x.operands))
 
 
 def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[str, ...]:
     instrs = (s.instr for kernel in kernels for s in calls(kernel.body))
-    return tuple(dict.fromkeys(instr.name for instr in instrs if wanted(instr)))
+    return tuple(dict.fromkeys(x.name for x in instrs if wanted(x)))
 
 
 def sequence_traffic(

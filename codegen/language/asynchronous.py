@@ -33,32 +33,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.arch import CHUNK_BYTES, SwizzleMode, find_swizzle_mode
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, simplify
-from layoutalg.codegen.instr import (
-    ARRIVE,
-    ARRIVE_EXPECT_TX,
-    ARRIVE_REMOTE,
-    ARRIVE_REMOTE_RELEASE,
-    BAR,
-    BULK_COMMIT,
-    BULK_WAIT,
-    BULK_WAIT_READ,
-    CLUSTER_ARRIVE,
-    CLUSTER_ARRIVE_RELAXED,
-    CLUSTER_WAIT,
-    FENCE_BARRIER_INIT,
-    FENCE_PROXY_ASYNC_CTA,
-    MBARRIER_INIT,
-    NAMED_BARRIER,
-    SETMAXNREG_DEC,
-    SETMAXNREG_INC,
-    TMA_LOAD,
-    TMA_LOAD_MULTICAST,
-    TMA_STORE,
-    TRY_WAIT,
-    TRY_WAIT_CLUSTER,
-    WARP,
-)
 from layoutalg.codegen.language.tensor import Tensor
 from layoutalg.codegen.program import (
     BarrierRef,
@@ -92,7 +68,7 @@ class RolesBuilder:
 
         Raises IRError where the block has fewer warps.
         """
-        first, all_warps = sum(part.warps for part in self.parts), self.k.threads // WARP
+        first, all_warps = sum(part.warps for part in self.parts), self.k.threads // instr.WARP
         if not 0 < warps <= all_warps - first:
             raise IRError(
                 "roles", name, f"role {name} of {warps} warps: {all_warps - first} of the block are left"
@@ -101,7 +77,7 @@ class RolesBuilder:
         with self.k.enter(role) as body:
             if registers:
                 share = (1 << 16) // self.k.threads // 8 * 8
-                self.k.do(SETMAXNREG_INC if registers > share else SETMAXNREG_DEC, registers)
+                self.k.do(instr.SETMAXNREG_INC if registers > share else instr.SETMAXNREG_DEC, registers)
             yield role
         self.parts.append(Role(name, first, warps, tuple(body)))
 
@@ -169,13 +145,13 @@ class AsynchronousBuilder:
         with self.If(self.thread.eq(0)):
             for bar in bars:
                 for stage in range(bar.stages):
-                    self.do(MBARRIER_INIT, bar[stage], bar.count)
-            self.do(FENCE_BARRIER_INIT)
+                    self.do(instr.MBARRIER_INIT, bar[stage], bar.count)
+            self.do(instr.FENCE_BARRIER_INIT)
         if self.blocks_of_cluster > 1:
-            self.do(CLUSTER_ARRIVE_RELAXED)
-            self.do(CLUSTER_WAIT)
+            self.do(instr.CLUSTER_ARRIVE_RELAXED)
+            self.do(instr.CLUSTER_WAIT)
         else:
-            self.do(BAR)
+            self.do(instr.BAR)
 
     def arrive(self: Any, bar: BarrierRef, rank: Operand | None = None, *, release: bool = False) -> None:
         """Every thread that gets here arrives; with `rank` at the barrier in that block of the cluster.
@@ -184,13 +160,13 @@ class AsynchronousBuilder:
         barrier of all memory, to whoever waits with `cluster`.
         """
         if rank is None:
-            self.do(ARRIVE, bar)
+            self.do(instr.ARRIVE, bar)
         else:
-            self.do(ARRIVE_REMOTE_RELEASE if release else ARRIVE_REMOTE, bar, as_expr(rank))
+            self.do(instr.ARRIVE_REMOTE_RELEASE if release else instr.ARRIVE_REMOTE, bar, as_expr(rank))
 
     def expect(self: Any, bar: BarrierRef, nbytes: Operand) -> None:
         """Every thread that gets here, one as a rule, arrives and announces bytes that copies bring."""
-        self.do(ARRIVE_EXPECT_TX, bar, as_expr(nbytes))
+        self.do(instr.ARRIVE_EXPECT_TX, bar, as_expr(nbytes))
 
     def wait(
         self: Any,
@@ -210,11 +186,11 @@ class AsynchronousBuilder:
                 "own barriers; "
                 "let that block arrive at one of this block, by k.arrive(bar, rank)",
             )  # fmt: skip
-        self.do(TRY_WAIT_CLUSTER if cluster else TRY_WAIT, bar, as_expr(parity))
+        self.do(instr.TRY_WAIT_CLUSTER if cluster else instr.TRY_WAIT, bar, as_expr(parity))
 
     def fence_async(self: Any) -> None:
         """Make the block's stores to its shared memory visible to TMA and wgmma behind it, and a barrier."""
-        self.do(FENCE_PROXY_ASYNC_CTA)
+        self.do(instr.FENCE_PROXY_ASYNC_CTA)
 
     def tma_load(
         self: Any,
@@ -233,9 +209,9 @@ class AsynchronousBuilder:
         crd = _coordinates(tensor_map, tile)
         rank, start = tensor_map.rank, _start(tensor_map, tile, into)
         if blocks is None:
-            self.do(TMA_LOAD[rank], start, tensor_map, bar, *crd)
+            self.do(instr.TMA_LOAD[rank], start, tensor_map, bar, *crd)
         else:
-            self.do(TMA_LOAD_MULTICAST[rank], start, tensor_map, bar, as_expr(blocks), *crd)
+            self.do(instr.TMA_LOAD_MULTICAST[rank], start, tensor_map, bar, as_expr(blocks), *crd)
 
     def tma_store(self: Any, tensor_map: TensorMapParam, source: Tensor, tile: Tensor) -> None:
         """Start the copy of a tile in shared memory to its place in the map's tensor; errors as of
@@ -244,19 +220,19 @@ class AsynchronousBuilder:
         crd = _coordinates(tensor_map, tile)
         nbytes = tensor_map.element.nbytes
         self.require((tensor_map.dims[0] * nbytes % CHUNK_BYTES).eq(0))  # rows are written in whole chunks
-        self.do(TMA_STORE[tensor_map.rank], tensor_map, _start(tensor_map, tile, source), *crd)
+        self.do(instr.TMA_STORE[tensor_map.rank], tensor_map, _start(tensor_map, tile, source), *crd)
 
     def bulk_commit(self: Any) -> None:
         """Close the group of the TMA stores that this thread has started since the last one."""
-        self.do(BULK_COMMIT)
+        self.do(instr.BULK_COMMIT)
 
     def bulk_wait(self: Any, newest: int = 0, *, read: bool = False) -> None:
         """Wait until at most the `newest` groups of this thread are unfinished, or, to `read`, unread."""
-        self.do(BULK_WAIT_READ if read else BULK_WAIT, newest)
+        self.do(instr.BULK_WAIT_READ if read else instr.BULK_WAIT, newest)
 
     def named_barrier(self: Any, number: int, threads: int) -> None:
         """bar.sync of `threads` threads, a multiple of 32, at barrier `number`, 1 to 15."""
-        self.do(NAMED_BARRIER, number, threads)
+        self.do(instr.NAMED_BARRIER, number, threads)
 
     @contextmanager
     def roles(self: Any) -> Iterator[RolesBuilder]:
@@ -293,8 +269,8 @@ class AsynchronousBuilder:
 
     def cluster_sync(self: Any) -> None:
         """All threads of all blocks of the cluster meet."""
-        self.do(CLUSTER_ARRIVE)
-        self.do(CLUSTER_WAIT)
+        self.do(instr.CLUSTER_ARRIVE)
+        self.do(instr.CLUSTER_WAIT)
 
 
 def _order(source: Global) -> tuple[int, ...]:

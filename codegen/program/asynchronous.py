@@ -17,15 +17,8 @@ import functools
 import math
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.instr import (
-    BAR,
-    MBARRIER_INIT,
-    NAMED_ARRIVE,
-    NAMED_BARRIER,
-    SETMAXNREG_DEC,
-    SETMAXNREG_INC,
-    WARP,
-)
+from layoutalg.codegen import instr
+from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.program.converged import WARPGROUP
 from layoutalg.codegen.program.tile import (
     BarrierRef,
@@ -156,7 +149,7 @@ def _barriers(kernel: Kernel) -> None:
     initialised = {
         arg.barrier.name
         for s in calls(kernel.body)
-        if s.instr.name == MBARRIER_INIT.name
+        if s.instr.name == instr.MBARRIER_INIT.name
         for arg in s.args
         if isinstance(arg, BarrierRef)
     }
@@ -194,10 +187,11 @@ def _roles(s: Roles, kernel: Kernel) -> None:
             raise IRError("roles", nested[0], f"roles inside of the role {part.name}")
         threads, whole = WARP * part.warps, part.first_warp % WARPGROUP == part.warps % WARPGROUP == 0
         for inner in calls(part.body):
-            if inner.instr.name == BAR.name:
+            if inner.instr.name == instr.BAR.name:
                 raise IRError(
-                    "roles", inner, f"{BAR} in the role {part.name} waits for warps that never get there; a "
-                    f"named barrier of its {threads} threads does not: k.named_barrier(1, {threads})",
+                    "roles", inner, f"{instr.BAR} in the role {part.name} waits for warps that never get "
+                    f"there; a named barrier of its {threads} threads does not: "
+                    f"k.named_barrier(1, {threads})",
                 )  # fmt: skip
             if inner.instr.requires.warpgroup_converged and not whole:
                 raise IRError(
@@ -219,7 +213,7 @@ def _call(s: Do, kernel: Kernel) -> None:
                 raise IRError("tensor map", s, f"{arg} is no tensor map of {kernel.name}")
     if s.instr.engine in ("tma", "bulk"):
         _copy(s, kernel)
-    if s.instr.name in (NAMED_BARRIER.name, NAMED_ARRIVE.name):
+    if s.instr.name in (instr.NAMED_BARRIER.name, instr.NAMED_ARRIVE.name):
         number, threads = s.args
         if not isinstance(number, int) or not 1 <= number <= 15:
             raise IRError("named barrier", s, f"'{s}': barriers 1 to 15 have a number; 0 is the block's")
@@ -227,7 +221,7 @@ def _call(s: Do, kernel: Kernel) -> None:
             raise IRError(
                 "named barrier", s, f"'{s}': threads are whole warps, at most the {kernel.threads} of a block"
             )
-    if s.instr.name == MBARRIER_INIT.name:
+    if s.instr.name == instr.MBARRIER_INIT.name:
         ref, count = s.args
         if isinstance(ref, BarrierRef) and count != ref.barrier.count:
             raise IRError(
@@ -272,7 +266,7 @@ def _registers(kernel: Kernel, roles: list[Roles]) -> None:
         (count,) = s.args
         if not isinstance(count, int) or count % 8 or not 24 <= count <= 256:
             raise IRError("setmaxnreg", s, f"'{s}': 24 to 256 registers, a multiple of 8")
-        if (s.instr.name == SETMAXNREG_INC.name) != (count > share) and count != share:
+        if (s.instr.name == instr.SETMAXNREG_INC.name) != (count > share) and count != share:
             what = f"'{s}': a thread starts with {share} registers, 65536 over {kernel.threads} threads"
             raise IRError("setmaxnreg", s, what)
     for split in roles:
@@ -287,7 +281,7 @@ def _registers(kernel: Kernel, roles: list[Roles]) -> None:
 
 
 def _sets(s: Do) -> bool:
-    return s.instr.name in (SETMAXNREG_INC.name, SETMAXNREG_DEC.name)
+    return s.instr.name in (instr.SETMAXNREG_INC.name, instr.SETMAXNREG_DEC.name)
 
 
 def _own(part: Role, share: int) -> int:

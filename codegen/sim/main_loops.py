@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.program import (
@@ -49,6 +49,9 @@ from layoutalg.codegen.program import (
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.limits import Most
+
+Env: TypeAlias = dict[Var, Any]
+"""The values of a lane's variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +112,9 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
     """
     if any(isinstance(s, Roles) for s in kernel.body):
         raise UnsupportedError(f"warps of {kernel.name} have roles: a timeline follows one thread")
-    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
-    if missing:
-        raise ShapeError(f"{kernel.name} needs {', '.join(missing)}")
-    check_integers(kernel, params)
-    env: dict[Var, Any] = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
-    env |= {kernel.tid: 0, **dict.fromkeys(kernel.block_vars, 0)}
+    env = {**block_zero(kernel, params), kernel.tid: 0}
     seen = _Places(kernel)
-    for s in _followed(kernel.body, env, [0]):
+    for s, _ in followed(kernel.body, [env], [0]):
         if isinstance(s, For):
             seen.begin_loop()
         else:
@@ -124,27 +122,44 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
     return seen.found()
 
 
-def _followed(body: Sequence[Stmt], env: dict[Var, Any], seen: list[int]) -> Iterator[Do | For]:
-    """Instructions and loops as the thread comes to them; `env` has the values of variables."""
+def block_zero(kernel: Kernel, params: Mapping[str, int]) -> Env:
+    """The values of a kernel's parameters, and block 0's.  Raises ShapeError for what it is not right for."""
+    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
+    if missing:
+        raise ShapeError(f"{kernel.name} needs {', '.join(missing)}")
+    check_integers(kernel, params)
+    own = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
+    return own | dict.fromkeys(kernel.block_vars, 0)
+
+
+def followed(body: Sequence[Stmt], lanes: list[Env], seen: list[int]) -> Iterator[tuple[Do | For, list[Env]]]:
+    """Instructions and loops as lanes of a warp come to them, with the values of the lanes that do.
+
+    Loops run as often as those of the first lane; `seen` counts statements, and each branch is followed by
+    the lanes that take it.
+    """
     for s in body:
         seen[0] += 1
         Most.FOLLOWED.guard(seen[0], "statements that are followed")
         match s:
             case Do():
-                yield s
+                yield s, lanes
             case Let(var, value):
-                env[var] = evaluate(value, env)
-            case For(var, count, inner):
-                yield s
-                for n in range(evaluate(count, env)):
-                    env[var] = n
-                    yield from _followed(inner, env, seen)
-            case Unroll(var, number, inner):
-                for n in range(number):
-                    env[var] = n
-                    yield from _followed(inner, env, seen)
+                for env in lanes:
+                    env[var] = evaluate(value, env)
+            case For(var) | Unroll(var):
+                if isinstance(s, For):
+                    yield s, lanes
+                for n in range(evaluate(s.count, lanes[0]) if isinstance(s, For) else s.count):
+                    for env in lanes:
+                        env[var] = n
+                    yield from followed(s.body, lanes, seen)
             case If(condition, inner, other):
-                yield from _followed(inner if evaluate(condition, env) else other, env, seen)
+                taken = [bool(evaluate(condition, env)) for env in lanes]
+                for part, wanted in ((inner, True), (other, False)):
+                    chosen = [env for env, is_so in zip(lanes, taken, strict=True) if is_so is wanted]
+                    if chosen:
+                        yield from followed(part, chosen, seen)
 
 
 class _Places:

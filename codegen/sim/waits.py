@@ -22,35 +22,31 @@ which side is ahead, and not how long it takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.expr import evaluate
 from layoutalg.codegen.program import (
     BarrierRef,
     Do,
     For,
-    If,
     Kernel,
     Let,
     Roles,
     Stmt,
-    Unroll,
-    check_integers,
 )
+from layoutalg.codegen.sim.main_loops import Env, block_zero, followed
 from layoutalg.draw import Cell, Panel, Picture
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from layoutalg.limits import Most
 
 COPY_TURNS, MMA_TURNS, WARP = 6, 4, 32
 
 Place: TypeAlias = tuple[str, int]
 """A barrier by name and stage."""
-
-_Env: TypeAlias = dict[Var, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +115,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
         raise UnsupportedError(f"warps of {kernel.name} have no roles: `timeline` follows its thread 0")
     if any(n != 1 for n in kernel.cluster):
         raise UnsupportedError(f"{kernel.name} runs in clusters: arrivals of other blocks are not followed")
-    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
-    if missing:
-        raise ShapeError(f"{kernel.name} needs {', '.join(missing)}")
-    check_integers(kernel, params)
-    env: _Env = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
-    env |= dict.fromkeys(kernel.block_vars, 0)
-    seen = [0]
+    env, seen = block_zero(kernel, params), [0]
     names, lists = [], []
     lets: list[Stmt] = []
     for s in kernel.body:
@@ -137,7 +127,8 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
                     {**env, kernel.tid: role.first_thread + WARP * warp + n, role.thread: WARP * warp + n}
                     for n in range(WARP)
                 ]
-                events = _announced(list(_events((*lets, *role.body), lanes, seen)))
+                met = followed((*lets, *role.body), lanes, seen)
+                events = _announced([event for s, some in met for event in _event(s, some)])
                 if events:
                     names.append(f"{role.name} {warp}")
                     lists.append(events)
@@ -145,37 +136,10 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
     return _merged(kernel.name, names, _played(kernel.name, lists, counts))
 
 
-def _events(body: Sequence[Stmt], lanes: list[_Env], seen: list[int]) -> Iterator[Event]:
-    """The events of the lanes of a warp, in order; loops run as often as those of the first lane."""
-    for s in body:
-        seen[0] += 1
-        Most.FOLLOWED.guard(seen[0], "statements that are followed")
-        match s:
-            case Do():
-                yield from _event(s, lanes)
-            case Let(var, value):
-                for env in lanes:
-                    env[var] = evaluate(value, env)
-            case For(var, count, inner):
-                for n in range(evaluate(count, lanes[0])):
-                    for env in lanes:
-                        env[var] = n
-                    yield from _events(inner, lanes, seen)
-            case Unroll(var, number, inner):
-                for n in range(number):
-                    for env in lanes:
-                        env[var] = n
-                    yield from _events(inner, lanes, seen)
-            case If(condition, inner, other):
-                taken = [bool(evaluate(condition, env)) for env in lanes]
-                for part, wanted in ((inner, True), (other, False)):
-                    chosen = [env for env, is_so in zip(lanes, taken, strict=True) if is_so is wanted]
-                    if chosen and part:
-                        yield from _events(part, chosen, seen)
-
-
-def _event(s: Do, lanes: list[_Env]) -> Iterator[Event]:
+def _event(s: Do | For, lanes: list[Env]) -> Iterator[Event]:
     """The event of an instruction; none for those that concern neither barriers, copies nor products."""
+    if isinstance(s, For):
+        return
     name = s.instr.name
     bar = next((a for a in s.args if isinstance(a, BarrierRef)), None)
     stage = None if bar is None else (bar.barrier.name, _value(bar.stage, lanes[0]))
@@ -193,7 +157,7 @@ def _event(s: Do, lanes: list[_Env]) -> Iterator[Event]:
         yield Event("mma wait", number=_value(s.args[0], lanes[0]))
 
 
-def _value(what: Any, env: _Env) -> int:
+def _value(what: Any, env: Env) -> int:
     """A number of the program, written out or an expression."""
     return what if isinstance(what, int) else int(evaluate(what, env))
 

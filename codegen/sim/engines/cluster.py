@@ -22,8 +22,9 @@ Guide, distributed shared memory and grid synchronization.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy
 
@@ -31,7 +32,7 @@ from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
-from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
+from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers, Phases
 from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, Wait
@@ -97,7 +98,7 @@ class Grid:
         return self.machine.mbarriers.passed(group)
 
 
-def _joined(several: list[Knowledge], agents: int) -> Knowledge:
+def _joined(several: Iterable[Knowledge], agents: int) -> Knowledge:
     known = Knowledge.nothing(agents)
     for knowledge in several:
         known.join(knowledge)
@@ -130,10 +131,7 @@ class ClusterBarrier:
         """Complete the barrier if all have arrived."""
         everyone = self.clocks.per_block * self.clocks.blocks
         if self.arrived and len(self.arrived.keys() | self.ended) == everyone:
-            known = Knowledge.nothing(self.clocks.agents)
-            for knowledge in self.arrived.values():
-                known.join(knowledge)
-            self.done.append(known)
+            self.done.append(_joined(self.arrived.values(), self.clocks.agents))
             self.arrived.clear()
             self.generation += 1
 
@@ -267,12 +265,11 @@ class Cluster:
                 barriers.usable(group, phases, first, by_engine=True)
                 race = shadow.start(granules[which], lanes.threads[which], phases.engine)
                 _refuse(group, buffer, at, race, rank)
-                flight = _Landing(
-                    buffer, poison, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
+                land = partial(
+                    _land, buffer, poison, shadow, at[which], granules[which], mine[which], nbytes, phases
                 )
-                what = f"by {group.statement()}"
-                total = nbytes * int(which.sum())
-                barriers.bring(group, phases, Flight(total, flight.land, what), first)
+                total, what = nbytes * int(which.sum()), f"by {group.statement()}"
+                barriers.bring(group, phases, Flight(total, land, what), first)
 
     def _each(
         self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False, writes: bool = False
@@ -303,8 +300,7 @@ class Cluster:
                 where = self._where[thread >> WARP_BITS]
                 raise SimulationError(
                     f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, "
-                    f"{where}: "
-                    "a cluster barrier, or a wait for it, is needed at the end", statement=where,
+                    f"{where}: a cluster barrier, or a wait for it, is needed at the end", statement=where,
                 )  # fmt: skip
 
 
@@ -339,23 +335,14 @@ def connected(kernel: Kernel, warps: int, blocks: int) -> list[Machine]:
     return machines
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Landing:
-    """Words that st.async brings."""
-
-    buffer: Buffer
-    poison: Memory
-    shadow: Shadow
-    at: Array
-    granules: Array
-    values: Array
-    nbytes: int
-    engine: int
-
-    def land(self) -> None:
-        self.buffer.memory.scatter(self.at, self.values, self.nbytes)
-        self.poison.scatter(self.at, 0, self.nbytes)
-        self.shadow.finish(self.granules, self.engine)
+def _land(
+    buffer: Buffer, poison: Memory, shadow: Shadow, at: Array, granules: Array, values: Array, nbytes: int,
+    phases: Phases,
+) -> None:  # fmt: skip
+    """Words that st.async brings arrive."""
+    buffer.memory.scatter(at, values, nbytes)
+    poison.scatter(at, 0, nbytes)
+    shadow.finish(granules, phases.engine)
 
 
 def _refuse(group: Group, buffer: Buffer, at: Array, race: Race | None, rank: int) -> None:

@@ -11,9 +11,9 @@ Lanes of a warp may know more than the warp: one thread waits for the others, or
 lane knows, the warp knows from the next warp or block barrier on; what one lane releases is its own accesses,
 and of the other lanes' those before the last such barrier.
 
-Proxies.  Beside what has happened is the part that the asynchronous proxy sees: `fenced`.  An epoch of
+Proxies.  Beside what has happened is the part that the asynchronous proxy sees: FENCED.  An epoch of
 ordinary writes gets there by a fence.proxy.async that a thread executes which knows of them, and from there
-on with everything that is released.  What fence.proxy.async.shared::cta adds is `near`: it holds for what
+on with everything that is released.  What fence.proxy.async.shared::cta adds is NEAR: it holds for what
 threads of its block wrote to their own shared memory.  Writes of engines need none.
 
 Reads of a warp have a column of their own, so that an arrival can hand back what was read and show nobody
@@ -33,65 +33,57 @@ ALL_LANES = (1 << (1 << WARP_BITS)) - 1
 """A warp's lanes as a mask of bits."""
 
 
+SEEN, FENCED, NEAR = range(3)
+"""Rows of knowledge: what is over; what of it the asynchronous proxy sees; what it sees in the shared memory
+of the block that wrote it."""
+
+
 class Knowledge:
-    """The work known to be over: an epoch per agent (`seen`, `fenced`, `near`), and of single threads."""
+    """The work known to be over: in each row an epoch per agent, and the epochs of single threads."""
 
-    __slots__ = ("fenced", "fenced_threads", "near", "near_threads", "seen", "threads")
+    __slots__ = ("epochs", "threads")
 
-    def __init__(self, seen: Array, fenced: Array, near: Array) -> None:
-        self.seen, self.fenced, self.near = seen, fenced, near
-        self.threads: dict[int, int] = {}
-        self.fenced_threads: dict[int, int] = {}
-        self.near_threads: dict[int, int] = {}
+    def __init__(self, epochs: Array) -> None:
+        self.epochs = epochs
+        self.threads: tuple[dict[int, int], ...] = ({}, {}, {})
 
     @classmethod
     def nothing(cls, agents: int) -> Knowledge:
         """Knowledge of nothing."""
-        return cls(*numpy.zeros((3, agents), numpy.int64))
-
-    @property
-    def _single(self) -> tuple[dict[int, int], ...]:
-        return self.threads, self.fenced_threads, self.near_threads
+        return cls(numpy.zeros((3, agents), numpy.int64))
 
     def copy(self) -> Knowledge:
         """The same, to be changed."""
-        other = Knowledge(self.seen.copy(), self.fenced.copy(), self.near.copy())
-        other.threads, other.fenced_threads, other.near_threads = (dict(x) for x in self._single)
+        other = Knowledge(self.epochs.copy())
+        other.threads = tuple(map(dict, self.threads))
         return other
 
     def join(self, other: Knowledge) -> None:
         """Know what the other knows, too."""
-        numpy.maximum(self.seen, other.seen, out=self.seen)
-        numpy.maximum(self.fenced, other.fenced, out=self.fenced)
-        numpy.maximum(self.near, other.near, out=self.near)
-        for mine, more in zip(self._single, other._single, strict=True):
+        numpy.maximum(self.epochs, other.epochs, out=self.epochs)
+        for mine, more in zip(self.threads, other.threads, strict=True):
             _raise(mine, more)
 
     def only(self, kept: Array) -> Knowledge:
         """The knowledge of some agents, by a mask."""
-        other = Knowledge(self.seen * kept, self.fenced * kept, self.near * kept)
-        for its, mine in zip(other._single, self._single, strict=True):
-            its.update({thread: epoch for thread, epoch in mine.items() if kept[thread >> WARP_BITS]})
+        other = Knowledge(self.epochs * kept)
+        for its, mine in zip(other.threads, self.threads, strict=True):
+            its.update(_of(mine, kept))
         return other
 
-    def fence(self) -> None:
-        """Make what is known visible to the asynchronous proxy."""
-        numpy.maximum(self.fenced, self.seen, out=self.fenced)
-        _raise(self.fenced_threads, self.threads)
+    def fence(self, row: int, agents: Array) -> None:
+        """Make what is known of some agents, by a mask, visible to the asynchronous proxy: FENCED or NEAR."""
+        numpy.maximum(self.epochs[row], self.epochs[SEEN] * agents, out=self.epochs[row])
+        _raise(self.threads[row], _of(self.threads[SEEN], agents))
 
-    def fence_near(self, own: Array) -> None:
-        """Make what is known of some agents, by a mask, visible where it is in their own shared memory."""
-        numpy.maximum(self.near, self.seen * own, out=self.near)
-        _raise(self.near_threads, {t: epoch for t, epoch in self.threads.items() if own[t >> WARP_BITS]})
-
-    def has(self, thread: int, epoch: int, *, fenced: bool = False, near: bool = False) -> bool:
+    def has(self, thread: int, epoch: int, row: int = SEEN) -> bool:
         """Whether what a thread did in an epoch is known."""
-        agents, threads = self.seen, self.threads
-        if near:
-            agents, threads = self.near, self.near_threads
-        elif fenced:
-            agents, threads = self.fenced, self.fenced_threads
-        return bool(agents[thread >> WARP_BITS] >= epoch) or threads.get(thread, 0) >= epoch
+        known = self.epochs[row, thread >> WARP_BITS] >= epoch
+        return bool(known) or self.threads[row].get(thread, 0) >= epoch
+
+
+def _of(threads: dict[int, int], agents: Array) -> dict[int, int]:
+    return {thread: epoch for thread, epoch in threads.items() if agents[thread >> WARP_BITS]}
 
 
 def _raise(mine: dict[int, int], more: dict[int, int]) -> None:
@@ -120,11 +112,10 @@ class AgentClocks(Clocks):
         self.agents = self.first_engine + len(engines)
         self.names = tuple(engines)
         self.now: Array = numpy.ones(self.agents, dtype=numpy.int64)
-        self.seen: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
-        self.fenced: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
-        self.near: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
+        self._epochs: Array = numpy.zeros((total, 3, self.agents), dtype=numpy.int64)
+        self.seen: Array = self._epochs[:, SEEN]
         self.floor = 0
-        self._rows = [Knowledge(self.seen[w], self.fenced[w], self.near[w]) for w in range(total)]
+        self._rows = [Knowledge(epochs) for epochs in self._epochs]
         self._lanes: list[dict[int, Knowledge]] = [{} for _ in range(total)]
         self.without_writes: Array = numpy.arange(self.agents) >= total
         agents = numpy.arange(self.agents)
@@ -134,11 +125,9 @@ class AgentClocks(Clocks):
         """A cluster begins: all that was before is known to all."""
         self.floor = int(self.now.max())
         self.now[:] = self.floor + 1
-        self.seen[:] = self.fenced[:] = self.near[:] = self.floor
+        self._epochs[:] = self.floor
         for warp, (row, lanes) in enumerate(zip(self._rows, self._lanes, strict=True)):
-            row.threads.clear()
-            row.fenced_threads.clear()
-            row.near_threads.clear()
+            row.threads = ({}, {}, {})
             lanes.clear()
             self.seen[warp, self.first_life + warp // self.per_block] = self.floor + 1
 
@@ -175,10 +164,10 @@ class AgentClocks(Clocks):
                 known.join(more)
         epoch = int(self.now[warp])
         if lanes == ALL_LANES:
-            known.seen[warp] = known.seen[warp + self.first_read] = epoch
+            known.epochs[SEEN, [warp, warp + self.first_read]] = epoch
         else:
             for column in (warp, warp + self.first_read):
-                known.threads.update(dict.fromkeys(_threads(column, lanes), epoch))
+                known.threads[SEEN].update(dict.fromkeys(_threads(column, lanes), epoch))
         self.now[warp] += 1
         return known
 
@@ -196,33 +185,27 @@ class AgentClocks(Clocks):
         with `cta`, .shared::cta, what threads of their block wrote to its own shared memory."""
         known = self.release(warp, lanes)
         if cta:
-            known.fence_near(self.not_of_peers[warp // self.per_block])
+            known.fence(NEAR, self.not_of_peers[warp // self.per_block])
         else:
-            known.fence()
-        known.seen[:] = 0  # a fence shows its threads nothing
-        known.threads.clear()
-        if lanes == ALL_LANES:
-            self._rows[warp].join(known)
-        else:
-            self.acquire(warp, lanes, known)
+            known.fence(FENCED, numpy.ones(self.agents, dtype=bool))
+        known.epochs[SEEN] = 0  # a fence shows its threads nothing
+        known.threads[SEEN].clear()
+        self.acquire(warp, lanes, known)
 
     def engine_done(self, engine: int) -> Knowledge:
         """The running epoch of an engine is over: the knowledge of it."""
         known = Knowledge.nothing(self.agents)
-        known.seen[engine] = known.fenced[engine] = self.now[engine]
+        known.epochs[[SEEN, FENCED], engine] = self.now[engine]
         self.now[engine] += 1
         return known
 
     # --- queries ---------------------------------------------------------------------------------------
 
-    def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False, near: bool = False) -> bool:
-        """Whether a thread knows what another one, or an engine, did in an epoch, or sees it fenced."""
+    def knows(self, thread: int, other: int, epoch: int, row: int = SEEN) -> bool:
+        """Whether a thread knows, in a row, what another one, or an engine, did in an epoch."""
         warp, bit = thread >> WARP_BITS, 1 << (thread & 31)
-        if self._rows[warp].has(other, epoch, fenced=fenced, near=near):
-            return True
-        return any(
-            mask & bit and known.has(other, epoch, fenced=fenced, near=near)
-            for mask, known in self._lanes[warp].items()
+        return self._rows[warp].has(other, epoch, row) or any(
+            mask & bit and known.has(other, epoch, row) for mask, known in self._lanes[warp].items()
         )
 
     def warp_knows(self, warp: int, other: int, epoch: int) -> bool:
@@ -235,10 +218,10 @@ class AgentClocks(Clocks):
         of a `rank` where one is given; writes of engines need no fence."""
         if other >> WARP_BITS >= self.first_engine or epoch <= self.floor:
             return True
-        if self.knows(thread, other, epoch, fenced=True):
+        if self.knows(thread, other, epoch, FENCED):
             return True
         own = rank is not None and (other >> WARP_BITS) // self.per_block == rank
-        return own and self.knows(thread, other, epoch, near=True)
+        return own and self.knows(thread, other, epoch, NEAR)
 
     def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
         """Mark what neither a warp has seen nor its thread knows."""

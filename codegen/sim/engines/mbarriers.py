@@ -35,7 +35,7 @@ import numpy
 
 from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.program import Mbarrier
-from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, SEEN, AgentClocks, Knowledge
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array
 from layoutalg.codegen.sim.machine import Group, Machine, Wait, as_bits
 from layoutalg.errors import SimulationError
@@ -74,7 +74,7 @@ class Waited:
         """Whether it is known to be over: the lanes have read the barrier, or what they started is done."""
         if not self.epoch:
             return False
-        if any(order.seen[engine] >= epoch for engine, epoch in self.behind.items()):
+        if any(order.epochs[SEEN, engine] >= epoch for engine, epoch in self.behind.items()):
             return True
         return all(order.has(thread + (first_read << WARP_BITS), self.epoch) for thread in self.threads)
 
