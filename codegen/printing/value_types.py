@@ -24,6 +24,7 @@ from typing import TypeAlias
 from layoutalg.codegen.expr import Var, ctype
 from layoutalg.codegen.instr import ANY, Instr, moves
 from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, calls
+from layoutalg.errors import UnsupportedError
 
 Node: TypeAlias = tuple[str, str]
 """A register array or a buffer, by name."""
@@ -67,7 +68,12 @@ class Types:
         return WORD[self.element(register)]
 
     def pointer(self, buffer: Global) -> str:
-        """The C type of a pointer parameter."""
+        """The C type of a pointer parameter.  Raises UnsupportedError for elements that no type of C has."""
+        if buffer.element_bytes not in BITS:
+            have = ", ".join(map(str, BITS))
+            raise UnsupportedError(
+                f"{buffer.name} has elements of {buffer.element_bytes} bytes: {have} are printed"
+            )
         bits = BITS[buffer.element_bytes]
         kind = _ELEMENT.get((self._buffers.get(buffer.name, ""), buffer.element_bytes), bits)
         return f"{'' if buffer.writable else 'const '}{kind}*"

@@ -223,6 +223,11 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "corners": (lambda: stored_one_by_one(), UnsupportedError, r"4 lie next to each other.*values=4\)"),
     "words": (lambda: into_pairs(), UnsupportedError, "1 of its operands lie side by side, and a register h"),
     "grid": (lambda: empty().grid((4, 4), (2,)), ShapeError, "2 extents and tiles of 1 modes"),
+    "element": (
+        lambda: cg.to_cuda(raw(32)),
+        UnsupportedError,
+        "p has elements of 32 bytes: 1, 2, 4, 8, 16 are",
+    ),
 }
 
 
@@ -264,9 +269,9 @@ def empty() -> cg.Kernel:
     return cg.Kernel("k", threads=32)
 
 
-def raw() -> cg.Program:
+def raw(element_bytes: int = 4) -> cg.Program:
     k = empty()
-    k.pointer("p", 4, writable=True)
+    k.pointer("p", element_bytes, writable=True)
     return k.build()
 
 
