@@ -145,7 +145,7 @@ def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> in
     """Elements of a row of registers for a result: the longest operand's; of a narrower type those of mode 0,
     so that several vectors of floats are stored as one.
     """
-    row = max(f.vector for f in several)
+    row = gcd(max(f.vector for f in several), largest.size)  # of a part of a row, its elements
     first = layout_size(modes(largest.layout)[0])
     return first if dtype(element).bits < 32 and n % 2 == 0 and first % row == 0 else row
 

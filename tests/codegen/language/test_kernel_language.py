@@ -12,7 +12,7 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
-from layoutalg.codegen.instr import STG
+from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import verification, words
 from layoutalg.codegen.language.sizes import draw_sizes
 from layoutalg.codegen.program import Let, walk
@@ -144,6 +144,15 @@ def test_elements_that_lie_apart_share_no_register(element: str, values: int, bi
             UnsupportedError, match=rf"1 elements of {element} lie next to each other.*values=1"
         ):
             k.load(part, into=k.fragment("joined", element, part.shape, values=values))
+
+
+def test_a_part_of_a_row_of_registers_is_mapped() -> None:
+    k = cg.Kernel("part", 32)
+    x, y = k.tensor("x", "f32", (32, 4), (4, 1)), k.tensor("y", "f32", (32, 2), (2, 1), writable=True)
+    v = k.fragment("v", "f32", (4,))
+    k.do(LDG[16], v, x.at(k.tid, 0))
+    k.do(STG[8], y.at(k.tid, 0), k.map(v.view(Layout(2)) * 2.0))
+    cg.verify(k.build(), lambda x: x[:, :2] * 2, cases=1)
 
 
 def test_verify_draws_sizes_that_the_conditions_admit() -> None:
