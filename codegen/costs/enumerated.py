@@ -13,18 +13,7 @@ from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import (
-    Body,
-    Do,
-    For,
-    Global,
-    If,
-    Kernel,
-    Let,
-    MemRef,
-    Roles,
-    Unroll,
-)
+from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, MemRef, Roles, Unroll
 
 
 def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:

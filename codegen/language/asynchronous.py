@@ -169,12 +169,7 @@ class AsynchronousBuilder:
         self.do(instr.ARRIVE_EXPECT_TX, bar, as_expr(nbytes))
 
     def wait(
-        self: Any,
-        bar: BarrierRef,
-        parity: Operand,
-        *,
-        rank: Operand | None = None,
-        cluster: bool = False,
+        self: Any, bar: BarrierRef, parity: Operand, *, rank: Operand | None = None, cluster: bool = False
     ) -> None:
         """Wait until the phase of a parity is complete; with `cluster` see what peers wrote who released it.
 

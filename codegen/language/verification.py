@@ -29,12 +29,7 @@ from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.program import Global, MemRef, calls, printed
 from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
-from layoutalg.errors import (
-    ArgumentTypeError,
-    MismatchError,
-    UnknownNameError,
-    UnsupportedError,
-)
+from layoutalg.errors import ArgumentTypeError, MismatchError, UnknownNameError, UnsupportedError
 
 Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tuple[int, ...]], Any]"
 """The least and the most of numbers, or what makes them, of a shape."""

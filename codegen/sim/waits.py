@@ -29,15 +29,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import evaluate
-from layoutalg.codegen.program import (
-    BarrierRef,
-    Do,
-    For,
-    Kernel,
-    Let,
-    Roles,
-    Stmt,
-)
+from layoutalg.codegen.program import BarrierRef, Do, For, Kernel, Let, Roles, Stmt
 from layoutalg.codegen.sim.main_loops import Env, block_zero, followed
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import UnsupportedError
