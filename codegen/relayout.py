@@ -33,19 +33,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import (
-    BAR,
-    BYTE_PERMUTE,
-    LDS,
-    MOVE,
-    SELECT,
-    SHUFFLE_LANE,
-    SHUFFLE_XOR,
-    STS,
-    WARP,
-    WARP_SYNC,
-)
+from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnknownNameError
@@ -132,7 +122,7 @@ class _Writer:
         each = max(1, self.bits // REGISTER_BITS)
         for n, value in enumerate(self._assembled(wanted, held, sources)):
             for i, word in enumerate(value):
-                self.k.do(MOVE, result[n * each + i], word)
+                self.k.do(instr.MOVE, result[n * each + i], word)
         return result
 
     def _words(self, registers: int) -> int:
@@ -180,10 +170,10 @@ class _Writer:
             of.append((n, (i * self.bits + byte * 8 % max(8, self.bits)) // 8))
         first, second = sources[0], sources[1] if len(sources) > 1 else sources[0]
         pick = [byte + (4 if n == second != first else 0) for n, byte in of]
-        self.k.do(BYTE_PERMUTE, target, values[first][0], values[second][0], _selector(pick))
+        self.k.do(instr.BYTE_PERMUTE, target, values[first][0], values[second][0], _selector(pick))
         for more in sources[2:]:
             pick = [4 + byte if n == more else i for i, (n, byte) in enumerate(of)]
-            self.k.do(BYTE_PERMUTE, target, target, values[more][0], _selector(pick))
+            self.k.do(instr.BYTE_PERMUTE, target, target, values[more][0], _selector(pick))
 
     # --- inside a warp ---------------------------------------------------------------------------------
 
@@ -220,7 +210,7 @@ class _Writer:
         for n, i in enumerate(different):
             pair = zip(values[step.even[i]], values[step.odd[i]], strict=True)
             for word, (even, other) in enumerate(pair):
-                self.k.do(SELECT, target[n, word], even, other, odd)
+                self.k.do(instr.SELECT, target[n, word], even, other, odd)
             out[i] = tuple(target[n, word] for word in range(len(values[0])))
         return out
 
@@ -235,9 +225,9 @@ class _Writer:
         for n, i in enumerate(moving):
             for word, value in enumerate(values[i]):
                 if pairs:
-                    self.k.do(SHUFFLE_XOR, target[n, word], value, step.offsets[i])
+                    self.k.do(instr.SHUFFLE_XOR, target[n, word], value, step.offsets[i])
                 else:
-                    self.k.do(SHUFFLE_LANE, target[n, word], value, lane ^ step.offsets[i])
+                    self.k.do(instr.SHUFFLE_LANE, target[n, word], value, lane ^ step.offsets[i])
             out[i] = tuple(target[n, word] for word in range(len(values[0])))
         return out
 
@@ -258,7 +248,7 @@ class _Writer:
                     )
                     self._store(buffer, step, inputs, held)
                 case Load(_, transfer):
-                    self.k.do(WARP_SYNC if self.warps == 1 else BAR)
+                    self.k.do(instr.WARP_SYNC if self.warps == 1 else instr.BAR)
                     inputs, held = self._load(buffer, size, transfer)
                     units = range(len(transfer.vectors) * len(transfer.vectors[0]))
                 case Rename(sources):
@@ -284,11 +274,15 @@ class _Writer:
         count = len(each) // len(vectors)
         target = self._fresh(len(vectors), count)
         for i, word in enumerate(each):
-            k.do(MOVE, target[i // count, i % count], word)
+            k.do(instr.MOVE, target[i // count, i % count], word)
         silent = step.silent_lanes | step.silent_warps * WARP
         with k.If((k.tid & silent).eq(0) if silent else Const(1)):
             for n, base in enumerate(transfer.bases):
-                k.do(STS[_bytes(transfer)], k.at(buffer, self._place(transfer, base, step.size)), target[n])
+                k.do(
+                    instr.STS[_bytes(transfer)],
+                    k.at(buffer, self._place(transfer, base, step.size)),
+                    target[n],
+                )
 
     def _load(
         self, buffer: Shared, size: int, transfer: Transfer
@@ -296,7 +290,7 @@ class _Writer:
         k, nbytes = self.k, _bytes(transfer)
         target = self._fresh(len(transfer.vectors), max(1, nbytes // 4))
         for n, base in enumerate(transfer.bases):
-            k.do(LDS[nbytes], target[n], k.at(buffer, self._place(transfer, base, size)))
+            k.do(instr.LDS[nbytes], target[n], k.at(buffer, self._place(transfer, base, size)))
         held = [word for vector in self._vectors(transfer) for word in vector]
         refs = _each_word(target)
         each = max(1, self.bits // REGISTER_BITS)

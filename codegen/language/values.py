@@ -15,22 +15,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Any, Literal
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Var, simplify
-from layoutalg.codegen.instr import (
-    NEUTRAL,
-    WARP,
-    Apply,
-    Cast,
-    Formula,
-    Input,
-    Number,
-    Word,
-    butterfly,
-    element_of,
-    elementwise,
-    fill,
-    fold,
-)
 from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
@@ -67,22 +53,22 @@ class _Leaves:
         self.words: list[Scalar] = []
         self.size = size
 
-    def formula(self, x: Any, kind: str) -> Formula:
+    def formula(self, x: Any, kind: str) -> instr.Formula:
         """The formula of a value; numbers are of the type `kind`."""
         match x:
             case Value("to f32", (arg,)):
-                return Apply("widen", (self.formula(arg, kind),))
+                return instr.Apply("widen", (self.formula(arg, kind),))
             case Value(op, (arg,)) if op.startswith("to "):
-                return Cast(self.formula(arg, kind), op.removeprefix("to "))
+                return instr.Cast(self.formula(arg, kind), op.removeprefix("to "))
             case Value(op, args):
-                return Apply(op, tuple(self.formula(a, kind) for a in args))
+                return instr.Apply(op, tuple(self.formula(a, kind) for a in args))
             case Scalar():
-                return Word(_number(self.words, x), x.element.name)
+                return instr.Word(_number(self.words, x), x.element.name)
             case int() | float():
-                return Number(x, kind)
+                return instr.Number(x, kind)
             case _:
                 single = x.size == 1 and self.size > 1
-                return Input(_number(self.registers, x), x.element.name, single)
+                return instr.Input(_number(self.registers, x), x.element.name, single)
 
 
 def _number(known: list[Any], x: Any) -> int:
@@ -121,7 +107,7 @@ def mapped(
     formula = leaves.formula(value, "s32" if set(kinds) == {"s32"} else "f32")
     several = [f for f in leaves.registers if f.size == largest.size]
     n = gcd(*(f.run for f in several))
-    element = element_of(formula)
+    element = instr.element_of(formula)
     held = into or k.fragment(name, element, largest.layout.shape, values=_row(largest, element, several, n))
     if held.element.name != element or held.size != largest.size:
         raise ShapeError(
@@ -133,11 +119,11 @@ def mapped(
             f"map of {value} into {held}: {n} of its operands lie side by side, and a register holds "
             f"{held.per_word} of {element}"
         )
-    instr = elementwise(formula, n)
+    step = instr.elementwise(formula, n)
     with k.Unroll(k.fresh("i"), largest.size // n) as i:
         at = simplify(i * n)
         inputs = [f.at(at, values=n) if f.size == largest.size else f.at(0) for f in leaves.registers]
-        k.do(instr, held.at(at, values=n), *inputs, *(w.var for w in leaves.words))
+        k.do(step, held.at(at, values=n), *inputs, *(w.var for w in leaves.words))
     return held
 
 
@@ -157,16 +143,16 @@ def reduced(
 
     `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes.
     """
-    if held.element.name != "f32" or op not in NEUTRAL:
+    if held.element.name != "f32" or op not in instr.NEUTRAL:
         raise UnsupportedError(
             f"{op} of {held.element}: sum and max of f32 are accepted; map narrower values first"
         )
-    if lanes < 1 or lanes & (lanes - 1) or lanes > WARP:
-        raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {WARP} is needed")
+    if lanes < 1 or lanes & (lanes - 1) or lanes > instr.WARP:
+        raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {instr.WARP} is needed")
     result = k.fragment(name or f"{op}_of_{held.reg.name}", "f32", (1,))
-    k.do(fill(1), result, Const(NEUTRAL[op]))
+    k.do(instr.fill(1), result, Const(instr.NEUTRAL[op]))
     with k.Unroll(k.fresh("i"), held.size // held.vector) as i:
-        k.do(fold(op, held.vector, 1), result, held.at(simplify(i * held.vector), values=held.vector))
+        k.do(instr.fold(op, held.vector, 1), result, held.at(simplify(i * held.vector), values=held.vector))
     for bit in range(lanes.bit_length() - 1):
-        k.do(butterfly(op, 1), 1 << bit, result)
+        k.do(instr.butterfly(op, 1), 1 << bit, result)
     return result

@@ -126,8 +126,8 @@ def _function(record: LaunchRecord) -> Iterator[str]:
     for p in record.parameters:
         if p.kind == "int":
             yield f'    check_integer("{p.name}", {p.name}, {p.least}ull, {p.most}ull, {p.multiple}ull);'
-    for condition, words in _conditions(record):
-        yield f'    if (!({condition})) refuse("{words} is needed");'
+    for c in record.conditions:
+        yield f'    if (!({size_of(c)})) refuse("{text(c)} is needed");'
     for b in record.given:
         yield f"    const size {b.name}_needed = {size_of(b.bytes)};"
         yield f'    check_buffer("{b.name}", {b.name}, {b.name}_bytes, {b.name}_needed, {b.align_bytes});'
@@ -169,12 +169,6 @@ def parameter_type(record: LaunchRecord, p: Parameter) -> str:
 def size_of(e: Expr) -> str:
     """An expression in C++; all integers of a launcher have 64 bits."""
     return to_c(e).replace("(u64)", "")
-
-
-def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
-    """The conditions that have to hold between integers, each once, in C++ and for people."""
-    for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
-        yield size_of(c), text(c)
 
 
 def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:

@@ -13,12 +13,12 @@ driver alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 
-from layoutalg.codegen.expr import Expr, render
+from layoutalg.codegen.expr import render
 from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorMapParam, text
 
@@ -301,10 +301,10 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
             yield f'    {p.name} = _float("{p.name}", {p.name})'
         else:
             yield f'    {p.name} = _integer("{p.name}", {p.name}, {p.least}, {p.most}, {p.multiple})'
-    for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
+    for c in record.conditions:
         yield f'    if not ({render(c)}):\n        _refuse("{text(c)} is needed")'
     for b in record.given:
-        yield f"    {b.name}_bytes = {_number(b.bytes)}"
+        yield f"    {b.name}_bytes = {render(b.bytes)}"
         yield f"    {b.name}_start = _buffer("
         yield f'        "{b.name}", {b.name}, device, {", ".join(_stated(b, library))},'
         yield f"        {b.name}_bytes, {b.align_bytes},"
@@ -315,7 +315,7 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
             yield f'           "{b.name}", {b.name}_start, {b.name}_bytes)'
     for b in record.buffers:
         if b.name == SCRATCH:
-            yield f"    scratch = {library.scratch.format(bytes=_number(b.bytes))}"
+            yield f"    scratch = {library.scratch.format(bytes=render(b.bytes))}"
             yield '    scratch_start = _describe("scratch", scratch)[0]'
     for step in record.steps:
         yield from _launch(step)
@@ -327,12 +327,18 @@ def _stated(b: LaunchBuffer, library: Library) -> tuple[str, str, str, str]:
         return "()", "None", "None", str(b.element_bytes)
     kind = b.view.dtype
     types = library.types.get(kind.name, (kind.numpy_name,))
-    return str(types), _tuple(b.view.shape), _tuple(b.view.strides), str(kind.nbytes)
+    return (
+        str(types),
+        _tuple(map(render, b.view.shape)),
+        _tuple(map(render, b.view.strides)),
+        str(kind.nbytes),
+    )
 
 
-def _tuple(sizes: Sequence[Expr]) -> str:
-    """Expressions as a tuple of Python."""
-    return f"({', '.join(map(_number, sizes))}{',' if len(sizes) == 1 else ''})"
+def _tuple(texts: Iterable[str]) -> str:
+    """Texts of expressions as that of a tuple of Python."""
+    parts = list(texts)
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 def _needs(step: Step) -> Iterator[tuple[int, bool]]:
@@ -349,10 +355,6 @@ def _keyword(p: Parameter) -> str:
     return f"{p.name}={p.least}" if p.kind == "int" and p.least == p.most else p.name
 
 
-def _number(e: Expr) -> str:
-    return render(e)
-
-
 def _launch(step: Step) -> Iterator[str]:
     terms = step.terms
     arguments = []
@@ -366,7 +368,7 @@ def _launch(step: Step) -> Iterator[str]:
         arguments.append(m.name)
     yield "    _launch("
     yield f'        "{step.kernel}", device, stream,'
-    yield f"        ({', '.join(map(_number, terms.grid))}), {tuple(terms.block)},"
+    yield f"        ({', '.join(map(render, terms.grid))}), {tuple(terms.block)},"
     yield f"        {terms.dynamic_shared_bytes}, {2 if terms.cooperative else 6 if terms.early else 0},"
     yield f"        [{', '.join(arguments)}],"
     if LARGE_CLUSTER in terms.attributes:
@@ -376,17 +378,12 @@ def _launch(step: Step) -> Iterator[str]:
 
 def _encoded(m: TensorMapParam, buffer: str) -> Iterator[str]:
     """A variable of a tensor map's name, with its image."""
-
-    def values(them: Iterable[str]) -> str:
-        listed = list(them)
-        return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
-
     steps = m.element_strides or (1,) * m.rank
     kind, swizzle, promotion, fill = (
         number for name, (_, number) in map_enumerators(m).items() if name != "interleave"
     )
     yield f"    {m.name} = _tensor_map("
     yield f'        "{m.name}", {buffer}_start, {kind},'
-    yield f"        {values(map(_number, m.dims))}, {values(map(_number, m.strides_bytes))},"
-    yield f"        {values(map(str, m.box))}, {values(map(str, steps))}, {swizzle}, {promotion}, {fill},"
+    yield f"        {_tuple(map(render, m.dims))}, {_tuple(map(render, m.strides_bytes))},"
+    yield f"        {_tuple(map(str, m.box))}, {_tuple(map(str, steps))}, {swizzle}, {promotion}, {fill},"
     yield "    )"

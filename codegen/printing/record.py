@@ -118,6 +118,11 @@ class LaunchRecord:
         return tuple(merged.values())
 
     @property
+    def conditions(self) -> tuple[Expr, ...]:
+        """The conditions that have to hold between integers, each once."""
+        return tuple(dict.fromkeys(c for step in self.steps for c in step.terms.conditions))
+
+    @property
     def given(self) -> tuple[LaunchBuffer, ...]:
         """The buffers that a caller gives: all but scratch memory."""
         return tuple(b for b in self.buffers if b.name != SCRATCH)
