@@ -43,6 +43,11 @@ class Rule:
     roots: tuple[type, ...] = ()
 
 
+def theorem(name: str, *roots: type) -> Callable[[Callable[[Expr], Expr | None]], Rule]:
+    """The rule of a function, by what it proves, for nodes of some types."""
+    return lambda apply: Rule(name, apply, roots)
+
+
 class Rules:
     """Theorems in the order in which they are tried.
 

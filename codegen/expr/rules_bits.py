@@ -13,10 +13,11 @@ from __future__ import annotations
 from functools import reduce
 
 from layoutalg.codegen.expr.nodes import Add, And, Const, Expr, FloorDiv, Mod, Mul, Or, Xor
-from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.rewrite import theorem
 from layoutalg.codegen.expr.trees import content, divided, is_power_of_two, terms, times, total
 
 
+@theorem("x ^ 0, x | 0 -> x,  x & x, x | x -> x,  x & m -> x  if x has no bit outside m", Xor, Or, And)
 def _neutral_bits(node: Expr) -> Expr | None:
     match node:
         case Xor(x, Const(0)) | Xor(Const(0), x) | Or(x, Const(0)) | Or(Const(0), x):
@@ -28,6 +29,7 @@ def _neutral_bits(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("c ^ x -> x ^ c,  x ^ c ^ y -> x ^ y ^ c,  x & c & d -> x & (c & d)", Xor, And, Or)
 def _constants_right(node: Expr) -> Expr | None:
     match node:
         case Xor(Const() as c, x) | And(Const() as c, x) | Or(Const() as c, x):
@@ -49,6 +51,7 @@ def _xor_terms(node: Expr) -> list[Expr]:
             return [node]
 
 
+@theorem("x ^ y ^ x -> y", Xor)
 def _cancel(node: Expr) -> Expr | None:
     if not isinstance(node, Xor):
         return None
@@ -67,6 +70,7 @@ def _cancel(node: Expr) -> Expr | None:
     return reduce(Xor, odd or [Const(0)]) if len(odd) < len(parts) else None
 
 
+@theorem("bits that x lacks leave the mask of x, copies of x that m lacks leave the product", And)
 def _absent_bits(node: Expr) -> Expr | None:
     match node:
         case And(x, Const(m)) if m & ~x.facts.may:
@@ -97,6 +101,7 @@ def _disjoint(parts: list[Expr]) -> bool:
     return True
 
 
+@theorem("(a + b) & m -> (a & m) + (b & m)  if a, b disjoint;  (a ^ b) & m likewise", And)
 def _mask_splits(node: Expr) -> Expr | None:
     match node:
         case And(Add() as s, Const() as m) if _disjoint(terms(s)):
@@ -106,6 +111,7 @@ def _mask_splits(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a mask moves inside % // * by a power of two", And, FloorDiv, Mod)
 def _mask_inside(node: Expr) -> Expr | None:
     match node:
         case And(Mod(x, Const(c)), Const(m)) if is_power_of_two(c) and m < c:
@@ -119,6 +125,7 @@ def _mask_inside(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x & (2^n - 1) -> x % 2^n", And)
 def _low_mask(node: Expr) -> Expr | None:
     match node:
         case And(x, Const(m)) if is_power_of_two(m + 1):
@@ -126,6 +133,7 @@ def _low_mask(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two", Mul)
 def _field(node: Expr) -> Expr | None:
     match node:
         case Mul(Mod(FloorDiv(x, Const(c)), Const(d)), Const(k)) if c == k and is_power_of_two(c):
@@ -136,6 +144,7 @@ def _field(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a ^ b, a | b -> a + b  if disjoint", Xor, Or)
 def _disjoint_adds(node: Expr) -> Expr | None:
     match node:
         case Xor(a, b) | Or(a, b) if a.facts.may & b.facts.may == 0:
@@ -143,6 +152,7 @@ def _disjoint_adds(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(a + b) ^ y -> (a ^ y) + b  if b is disjoint from a and y", Xor)
 def _free_of_xor(node: Expr) -> Expr | None:
     if not isinstance(node, Xor):
         return None
@@ -154,6 +164,7 @@ def _free_of_xor(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a * g ^ b * g -> (a ^ b) * g  for a power of two g", Xor)
 def _xor_of_products(node: Expr) -> Expr | None:
     match node:
         case Xor(a, b) if not isinstance(b, Const):
@@ -163,6 +174,7 @@ def _xor_of_products(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(a ^ b) // c -> a // c ^ b // c,  (a ^ b) % c -> a % c ^ b % c  for powers of two", FloorDiv, Mod)
 def _xor_divides(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(Xor(a, b), Const(c)) | Mod(Xor(a, b), Const(c)) if is_power_of_two(c):
@@ -172,33 +184,7 @@ def _xor_divides(node: Expr) -> Expr | None:
 
 
 BIT_RULES = (
-    Rule(
-        "x ^ 0, x | 0 -> x,  x & x, x | x -> x,  x & m -> x  if x has no bit outside m",
-        _neutral_bits,
-        (Xor, Or, And),
-    ),
-    Rule(
-        "c ^ x -> x ^ c,  x ^ c ^ y -> x ^ y ^ c,  x & c & d -> x & (c & d)", _constants_right, (Xor, And, Or)
-    ),
-    Rule("x ^ y ^ x -> y", _cancel, (Xor,)),
-    Rule(
-        "bits that x lacks leave the mask of x, copies of x that m lacks leave the product",
-        _absent_bits,
-        (And,),
-    ),
-    Rule("(a + b) & m -> (a & m) + (b & m)  if a, b disjoint;  (a ^ b) & m likewise", _mask_splits, (And,)),
-    Rule("a mask moves inside % // * by a power of two", _mask_inside, (And, FloorDiv, Mod)),
-    Rule("x & (2^n - 1) -> x % 2^n", _low_mask, (And,)),
-    Rule(
-        "(x // c & m) * c -> x & m * c,  x // c % d * c -> x & (d - 1) * c  for powers of two", _field, (Mul,)
-    ),
-    Rule("a ^ b, a | b -> a + b  if disjoint", _disjoint_adds, (Xor, Or)),
-    Rule("(a + b) ^ y -> (a ^ y) + b  if b is disjoint from a and y", _free_of_xor, (Xor,)),
-    Rule("a * g ^ b * g -> (a ^ b) * g  for a power of two g", _xor_of_products, (Xor,)),
-    Rule(
-        "(a ^ b) // c -> a // c ^ b // c,  (a ^ b) % c -> a % c ^ b % c  for powers of two",
-        _xor_divides,
-        (FloorDiv, Mod),
-    ),
-)
+    _neutral_bits, _constants_right, _cancel, _absent_bits, _mask_splits, _mask_inside, _low_mask,
+    _field, _disjoint_adds, _free_of_xor, _xor_of_products, _xor_divides,
+)  # fmt: skip
 """Masks, exclusive and inclusive or."""

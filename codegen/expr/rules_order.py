@@ -23,7 +23,7 @@ from itertools import accumulate
 from math import gcd
 
 from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, FloorDiv, Le, Lt, Minus, Mod, Select
-from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.rewrite import theorem
 from layoutalg.codegen.expr.trees import (
     ONE,
     cancelled,
@@ -39,6 +39,7 @@ from layoutalg.codegen.expr.trees import (
 )
 
 
+@theorem("x - 0 -> x", Minus)
 def _minus_zero(node: Expr) -> Expr | None:
     match node:
         case Minus(x, Const(0)):
@@ -46,6 +47,7 @@ def _minus_zero(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(x + a) - (x + b) -> a - b", Minus)
 def _minus_terms(node: Expr) -> Expr | None:
     match node:
         case Minus(a, b):
@@ -54,6 +56,7 @@ def _minus_terms(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a - b - c -> a - (b + c),  a - (b - c) -> a + c - b  if b - c is exact", Minus)
 def _minus_nested(node: Expr) -> Expr | None:
     match node:
         case Minus(Minus(a, b), c):
@@ -63,6 +66,7 @@ def _minus_nested(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a * g - b * g -> (a - b) * g", Minus)
 def _minus_factor(node: Expr) -> Expr | None:
     match node:
         case Minus(a, b) if (g := gcd(content(a), content(b))) > 1:
@@ -70,6 +74,7 @@ def _minus_factor(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a - b < c -> a < b + c  if c > 0,  a - b <= c -> a <= b + c,  c < a - b -> b + c < a", Lt, Le, Eq)
 def _compared(node: Expr) -> Expr | None:
     match node:
         case Lt(Minus(a, b), c) | Eq(Minus(a, b), c) if c.facts.lo > 0:
@@ -85,6 +90,7 @@ def _compared(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", Lt, Le, Eq)
 def _compared_sums(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
@@ -99,6 +105,7 @@ def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Exp
     return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
+@theorem("(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e", Mod)
 def _minus_modulo(node: Expr) -> Expr | None:
     match node:
         case Mod(s, Const(d) as by):
@@ -112,23 +119,12 @@ def _minus_modulo(node: Expr) -> Expr | None:
 
 
 MINUS_RULES = (
-    Rule("x - 0 -> x", _minus_zero, (Minus,)),
-    Rule("(x + a) - (x + b) -> a - b", _minus_terms, (Minus,)),
-    Rule("a - b - c -> a - (b + c),  a - (b - c) -> a + c - b  if b - c is exact", _minus_nested, (Minus,)),
-    Rule("a * g - b * g -> (a - b) * g", _minus_factor, (Minus,)),
-    Rule(
-        "a - b < c -> a < b + c  if c > 0,  a - b <= c -> a <= b + c,  c < a - b -> b + c < a",
-        _compared,
-        (Lt, Le, Eq),
-    ),
-    Rule(
-        "a - b + c < d -> a + c < b + d  if a - b is exact;  <= and == likewise", _compared_sums, (Lt, Le, Eq)
-    ),
-    Rule("(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e", _minus_modulo, (Mod,)),
-)
+    _minus_zero, _minus_terms, _minus_nested, _minus_factor, _compared, _compared_sums, _minus_modulo,
+)  # fmt: skip
 """Differences."""
 
 
+@theorem("x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c", Le, Eq)
 def _constant_bound(node: Expr) -> Expr | None:
     match node:
         case Le(x, Const(c)):
@@ -140,6 +136,7 @@ def _constant_bound(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise", Lt)
 def _rounded_bound(node: Expr) -> Expr | None:
     match node:
         case Lt(x, Const(c)) if up := _to_congruence(x, c):
@@ -154,6 +151,7 @@ def _to_congruence(x: Expr, bound: int) -> int:
     return (x.facts.offset - bound) % x.facts.stride if x.facts.stride else 0
 
 
+@theorem("x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c", Lt, Eq)
 def _quotient_bound(node: Expr) -> Expr | None:
     match node:
         case Lt(FloorDiv(x, Const(c)), Const(d)):
@@ -165,6 +163,7 @@ def _quotient_bound(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x + a < x + b -> a < b;  <= and == likewise", Lt, Le, Eq)
 def _shared_terms(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
@@ -173,6 +172,7 @@ def _shared_terms(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s", Lt, Le, Eq)
 def _shared_factor(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
@@ -207,6 +207,7 @@ def _decided(node: Lt | Le | Eq, a: Expr, r: Expr, b: Expr, s: Expr) -> Expr | N
     return Le(a, b) if order.lo else Lt(a, b)
 
 
+@theorem("x if c else y -> x  if c is decided or x = y", Select)
 def _select(node: Expr) -> Expr | None:
     match node:
         case Select(c, a, b) if c.facts.is_constant:
@@ -216,20 +217,5 @@ def _select(node: Expr) -> Expr | None:
     return None
 
 
-TRUTH_RULES = (
-    Rule("x <= c -> x < c + 1,  c <= x -> c - 1 < x,  c == x -> x == c", _constant_bound, (Le, Eq)),
-    Rule(
-        "x // c < d -> x < c * d,  d < x // c -> (d + 1) * c - 1 < x,  x // c == 0 -> x < c",
-        _quotient_bound,
-        (Lt, Eq),
-    ),
-    Rule("x < c -> x < c rounded up to x's congruence,  c - 1 < x -> likewise", _rounded_bound, (Lt,)),
-    Rule("x + a < x + b -> a < b;  <= and == likewise", _shared_terms, (Lt, Le, Eq)),
-    Rule(
-        "g * a + r < g * b + s -> a < b or a <= b  if r, s < g, by the order of r and s",
-        _shared_factor,
-        (Lt, Le, Eq),
-    ),
-    Rule("x if c else y -> x  if c is decided or x = y", _select, (Select,)),
-)
+TRUTH_RULES = (_constant_bound, _quotient_bound, _rounded_bound, _shared_terms, _shared_factor, _select)
 """Comparisons and selections."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 from math import gcd
 
 from layoutalg.codegen.expr.nodes import Add, Const, Expr, FloorDiv, Mod, Mul, Shl, Shr
-from layoutalg.codegen.expr.rewrite import Rule
+from layoutalg.codegen.expr.rewrite import theorem
 from layoutalg.codegen.expr.trees import (
     combination,
     content,
@@ -29,12 +29,14 @@ from layoutalg.codegen.expr.trees import (
 )
 
 
+@theorem("x -> c  if x can only be c")
 def _constant(node: Expr) -> Expr | None:
     if isinstance(node, Const) or not node.facts.is_constant:
         return None
     return Const(node.facts.lo)
 
 
+@theorem("x + 0, x * 1, x // 1 -> x", Add, Mul, FloorDiv)
 def _neutral(node: Expr) -> Expr | None:
     match node:
         case (
@@ -44,6 +46,7 @@ def _neutral(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x << n -> x * 2^n,  x >> n -> x // 2^n", Shl, Shr)
 def _shift(node: Expr) -> Expr | None:
     match node:
         case Shl(x, n):
@@ -53,6 +56,7 @@ def _shift(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(a + c) + b -> a + b + c,  c * x -> x * c,  x * c * d -> x * (c * d)", Add, Mul)
 def _constants_right(node: Expr) -> Expr | None:
     match node:
         case Add() if not _in_order(node):
@@ -72,6 +76,7 @@ def _in_order(node: Add) -> bool:
     return not isinstance(a, Add | Const) and not isinstance(node.b, Add)
 
 
+@theorem("(a + b) * c -> a * c + b * c", Mul)
 def _distribute(node: Expr) -> Expr | None:
     match node:
         case Mul(Add() as s, Const(c)):
@@ -79,6 +84,7 @@ def _distribute(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x * c + x * d -> x * (c + d)", Add)
 def _collect(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
@@ -86,6 +92,7 @@ def _collect(node: Expr) -> Expr | None:
     return combination(parts) if len(parts) < len(terms(node)) else None
 
 
+@theorem("x % c -> x  if x < c", Mod)
 def _mod_small(node: Expr) -> Expr | None:
     match node:
         case Mod(x, c) if x.facts.hi < c.facts.lo:
@@ -93,6 +100,7 @@ def _mod_small(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("g * x // (g * d) -> x // d,  g * x % (g * d) -> x % d * g", FloorDiv, Mod)
 def _common_factor(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(x, Const(d)) if (g := gcd(content(x), d)) > 1:
@@ -102,6 +110,7 @@ def _common_factor(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x // c // d -> x // (c * d),  x % c % d -> x % d,  x % c // d -> x // d % (c / d)", FloorDiv, Mod)
 def _nested(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(FloorDiv(x, Const(c)), Const(d)):
@@ -113,6 +122,7 @@ def _nested(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(a + b) // c -> a // c + b // c  if c | a", FloorDiv)
 def _div_of_sum(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(Add() as s, Const(c) as d):
@@ -131,6 +141,7 @@ def _div_of_sum(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", Mod)
 def _mod_of_sum(node: Expr) -> Expr | None:
     match node:
         case Mod(x, Const(c) as d):
@@ -159,6 +170,7 @@ def _granule(parts: list[Expr], c: int) -> int | None:
     return None
 
 
+@theorem("(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g", FloorDiv, Mod)
 def _low_part(node: Expr) -> Expr | None:
     match node:
         case FloorDiv(Add() as s, Const(c) as d) | Mod(Add() as s, Const(c) as d):
@@ -172,6 +184,7 @@ def _low_part(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x // c * (c * k) -> x * k  if c | x", Mul)
 def _whole_quotient(node: Expr) -> Expr | None:
     match node:
         case Mul(FloorDiv(x, Const(c)), Const(k)) if k % c == 0 and x.facts.divisible_by(c):
@@ -179,6 +192,7 @@ def _whole_quotient(node: Expr) -> Expr | None:
     return None
 
 
+@theorem("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", Add)
 def _digits_meet(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
@@ -193,34 +207,11 @@ def _digits_meet(node: Expr) -> Expr | None:
     return None
 
 
-BASIC_RULES = (
-    Rule("x -> c  if x can only be c", _constant),
-    Rule("x + 0, x * 1, x // 1 -> x", _neutral, (Add, Mul, FloorDiv)),
-    Rule("x << n -> x * 2^n,  x >> n -> x // 2^n", _shift, (Shl, Shr)),
-    Rule(
-        "(a + c) + b -> a + b + c,  c * x -> x * c,  x * c * d -> x * (c * d)", _constants_right, (Add, Mul)
-    ),
-)
+BASIC_RULES = (_constant, _neutral, _shift, _constants_right)
 """Spelling: what has several spellings gets one."""
 
 SUM_RULES = (
-    Rule("x % c -> x  if x < c", _mod_small, (Mod,)),
-    Rule("g * x // (g * d) -> x // d,  g * x % (g * d) -> x % d * g", _common_factor, (FloorDiv, Mod)),
-    Rule(
-        "x // c // d -> x // (c * d),  x % c % d -> x % d,  x % c // d -> x // d % (c / d)",
-        _nested,
-        (FloorDiv, Mod),
-    ),
-    Rule("(a + b) // c -> a // c + b // c  if c | a", _div_of_sum, (FloorDiv,)),
-    Rule("(a + b) % c -> b % c  if c | a,  x * k % c -> x * (k % c) % c", _mod_of_sum, (Mod,)),
-    Rule(
-        "(a + b) // c -> a // c,  (a + b) % c -> a % c + b  if g | a, g | c, b < g",
-        _low_part,
-        (FloorDiv, Mod),
-    ),
-    Rule("x * c + x * d -> x * (c + d)", _collect, (Add,)),
-    Rule("x // c * (c * k) -> x * k  if c | x", _whole_quotient, (Mul,)),
-    Rule("x // c % d * (c * k) + x % c * k -> x % (c * d) * k", _digits_meet, (Add,)),
-    Rule("(a + b) * c -> a * c + b * c", _distribute, (Mul,)),
-)
+    _mod_small, _common_factor, _nested, _div_of_sum, _mod_of_sum, _low_part, _collect, _whole_quotient,
+    _digits_meet, _distribute,
+)  # fmt: skip
 """Sums, products, quotients and remainders."""
