@@ -237,6 +237,12 @@ class Group:
         self.registers.clear()
         self.copies.clear()
 
+    @property
+    def agents(self) -> list[int]:
+        """The warps with an active lane, as the clocks know them."""
+        agents: list[int] = (self.first_agent + numpy.flatnonzero(self.active.warps)).tolist()
+        return agents
+
     def narrowed(self, condition: Array) -> Lanes | None:
         """The active lanes for which `condition` holds, None where there is none."""
         mask = self.active.mask & condition
@@ -434,7 +440,7 @@ class Machine:
 
     def sync_warp(self, group: Group) -> None:
         """The lanes of each executing warp meet, and see what the others wrote."""
-        self.clocks.sync_warps(group.first_agent + numpy.flatnonzero(group.active.warps))
+        self.clocks.sync_warps(numpy.array(group.agents))
 
     def arrive_block_barrier(self, group: Group) -> None:
         """The group's warps arrive.  Raises SimulationError in divergent code."""

@@ -85,7 +85,9 @@ class Operands:
                 return partial(_value, scope.compile(arg)), None
             case "read", MemRef():
                 source = partial(self._load, *self._access(operand, arg, s, statement, scope))
-                return source if operand.lanes == WARP else partial(_from_first, source, operand.lanes), None
+                return source if operand.lanes == WARP else partial(
+                    _from_first, source, operand.lanes, operand.words
+                ), None
             case "write", MemRef() if s.instr.engine is None:
                 target = partial(self._store, *self._access(operand, arg, s, statement, scope))
                 return None, target if operand.lanes == WARP else partial(_of_first, target, operand.lanes)
@@ -180,12 +182,16 @@ def _of_first(target: Target, lanes: int, group: Group, value: Array, poison: Ar
         group.active = outer
 
 
-def _from_first(source: Source, lanes: int, group: Group) -> tuple[Any, Array | None]:
-    """A load by the first lanes of each warp, zeros in the others."""
-    outer = group.active
-    inner = group.narrowed(numpy.arange(group.lanes) % WARP < lanes)
+def _from_first(source: Source, lanes: int, words: int, group: Group) -> tuple[Any, Array | None]:
+    """A load by the first lanes of each warp."""
+    return read_where(source, numpy.arange(group.lanes) % WARP < lanes, words, group)
+
+
+def read_where(source: Source, holds: Array, words: int, group: Group) -> tuple[Any, Array | None]:
+    """Read in the lanes where a condition holds; the others get zeros."""
+    outer, inner = group.active, group.narrowed(holds)
     if inner is None:
-        return numpy.zeros((group.lanes, 4), dtype=numpy.uint32), None
+        return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
     group.active = inner
     result = source(group)
     group.active = outer

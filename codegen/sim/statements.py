@@ -32,7 +32,7 @@ from layoutalg.codegen.sim.engines import BoundMap
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Group, Machine
 from layoutalg.codegen.sim.memtrace import MemTrace
-from layoutalg.codegen.sim.operands import Operands, Source, Target
+from layoutalg.codegen.sim.operands import Operands, Source, Target, read_where
 from layoutalg.errors import IRError
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
@@ -206,13 +206,7 @@ def _check_arity(effect: Callable[..., Any], values: int) -> None:
 def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
     """Read where the guard holds; the other lanes get zeros."""
     holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
-    outer, inner = group.active, group.narrowed(holds)
-    if inner is None:
-        return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
-    group.active = inner
-    result: tuple[Array, Array | None] = source(group)
-    group.active = outer
-    return result
+    return read_where(source, holds, words, group)
 
 
 def _at_once(turns: Turns, group: Group) -> None:

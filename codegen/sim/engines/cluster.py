@@ -63,9 +63,8 @@ class Grid:
         at = self.machine.checked(group, count.buffer, count.offsets, 4, "counts in")[:1]
         own = self.counters.setdefault(int(at[0]), Counter())
         here = own.warps.setdefault(self.machine.rank, [])
-        agents = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
-        here += [self.clocks.release(warp, ALL_LANES) for warp in agents]
-        for warp in agents:
+        here += [self.clocks.release(warp, ALL_LANES) for warp in group.agents]
+        for warp in group.agents:
             group.waits.append(self._wait(warp, own, int(arrivals[group.active.index][0, 0])))
         if len(here) < self.clocks.per_block:
             return
@@ -182,7 +181,7 @@ class Cluster:
 
     def arrive(self, group: Group, *, relaxed: bool) -> None:
         """The active warps arrive at the barrier of the cluster."""
-        for warp in self._warps(group):
+        for warp in group.agents:
             if warp in self.barrier.waiting:
                 raise group.fail("arrives at the cluster barrier again before it has waited there")
             known = self.clocks.release(warp, ALL_LANES)
@@ -195,14 +194,10 @@ class Cluster:
 
     def wait(self, group: Group) -> None:
         """The active warps wait for all warps of the cluster."""
-        for warp in self._warps(group):
+        for warp in group.agents:
             if warp not in self.barrier.waiting:
                 raise group.fail("waits at the cluster barrier where it has not arrived")
             group.waits.append(self.barrier.wait(warp))
-
-    def _warps(self, group: Group) -> list[int]:
-        warps: list[int] = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
-        return warps
 
     # --- the memory of peers ---------------------------------------------------------------------------
 

@@ -398,7 +398,7 @@ class Mbarriers:
             raise group.fail(
                 f"arrives at named barrier {number} of {threads} threads; others of {barrier.threads}"
             )
-        warps = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
+        warps = group.agents
         generation = barrier.generation
         for warp in warps:
             self._check_meeting(group, number, barrier, warp)
