@@ -181,7 +181,7 @@ def _short(s: Stmt) -> str:
 
 
 def _arguments(s: Do, around: _Around) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for i, (operand, arg) in enumerate(zip(s.instr.operands, s.args, strict=True)):
+    for i, (operand, arg) in enumerate(s.pairs):
         for what, other in _argument(s, operand, arg, around):
             yield f"{operand.name} {what}", (*s.args[:i], other, *s.args[i + 1 :])
 

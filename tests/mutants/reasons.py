@@ -98,5 +98,5 @@ def _only_writes(sites: list[Stmt], site: int) -> bool:
 def _written(s: Stmt) -> set[str]:
     if not isinstance(s, Do):
         return set()
-    pairs = zip(s.instr.operands, s.args, strict=True)
+    pairs = s.pairs
     return {a.reg.name for o, a in pairs if o.role in ("out", "inout") and isinstance(a, RegRef)}

@@ -34,7 +34,7 @@ def _from_the_start(s: Stmt) -> tuple[Stmt, ...]:
     if not isinstance(s, Do):
         return (s,)
     args = list(s.args)
-    for n, (operand, arg) in enumerate(zip(s.instr.operands, s.args, strict=True)):
+    for n, (operand, arg) in enumerate(s.pairs):
         if operand.role == "read" and isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
             args[n] = MemRef(arg.buffer, Const(0))
     return (Do(s.instr, tuple(args)),)
@@ -160,11 +160,7 @@ def test_a_dropped_barrier_before_the_epilogue_is_seen() -> None:
 def _writes(s: Stmt) -> set[str]:
     """The registers that a statement writes, by name."""
     assert isinstance(s, Do)
-    return {
-        a.reg.name
-        for o, a in zip(s.instr.operands, s.args, strict=True)
-        if o.role in ("out", "inout") and isinstance(a, RegRef)
-    }
+    return {a.reg.name for o, a in s.pairs if o.role in ("out", "inout") and isinstance(a, RegRef)}
 
 
 @pytest.mark.deep(only=("gemm-simt-k", "gemm-simt-mn"))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from layoutalg.arch import SwizzleMode, find_swizzle_mode
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.instr import BAR, LDS, STG
-from layoutalg.codegen.instr import asynchronous as engines
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, Mbarrier, Role, Roles, TensorMapParam
 from layoutalg.dtype import dtype
@@ -87,19 +86,19 @@ def copy_program(boxes: Boxes, cluster: int = 1) -> Kernel:
     crd.append(as_expr(rest) * boxes.box[-1])  # past the end in the blocks that fill a cluster
     first = k.tid.eq(0)
     with k.If(first):
-        k.do(engines.MBARRIER_INIT, full[0], 1)
-        k.do(engines.FENCE_BARRIER_INIT)
-    k.do(BAR)
+        k.do(instr.MBARRIER_INIT, full[0], 1)
+        k.do(instr.FENCE_BARRIER_INIT)
+    k.do(instr.BAR)
     with k.If(first):
-        k.do(engines.ARRIVE_EXPECT_TX, full[0], Const(boxes.box_bytes))
-        k.do(engines.TMA_LOAD[len(crd)], k.at(tile, 0), maps[0], full[0], *crd)
-        k.do(engines.TRY_WAIT, full[0], Const(0))
-        k.do(engines.TMA_STORE[len(crd)], maps[1], k.at(tile, 0), *crd)
-        k.do(engines.BULK_COMMIT)
-        k.do(engines.BULK_WAIT, 0)
+        k.do(instr.ARRIVE_EXPECT_TX, full[0], Const(boxes.box_bytes))
+        k.do(instr.TMA_LOAD[len(crd)], k.at(tile, 0), maps[0], full[0], *crd)
+        k.do(instr.TRY_WAIT, full[0], Const(0))
+        k.do(instr.TMA_STORE[len(crd)], maps[1], k.at(tile, 0), *crd)
+        k.do(instr.BULK_COMMIT)
+        k.do(instr.BULK_WAIT, 0)
     if cluster > 1:
-        k.do(engines.CLUSTER_ARRIVE)
-        k.do(engines.CLUSTER_WAIT)
+        k.do(instr.CLUSTER_ARRIVE)
+        k.do(instr.CLUSTER_WAIT)
     return replace(k.build(), maps=maps, barriers=(full,), cluster=(cluster, 1, 1))
 
 
@@ -128,10 +127,10 @@ def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
     v = k.reg("v", 4)
     with k.If(k.tid.eq(0)):
         for stage in range(stages):
-            k.do(engines.MBARRIER_INIT, full[stage], 1)
-            k.do(engines.MBARRIER_INIT, empty[stage], 128)
-        k.do(engines.FENCE_BARRIER_INIT)
-    k.do(BAR)
+            k.do(instr.MBARRIER_INIT, full[stage], 1)
+            k.do(instr.MBARRIER_INIT, empty[stage], 128)
+        k.do(instr.FENCE_BARRIER_INIT)
+    k.do(instr.BAR)
 
     def place(slot: Operand) -> tuple[Operand, ...]:
         return (slot,) if stages > 1 else ()
@@ -139,16 +138,16 @@ def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
     parts: list[Role] = []
     with role(k, parts, "consumer", 0, 4) as thread, k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
-        k.do(engines.TRY_WAIT, full[slot], parity)
+        k.do(instr.TRY_WAIT, full[slot], parity)
         with k.Unroll("i", rows // 8) as i:
             row, column = i * 8 + thread // 16, thread % 16 * 4
-            k.do(LDS[16], v, k.at(tile, column, row, *place(slot)))
-            k.do(STG[16], k.at(dst, kt * rows + row, column), v)
-        k.do(engines.ARRIVE, empty[slot])
+            k.do(instr.LDS[16], v, k.at(tile, column, row, *place(slot)))
+            k.do(instr.STG[16], k.at(dst, kt * rows + row, column), v)
+        k.do(instr.ARRIVE, empty[slot])
     with role(k, parts, "producer", 4, 1) as thread, k.If(thread.eq(0)), k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
-        k.do(engines.TRY_WAIT, empty[slot], parity ^ 1)
-        k.do(engines.ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
-        k.do(engines.TMA_LOAD[2], k.at(tile, 0, 0, *place(slot)), loads, full[slot], Const(0), kt * rows)
+        k.do(instr.TRY_WAIT, empty[slot], parity ^ 1)
+        k.do(instr.ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
+        k.do(instr.TMA_LOAD[2], k.at(tile, 0, 0, *place(slot)), loads, full[slot], Const(0), kt * rows)
     k._scopes[-1].body.append(Roles(tuple(parts)))
     return replace(k.build(), maps=(loads,), barriers=(full, empty))

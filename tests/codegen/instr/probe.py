@@ -23,8 +23,7 @@ GROUP = SimpleNamespace(lanes=LANES)
 
 ALL: Mapping[str, Instr] = {
     instr.name: instr
-    for room in (isa,)
-    for value in vars(room).values()
+    for value in vars(isa).values()
     for instr in (value.values() if isinstance(value, Mapping) else (value,))
     if isinstance(instr, Instr)
 }

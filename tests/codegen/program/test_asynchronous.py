@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from layoutalg.arch import SWIZZLE_MODES, find_arch
+from layoutalg.codegen import instr
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.instr import asynchronous as engines
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     Do,
@@ -58,8 +58,8 @@ def mbarriers(rng: Random) -> Drawn:
     by_nobody, foreign = rng.random() < 0.1, rng.random() < 0.1
     bar, other = Mbarrier("bar", count, stages, offset), Mbarrier("other", 1, 1, 88)
     used = Mbarrier("foreign", 1, 1, 96) if foreign else bar
-    body = [Do(engines.MBARRIER_INIT, (other[0], 1)), Do(engines.TRY_WAIT, (used[stage], Const(0)))]
-    body[1:1] = [] if by_nobody else [Do(engines.MBARRIER_INIT, (bar[0], given))]
+    body = [Do(instr.MBARRIER_INIT, (other[0], 1)), Do(instr.TRY_WAIT, (used[stage], Const(0)))]
+    body[1:1] = [] if by_nobody else [Do(instr.MBARRIER_INIT, (bar[0], given))]
     tile = Shared("tile", 1, Layout(64), 64, 16, 0)
     return replace(empty(), shared=(tile,), barriers=(bar, other), body=tuple(body)), [
         (not 1 <= count < 1 << 20, ResourceError, "arrivals of bar"),
@@ -94,7 +94,7 @@ def roles(rng: Random) -> Drawn:
 
 def named_barriers(rng: Random) -> Drawn:
     number, threads = rng.choice((0, 1, 15, 16)), rng.choice((0, 16, 32, 128, 160))
-    call = Do(rng.choice((engines.NAMED_BARRIER, engines.NAMED_ARRIVE)), (number, threads))
+    call = Do(rng.choice((instr.NAMED_BARRIER, instr.NAMED_ARRIVE)), (number, threads))
     return replace(empty(), body=(call,)), [
         (not 1 <= number <= 15, IRError, "barriers 1 to 15"),
         (threads % 32 > 0 or not 32 <= threads <= 128, IRError, "whole warps, at most the 128"),
@@ -107,15 +107,14 @@ def registers(rng: Random) -> Drawn:
     share, consumers = 65536 // threads // 8 * 8, threads - 128 - min(rest, threads - 256)
     counts = rng.choice((16, 24, 40, 36, share)), rng.choice((share, share + 8, 232, 240, 256, 264))
     ways = rng.choice(
-        [(engines.SETMAXNREG_DEC, engines.SETMAXNREG_INC)] * 9
-        + [(engines.SETMAXNREG_INC, engines.SETMAXNREG_DEC)]
+        [(instr.SETMAXNREG_DEC, instr.SETMAXNREG_INC)] * 9 + [(instr.SETMAXNREG_INC, instr.SETMAXNREG_DEC)]
     )
     calls = [Do(way, (count,)) for way, count in zip(ways, counts, strict=True)]
     parts = Role("producer", 0, 4, (calls[0],)), Role("consumer", 4, consumers // 32, (calls[1],))
     total = 128 * counts[0] + consumers * counts[1] + (threads - 128 - consumers) * share
     sentences: list[Sentence] = []
     for way, count in zip(ways, counts, strict=True):
-        wrong = (way is engines.SETMAXNREG_INC) != (count > share) and count != share
+        wrong = (way is instr.SETMAXNREG_INC) != (count > share) and count != share
         sentences.append((count % 8 > 0 or not 24 <= count <= 256, IRError, "24 to 256 registers"))
         sentences.append((wrong, IRError, f"a thread starts with {share} registers"))
     sentences.append((total > share * threads, ResourceError, "registers of the roles of k"))
@@ -138,12 +137,12 @@ def boxes(rng: Random) -> Drawn:
     tile = Shared("tile", 1, Layout(nbytes), nbytes, align, offset)
     place, crd = MemRef(x if elsewhere else tile, Const(index)), (Const(0),) * rank
     load, store = (
-        Do(engines.TMA_LOAD[rank], (place, m, bar[0], *crd)),
-        Do(engines.TMA_STORE[rank], (m, place, *crd)),
+        Do(instr.TMA_LOAD[rank], (place, m, bar[0], *crd)),
+        Do(instr.TMA_STORE[rank], (m, place, *crd)),
     )
     kernel = replace(
         empty(), params=() if unknown else (n, x), maps=() if foreign else (m,), shared=(tile,),
-        barriers=(bar,), body=(Do(engines.MBARRIER_INIT, (bar[0], 1)), store if stores else load),
+        barriers=(bar,), body=(Do(instr.MBARRIER_INIT, (bar[0], 1)), store if stores else load),
     )  # fmt: skip
     spanned = mode.swizzle.bits > 0
     period, box_bytes = max(128, mode.period_bytes * spanned), 32 * max(32, mode.row_bytes * spanned)
