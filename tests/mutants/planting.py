@@ -58,15 +58,7 @@ def with_calls_of(kernel: Kernel, other: Kernel, prefix: str) -> Kernel:
 
 
 def _calls(body: tuple[Stmt, ...], prefix: str) -> list[Do]:
-    found: list[Do] = []
-
-    def note(s: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(s, Do) and s.instr.name.startswith(prefix):
-            found.append(s)
-        return (s,)
-
-    _rewrite(body, note)
-    return found
+    return [s for s in walk(body) if isinstance(s, Do) and s.instr.name.startswith(prefix)]
 
 
 def unguarded(kernel: Kernel) -> Kernel:

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, disassemble, to_cuda
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Do, Global, Kernel, LaunchSequence, MemRef, dependent, overlapped, walk
+from layoutalg.codegen.program import Global, Kernel, LaunchSequence, MemRef, calls, dependent, overlapped
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
@@ -30,9 +30,8 @@ def loads(kernel: Kernel) -> list[tuple[str, str]]:
     """Every load from global memory: the instruction, and the pointer."""
     return [
         (s.instr.name, arg.buffer.name)
-        for s in walk(kernel.body)
-        if isinstance(s, Do)
-        for arg, operand in zip(s.args, s.instr.operands, strict=True)
+        for s in calls(kernel.body)
+        for operand, arg in s.pairs
         if operand.role == "read" and isinstance(arg, MemRef) and isinstance(arg.buffer, Global)
     ]
 
