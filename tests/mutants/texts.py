@@ -37,7 +37,7 @@ from typing import Any
 
 from layoutalg import codegen as cg
 from layoutalg.codegen.language import words
-from layoutalg.codegen.program import Do, Global, printed, walk
+from layoutalg.codegen.program import Global, calls, printed
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
 from tests.documents import ROOT, blocks
 
@@ -236,7 +236,7 @@ def outline(kernel: cg.Program) -> object:
 
 def texts(kernel: cg.Program) -> dict[str, str]:
     """The texts of the instructions of a program, by name."""
-    return {s.instr.name: s.instr.text for s in walk(kernel.body) if isinstance(s, Do)}
+    return {s.instr.name: s.instr.text for s in calls(kernel.body)}
 
 
 if __name__ == "__main__":

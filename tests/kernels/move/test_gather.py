@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.instr import LDS
-from layoutalg.codegen.program import Do, walk
+from layoutalg.codegen.program import calls
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.move.gather import Read, kinds, permutes, reads
 from layoutalg.kernels.move.misaligned import block_base
@@ -165,7 +165,7 @@ def test_the_machine_loads_what_the_program_says(
     stage, kernel = Stage(x, c), build(x, c)
     said = Counter(read.nbytes for read in reads(stage))
     assert set(said) == nbytes
-    printed = Counter(s.instr.name for s in walk(kernel.body) if isinstance(s, Do))
+    printed = Counter(s.instr.name for s in calls(kernel.body))
     assert {n: printed[LDS[n].name] for n in said} == said
     (code,) = parse_sass(disassemble(compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a").image))
     loads = Counter(OPCODES[i.opcode] for i in code.instructions if i.opcode.startswith("LDS"))
