@@ -1,9 +1,10 @@
 """A timeline of waits: a kernel whose warps have roles, as a row per warp and a column per turn.
 
-The idea.  Each warp of block 0 is followed by number alone, as `main_loops` follows a thread: nothing is
-computed.  What it does with mbarriers, copies by TMA and wgmma is one event each.  Then the events of all
-warps are played against each other: an event takes a turn, a wait the turns until its phase has completed, by
-its count of arrivals and the copies that were announced to it:
+The idea.  Each warp of the first block, or of all blocks of its cluster, is followed by number alone, as
+`main_loops` follows a thread: nothing is computed.  What it does with mbarriers, copies by TMA and wgmma is
+one event each.  Then the events of all warps are played against each other: an event takes a turn, a wait the
+turns until its phase has completed, by its count of arrivals and the bytes that were announced to it.  A copy
+to several blocks brings its bytes to the barrier of each, and a thread may arrive at a peer's:
 
     producer     empty0? full0+ copy0 copy0 empty1? ...      ?  waits for a phase of barrier and stage
     consumer     full0? full0? full0? full0? mma ...         +  arrives there
@@ -22,14 +23,16 @@ which side is ahead, and not how long it takes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
+from math import prod
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import evaluate
-from layoutalg.codegen.program import BarrierRef, Do, For, Kernel, Let, Roles, Stmt
+from layoutalg.codegen.program import BarrierRef, Do, For, Kernel, Let, Roles, Stmt, TensorMapParam
 from layoutalg.codegen.sim.main_loops import Env, block_zero, followed
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import UnsupportedError
@@ -37,19 +40,31 @@ from layoutalg.limits import Most
 
 COPY_TURNS, MMA_TURNS, WARP = 6, 4, 32
 
-Place: TypeAlias = tuple[str, int]
-"""A barrier by name and stage."""
+
+class Place(NamedTuple):
+    """A stage of a barrier, of the block of a rank."""
+
+    rank: int
+    barrier: str
+    stage: int
+
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An act of a warp in a turn: `lanes` arrive, and with bytes to expect announce `copies`."""
+    """An act of a warp in a turn: `lanes` arrive, and announce `nbytes`, or a copy brings as many, to places;
+    a wait is for the parity `number`, that for products until so many are left."""
 
     what: Literal["wait", "arrive", "copy", "mma", "commit", "mma wait"]
-    place: Place | None = None
+    places: tuple[Place, ...] = ()
     number: int = 0
     lanes: int = 1
-    copies: int = 0
+    nbytes: int = 0
+
+    @property
+    def barrier(self) -> str:
+        """The barrier and its stage."""
+        return "".join(f"{place.barrier}{place.stage}" for place in self.places[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,56 +112,68 @@ class RoleTimeline:
 
 
 def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
-    """The turns of the warps of block 0, for values of the kernel's parameters.
+    """The turns of the warps of block 0, and of its cluster, for values of the kernel's parameters.
 
-    Raises UnsupportedError for a kernel without roles, of a cluster of several blocks, or whose waits never
-    end, ShapeError for values that the kernel is not right for, ResourceError past
-    Most.FOLLOWED.
+    Raises UnsupportedError for a kernel without roles or whose waits never end, ShapeError for values that
+    the kernel is not right for, ResourceError past Most.FOLLOWED.
     """
     if not any(isinstance(s, Roles) for s in kernel.body):
         raise UnsupportedError(f"warps of {kernel.name} have no roles: `timeline` follows its thread 0")
-    if any(n != 1 for n in kernel.cluster):
-        raise UnsupportedError(f"{kernel.name} runs in clusters: arrivals of other blocks are not followed")
-    env, seen = block_zero(kernel, params), [0]
-    names, lists = [], []
-    lets: list[Stmt] = []
-    for s in kernel.body:
-        if isinstance(s, Let):
-            lets.append(s)
-        for role in s.parts if isinstance(s, Roles) else ():
-            for warp in range(role.warps):
-                lanes = [
-                    {**env, kernel.tid: role.first_thread + WARP * warp + n, role.thread: WARP * warp + n}
-                    for n in range(WARP)
-                ]
-                met = followed((*lets, *role.body), lanes, seen)
-                events = _announced([event for s, some in met for event in _event(s, some)])
-                if events:
-                    names.append(f"{role.name} {warp}")
-                    lists.append(events)
+    zero, seen = block_zero(kernel, params), [0]
+    rows, lists = [], []
+    # ranks go along x first
+    for rank, place in enumerate(product(*map(range, reversed(kernel.cluster)))):
+        env = zero | dict(zip(reversed(kernel.block_vars), place, strict=True))
+        lets: list[Stmt] = []
+        for s in kernel.body:
+            if isinstance(s, Let):
+                lets.append(s)
+            for role in s.parts if isinstance(s, Roles) else ():
+                for warp in range(role.warps):
+                    lanes = [
+                        {**env, kernel.tid: role.first_thread + WARP * warp + n, role.thread: WARP * warp + n}
+                        for n in range(WARP)
+                    ]
+                    met = followed((*lets, *role.body), lanes, seen)
+                    events = _joined(event for s, some in met for event in _event(s, some, rank))
+                    if events:
+                        rows.append((role.name if rank == 0 else f"block {rank} {role.name}", warp))
+                        lists.append(events)
     counts = {barrier.name: barrier.count for barrier in kernel.barriers}
-    return _merged(kernel.name, names, _played(kernel.name, lists, counts))
+    return _merged(kernel.name, rows, _played(kernel.name, lists, counts))
 
 
-def _event(s: Do | For, lanes: list[Env]) -> Iterator[Event]:
-    """The event of an instruction; none for those that concern neither barriers, copies nor products."""
+def _event(s: Do | For, lanes: list[Env], rank: int) -> Iterator[Event]:
+    """The events of an instruction in the block of a rank; none for those that concern neither barriers,
+    copies nor products."""
     if isinstance(s, For):
         return
-    name = s.instr.name
-    bar = next((a for a in s.args if isinstance(a, BarrierRef)), None)
-    stage = None if bar is None else (bar.barrier.name, _value(bar.stage, lanes[0]))
+    name, operands = s.instr.name, dict(zip((x.name for x in s.instr.operands), s.args, strict=True))
+    places: tuple[Place, ...] = ()
+    if isinstance(bar := operands.get("bar"), BarrierRef):
+        places = (Place(rank, bar.barrier.name, _value(bar.stage, lanes[0])),)
     if name.startswith("mbarrier_wait"):
-        yield Event("wait", stage, _value(s.args[1], lanes[0]))
+        yield Event("wait", places, _value(operands["parity"], lanes[0]))
+    elif name.startswith(("mbarrier_arrive_remote", "st_async")):
+        peers = Counter(_value(operands["rank"], env) for env in lanes)
+        for sent in set(peers.values()):
+            there = tuple(places[0]._replace(rank=peer) for peer, n in peers.items() if n == sent)
+            if name.startswith("st_async"):
+                yield Event("copy", there, nbytes=sent * int(name.removeprefix("st_async")) // 8)
+            else:
+                yield Event("arrive", there, lanes=sent)
     elif name.startswith("mbarrier_arrive"):
-        yield Event("arrive", stage, lanes=len(lanes), copies=-1 if "expect" in name else 0)
-    elif name.startswith("tma_load"):
-        yield Event("copy", stage)
+        yield Event("arrive", places, lanes=len(lanes), nbytes=_value(operands.get("nbytes", 0), lanes[0]))
+    elif isinstance(box := operands.get("map"), TensorMapParam) and places:
+        mask = _value(operands.get("blocks", 1 << rank), lanes[0])
+        there = tuple(places[0]._replace(rank=peer) for peer in range(mask.bit_length()) if mask >> peer & 1)
+        yield Event("copy", there, nbytes=prod(box.box) * box.element.bits // 8)
     elif name.startswith("wgmma_m"):
         yield Event("mma")
     elif name == "wgmma_commit":
         yield Event("commit")
     elif name == "wgmma_wait":
-        yield Event("mma wait", number=_value(s.args[0], lanes[0]))
+        yield Event("mma wait", number=_value(operands["newest"], lanes[0]))
 
 
 def _value(what: Any, env: Env) -> int:
@@ -154,19 +181,10 @@ def _value(what: Any, env: Env) -> int:
     return what if isinstance(what, int) else int(evaluate(what, env))
 
 
-def _announced(events: list[Event]) -> list[Event]:
-    """The events with products in a row as one, and with the copies that each announcement is about."""
-    joined: list[Event] = []
-    for n, event in enumerate(events):
-        if event.what == "mma" and joined and joined[-1].what == "mma":
-            continue
-        if event.copies:
-            later = events[n + 1 :]
-            until = next((i for i, e in enumerate(later) if e.copies and e.place == event.place), len(later))
-            copies = sum(e.what == "copy" and e.place == event.place for e in later[:until])
-            event = Event(event.what, event.place, lanes=event.lanes, copies=copies)
-        joined.append(event)
-    return joined
+def _joined(events: Iterator[Event]) -> list[Event]:
+    """The events, products in a row as one."""
+    pairs = groupby(events, lambda event: event.what == "mma")
+    return [event for products, same in pairs for event in ([next(same)] if products else same)]
 
 
 @dataclass(slots=True)
@@ -193,18 +211,18 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
     """The events of all warps, turn by turn; what happens in a turn is seen from the next one on."""
     warps = [_Warp(events) for events in lists]
     phases: dict[Place, _Phase] = {}
-    landings: list[tuple[int, Place]] = []
+    landings: list[tuple[int, Place, int]] = []
     turn = -1
     while True:
         turn += 1
         Most.FOLLOWED.guard(turn, "turns of a timeline")
-        for at, bar in [landing for landing in landings if landing[0] == turn]:
-            landings.remove((at, bar))
-            phases[bar].due -= 1
+        for landing in [landing for landing in landings if landing[0] == turn]:
+            landings.remove(landing)
+            phases[landing[1]].due -= landing[2]
         for bar, phase in phases.items():
-            if phase.arrived >= counts[bar[0]] and phase.due <= 0:
+            if phase.arrived >= counts[bar.barrier] and phase.due <= 0:
                 phase.completed += 1
-                phase.arrived -= counts[bar[0]]
+                phase.arrived -= counts[bar.barrier]
         working = [warp for warp in warps if warp.next < len(warp.events)]
         if not working:
             return [tuple(warp.turns) for warp in warps]
@@ -214,13 +232,13 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
             if event is None:
                 continue
             warp.next += 1
-            if event.place is not None:
-                phase = phases.setdefault(event.place, _Phase())
+            for place in event.places:
+                phase = phases.setdefault(place, _Phase())
                 if event.what == "arrive":
                     phase.arrived += event.lanes
-                    phase.due += event.copies
-                elif event.what == "copy":
-                    landings.append((turn + COPY_TURNS, event.place))
+                    phase.due += event.nbytes
+                elif event.what == "copy":  # of a peer's it may land before the bytes are announced
+                    landings.append((turn + COPY_TURNS, place, event.nbytes))
         moved = landings or before != [warp.next for warp in working]
         if not moved and all(end <= turn for warp in warps for end in warp.ends):
             stuck = ", ".join(dict.fromkeys(warp.turns[-1].text for warp in working))
@@ -230,12 +248,11 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
 def _step(warp: _Warp, turn: int, phases: Mapping[Place, _Phase]) -> Event | None:
     """Note what the warp does in a turn; its event where it goes on, None where it waits."""
     event = warp.events[warp.next]
-    name = "" if event.place is None else f"{event.place[0]}{event.place[1]}"
-    stage = warp.stage if event.place is None else event.place[1]
+    name, stage = event.barrier, event.places[0].stage if event.places else warp.stage
     match event.what:
         case "wait":
-            completed = phases[event.place].completed if event.place and event.place in phases else 0
-            passed = (completed + 1) % 2 == event.number
+            phase = phases.get(event.places[0], _Phase())
+            passed = (phase.completed + 1) % 2 == event.number
             warp.turns.append(Turn(name if passed else f"{name}?", stage, waits=not passed))
             warp.stage = stage if passed else warp.stage
             return event if passed else None
@@ -250,23 +267,22 @@ def _step(warp: _Warp, turn: int, phases: Mapping[Place, _Phase]) -> Event | Non
         case "mma":
             warp.turns.append(Turn("mma", stage))
         case "copy":
-            warp.turns.append(Turn(f"copy{event.place[1] if event.place else ''}", stage))
+            warp.turns.append(Turn(f"copy{stage}", stage))
         case _:
             warp.turns.append(Turn(f"{name}+", stage))
     return event
 
 
-def _merged(kernel: str, names: list[str], rows: list[tuple[Turn, ...]]) -> RoleTimeline:
-    """Neighbouring warps that do the same in each turn as one row, with what each row has waited for."""
+def _merged(kernel: str, names: list[tuple[str, int]], rows: list[tuple[Turn, ...]]) -> RoleTimeline:
+    """Neighbouring warps of a role that do the same in each turn as one row, with what each row has waited
+    for."""
     merged = []
-    for turns, same in groupby(zip(names, rows, strict=True), lambda pair: pair[1]):
-        warps = [name for name, _ in same]
-        last = f"-{warps[-1].rpartition(' ')[2]}" if len(warps) > 1 else ""
-        merged.append((warps[0] + last, turns))
-    waited: dict[tuple[str, str], int] = {}
+    pairs = zip(names, rows, strict=True)
+    for (role, turns), same in groupby(pairs, lambda pair: (pair[0][0], pair[1])):
+        warps = [warp for (_, warp), _ in same]
+        last = f"-{warps[-1]}" if len(warps) > 1 else ""
+        merged.append((f"{role} {warps[0]}{last}", turns))
+    waited: Counter[tuple[str, str]] = Counter()
     for name, turns in merged:
-        for turn in turns:
-            if turn.waits:
-                barrier = turn.text.rstrip("?").rstrip("0123456789")
-                waited[name, barrier] = waited.get((name, barrier), 0) + 1
-    return RoleTimeline(kernel, tuple(merged), MappingProxyType(waited))
+        waited.update((name, turn.text.rstrip("?").rstrip("0123456789")) for turn in turns if turn.waits)
+    return RoleTimeline(kernel, tuple(merged), MappingProxyType(dict(waited)))

@@ -13,6 +13,7 @@ from layoutalg.codegen.sim import Use, role_timeline, timeline
 from layoutalg.draw import as_svg, as_text
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
+from layoutalg.kernels.gemm import Sm90Config
 from layoutalg.kernels.registry import find_steps
 from tests.command import answer, refusal, run
 
@@ -115,17 +116,38 @@ def test_waits_are_counted_by_warp_and_barrier() -> None:
     assert [panel.title for panel in found.picture().panels][1] == "turns waited for"
 
 
+@pytest.mark.parametrize("config", [
+    Sm90Config(128, 64, 2, cluster_m=2), Sm90Config(256, 64, 2, cluster_n=2),
+    Sm90Config(128, 64, 2, cluster_k=2), Sm90Config(128, 64, 2, cluster_m=2, pingpong=True),
+], ids=str)  # fmt: skip
+def test_the_blocks_of_a_cluster_wait_for_each_other(config: Sm90Config) -> None:
+    """Each block has the rows of one alone; a stage that is loaded for all is filled again only behind the
+    arrivals of all, and sums of peers come behind their products."""
+    kernel, given, _ = kernel_of("gemm-sm90", config)
+    given |= {"m": config.tile_m * config.cluster_m, "n": config.tile_n * config.cluster_n, "k": 64 * 12}
+    rows = dict(role_timeline(kernel, given).rows)
+    texts = {name: [turn.text for turn in turns] for name, turns in rows.items()}
+    first = [name for name in rows if not name.startswith("block 1 ")]
+    assert {name.removeprefix("block 1 ") for name in rows if name not in first} == set(first)
+    if config.sharing > 1:
+        again = min(texts[name].index("empty0", 2) for name in rows if "producer" in name)
+        freed = [row.index("empty0+") for row in texts.values() if "empty0+" in row and "copy0" not in row]
+        assert len(freed) == 4 // (1 + config.pingpong) and again > max(freed)
+    else:
+        own = texts["consumer 0"]
+        assert own.index("came0") > max(n for n, text in enumerate(own) if text == "mma")
+
+
 def test_what_is_not_followed_is_refused_by_name() -> None:
     transpose, given, _ = kernel_of("transpose", p=find_family("transpose").problem(64, 64, "f32"))
     empty, product = KernelBuilder("empty", threads=32).build(), kernel_of("gemm-sm80")[0]
-    roles, clusters = (kernel_of("gemm-sm90", step)[0] for step in ("4 roles", "7 clusters of 2"))
+    roles = kernel_of("gemm-sm90", "4 roles")[0]
     for follow, kernel, values, kind, said in (
         (timeline, transpose, given, UnsupportedError, "multiplies nothing"),
         (timeline, transpose, {}, ShapeError, "needs m"),
         (timeline, transpose, given | {"m": 3}, LayoutAlgError, "m = 3"),
         (timeline, empty, {}, UnsupportedError, "multiplies nothing"),
         (timeline, roles, given, UnsupportedError, "have roles"),
-        (role_timeline, clusters, {}, UnsupportedError, "runs in clusters"),
         (role_timeline, product, {}, UnsupportedError, "have no roles"),
         (role_timeline, roles, {}, ShapeError, "needs m"),
     ):
@@ -143,6 +165,7 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
     assert all(part in as_text(picture, width=120) for part in ("before", "0.3+", "1.3*"))
     assert "<svg" in as_svg(picture)
     payload = answer("pipeline", "gemm-sm90", "--step", "4", "--tiles", "5")
+    assert {x["warps"].partition(" ")[0] for x in answer("pipeline", "gemm-sm90")["roles"]} > {"block"}
     producer, consumer = payload["roles"]
     assert producer["warps"] == "producer 0" and "empty0" in producer["turns"]
     assert consumer["waited"]["full"] > 0 and payload["steps"] == []
@@ -151,7 +174,6 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
         (("gemm-sm80", "--tiles", "0"), "ResourceError", "tiles along k"),
         (("gemm-sm80", "--format", "gif"), "UnknownNameError", "picture format"),
         (("gemm-sm80", "--format", "png"), "UnsupportedError", "name a file"),
-        (("gemm-sm90",), "UnsupportedError", "runs in clusters"),
     ):
         found, sentence = refusal("pipeline", *more)
         assert found == error and part in sentence

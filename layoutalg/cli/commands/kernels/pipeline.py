@@ -108,7 +108,8 @@ def pipeline_command(
         kernel = sequence.kernels[0]
         line: Timeline | RoleTimeline
         if any(isinstance(s, Roles) for s in kernel.body):
-            line = role_timeline(kernel, scalars | {"m": config.tile_m, "n": config.tile_n})
+            high, wide = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
+            line = role_timeline(kernel, scalars | {"m": high, "n": wide})
         else:
             line = timeline(kernel, scalars)
     picture = line.picture()
