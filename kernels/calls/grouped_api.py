@@ -4,7 +4,7 @@
 
 The idea.  Rows of all groups are one matrix, and so are the results; only b has a matrix per group.  The
 arguments are checked as `matmul` checks a and the first b.  Where gemm-sm90 reads both as they are stored,
-a single launch computes all groups (see `kernels.gemm.work`): sizes are words of the launch, so that other
+a single launch computes all groups (see `kernels.gemm.groups`): sizes are words of the launch, so that other
 sizes of as many rows neither plan nor compile nor upload anything.  Otherwise each group is a `matmul`.
 
     print(layoutalg.ops.plan_grouped_matmul(x, w))

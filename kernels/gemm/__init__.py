@@ -3,7 +3,7 @@
     problem     GemmProblem and its strides
     epilogue    the epilogue: alpha, beta C, bias, activation, conversion, as a value made of steps
     rasterize   which tile of D a block computes
-    work        the distribution of work over blocks: grouped GEMM, split-K, stream-K
+    groups      rows in groups that have a B each; parts the parts of k of split-K and stream-K
     tiles       configurations
     validate    constraints on configurations
     gemv        products of few rows, which are bound by memory
@@ -21,6 +21,15 @@ from layoutalg.kernels.gemm.choice import expected_family
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
 from layoutalg.kernels.gemm.gemv import GemvConfig
+from layoutalg.kernels.gemm.groups import (
+    MOST_TOGETHER,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
+    group_words,
+    grouped,
+)
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
     GemmProblem,
@@ -42,49 +51,11 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
 )
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.gemm.work import (
-    MOST_TOGETHER,
-    drawn_sizes,
-    equal_sizes,
-    group_begins,
-    group_boxes,
-    group_words,
-    grouped,
-)
 
 __all__ = [
-    "GEMM_FAMILIES",
-    "MOST_TOGETHER",
-    "AddMatrix",
-    "AddVector",
-    "BatchMode",
-    "Config",
-    "Epilogue",
-    "GemmProblem",
-    "GemvConfig",
-    "Major",
-    "Map",
-    "Scale",
-    "Side",
-    "SimtConfig",
-    "Sm75Config",
-    "Sm80Config",
-    "Sm90Config",
-    "batch_scalars",
-    "check_config",
-    "drawn_sizes",
-    "equal_sizes",
-    "expected_family",
-    "gemm_problem",
-    "group_begins",
-    "group_boxes",
-    "group_words",
-    "grouped",
-    "matrices",
-    "mma_of",
-    "named_epilogue",
-    "operand_tile",
-    "scalar_words",
-    "tiled_mma",
-    "with_factors",
-]
+    "GEMM_FAMILIES", "MOST_TOGETHER", "AddMatrix", "AddVector", "BatchMode", "Config", "Epilogue",
+    "GemmProblem", "GemvConfig", "Major", "Map", "Scale", "Side", "SimtConfig", "Sm75Config", "Sm80Config",
+    "Sm90Config", "batch_scalars", "check_config", "drawn_sizes", "equal_sizes", "expected_family",
+    "gemm_problem", "group_begins", "group_boxes", "group_words", "grouped", "matrices", "mma_of",
+    "named_epilogue", "operand_tile", "scalar_words", "tiled_mma", "with_factors",
+]  # fmt: skip

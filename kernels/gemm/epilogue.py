@@ -9,7 +9,7 @@
 
 The idea.  Each step declares its operands, writes itself on a vector of sums, and states its definition with
 a bound of its error.  Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the
-end: the cast.  Integers are taken modulo 2^32.  A part of k (see splitk) has the empty epilogue: its sums
+end: the cast.  Integers are taken modulo 2^32.  A part of k (see parts) has the empty epilogue: its sums
 alone are stored, each part in its own matrix.
 
 An epilogue is identified by what it prints: the text of a function is part of the value and of the kernel.
@@ -267,7 +267,7 @@ def named_epilogue(
 
 
 def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> str:
-    """Return the sentence that states what a kernel computes; with `parts` for a part of k, see splitk.
+    """Return the sentence that states what a kernel computes; with `parts` for a part of k, see parts.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> statement(gemm_problem(8, 8, 8, bias=True, activation="relu"))

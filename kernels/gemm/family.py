@@ -46,6 +46,14 @@ from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family,
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
+from layoutalg.kernels.gemm.groups import (
+    equal_sizes,
+    group_begins,
+    group_boxes,
+    group_words,
+    grouped,
+    sizes_of,
+)
 from layoutalg.kernels.gemm.launches import (
     AnyConfig,
     OwnProgram,
@@ -63,7 +71,6 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
-from layoutalg.kernels.gemm.work import equal_sizes, group_begins, group_boxes, group_words, grouped, sizes_of
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""

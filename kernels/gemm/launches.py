@@ -15,6 +15,8 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.gemv import build as build_gemv
+from layoutalg.kernels.gemm.groups import room_for
+from layoutalg.kernels.gemm.parts import build_combine, combine_vector, part_problem, slot_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.programs import (
     block_count,
@@ -27,7 +29,6 @@ from layoutalg.kernels.gemm.programs import (
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
-from layoutalg.kernels.gemm.work import build_combine, combine_vector, part_problem, room_for, slot_count
 
 MOST_CALLED = 1 << 14
 """The largest extents and leading dimensions for kernels of calls, so that 32 bits address them."""

@@ -16,6 +16,8 @@ from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.gemm.groups import MOST_TOGETHER
+from layoutalg.kernels.gemm.parts import check_splits, part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
@@ -29,7 +31,6 @@ from layoutalg.kernels.gemm.tiles import (
     usual_schedule,
     vectors,
 )
-from layoutalg.kernels.gemm.work import MOST_TOGETHER, check_splits, part_problem
 from layoutalg.kernels.identity import check_fields
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16

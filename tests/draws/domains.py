@@ -27,9 +27,9 @@ from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, matrix
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches, sequence_of
+from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config
-from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs

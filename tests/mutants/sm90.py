@@ -20,10 +20,10 @@ import numpy as np
 from layoutalg.codegen.program import Kernel, LaunchSequence, printed
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, SimulationError
+from layoutalg.kernels.gemm.groups import group_words
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from layoutalg.kernels.gemm.work.groups import group_words
 from tests.kernels.gemm.cases import arguments, expected, grouped_arguments, grouped_expected, grouped_problem
 from tests.mutants.ordering import mutants
 

@@ -7,7 +7,7 @@ share in rounds of R, and the rest of them at the end:
     time = rounds * (tiles of k * step[R] + block[R]) + tiles of k * step[rest] + block[rest]
 
 step[r] is the time of r blocks together for a tile of k, block[r] their time beside that: filling the ring,
-writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
+writing results.  Parts of k (see parts) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
 Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
@@ -52,6 +52,8 @@ from layoutalg.kernels.gemm.choice.tables import (
     Tile,
 )
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.groups import BOX_ROWS
+from layoutalg.kernels.gemm.parts import part_count, share_of
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     Config,
@@ -62,7 +64,6 @@ from layoutalg.kernels.gemm.tiles import (
     tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
-from layoutalg.kernels.gemm.work import BOX_ROWS, part_count, share_of
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The numbers of parts that are tried."""

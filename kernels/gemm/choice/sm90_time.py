@@ -32,9 +32,9 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
 
+from layoutalg.kernels.gemm.parts import part_count, share_of
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from layoutalg.kernels.gemm.work import part_count, share_of
 from layoutalg.model import resident_clusters
 
 

@@ -35,11 +35,11 @@ from layoutalg.codegen.expr import Operand as Value
 from layoutalg.codegen.instr import BAR, CLEAR, CP_ASYNC, CP_ASYNC_ZFILL, CP_COMMIT, CP_WAIT, LDG, STS, Instr
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partition, whole
 from layoutalg.codegen.program import MemRef, Reg
+from layoutalg.kernels.gemm.parts import Part, declare_part
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
 from layoutalg.kernels.gemm.tiles import Config, OperandTile, Side, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
-from layoutalg.kernels.gemm.work import Part, declare_part
 from layoutalg.layout import AnyLayout, Layout
 
 

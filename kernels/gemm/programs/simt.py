@@ -24,10 +24,10 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.programs.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
-from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.layout import Layout
 
 _FMA = {
@@ -85,7 +85,7 @@ def operand_plan(p: GemmProblem, c: SimtConfig, side: Side) -> OperandPlan:
 def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below: what its `contract` says.
 
-    With splits the kernel writes the parts' `sums`, see splitk.  Raises what `check_or_suggest` raises.
+    With splits the kernel writes the parts' `sums`, see parts.  Raises what `check_or_suggest` raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> build(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4)).name

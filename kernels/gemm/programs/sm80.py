@@ -47,6 +47,7 @@ from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.parts import Part
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of
 from layoutalg.kernels.gemm.programs.mainloop import (
     Mainloop,
@@ -66,7 +67,6 @@ from layoutalg.kernels.gemm.tiles import (
     stored,
 )
 from layoutalg.kernels.gemm.validate import multiples
-from layoutalg.kernels.gemm.work import Part
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
@@ -130,7 +130,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
     down to a tile, or to 1 where the problem itself has fewer rows or columns.  Its `contract` says which.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
-    the kernel writes the parts' `sums`, see splitk.  Raises what `check_or_suggest` raises for the `arch`.
+    the kernel writes the parts' `sums`, see parts.  Raises what `check_or_suggest` raises for the `arch`.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> build(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).name

@@ -56,6 +56,9 @@ from layoutalg.dtype import DType
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
+from layoutalg.kernels.gemm.groups import Groups
+from layoutalg.kernels.gemm.parts import Part, declare_part, declare_share, part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.programs.mainloop import k_tiles
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
@@ -63,8 +66,6 @@ from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_TILES
-from layoutalg.kernels.gemm.work import BOX_ROWS as ROWS
-from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_share, part_problem
 from layoutalg.layout import AnyLayout, Layout
 
 L2_PROMOTION_BYTES = 128
@@ -140,7 +141,7 @@ def build(p: GemmProblem, c: Sm90Config) -> Kernel:
     """The tile program of a configuration, for the problem's extents and leading dimensions and below.
 
     A launch says by how many `blocks` the tiles are computed.  `alpha` and `beta` are passed as the 32-bit
-    words of floats.  With splits the kernel writes the parts' `sums`, see splitk.  Raises what
+    words of floats.  With splits the kernel writes the parts' `sums`, see parts.  Raises what
     `check_or_suggest` raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem

@@ -5,7 +5,7 @@
     streamk          the same for whole waves of G tiles; the steps of k of the tiles that are left are one
                      line, of which each block takes an equal share
 
-The steps of a block, and the slot of the workspace for a part's sums, are defined in `units`.
+The steps of a block, and the slot of the workspace for a part's sums, are defined in `parts`.
 
 `gemm_fixup` adds the parts of each tile in order of k and finishes D: blocks never wait, and equal
 calls give equal bits.  A tile that one block has whole goes to D at once.
@@ -26,11 +26,12 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, m
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.groups import most_row_tiles
+from layoutalg.kernels.gemm.parts import THREADS, added, combine_vector
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.programs.mainloop import declare_extents, inward_corner, k_tiles
 from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
-from layoutalg.kernels.gemm.work import THREADS, added, combine_vector, most_row_tiles
 from layoutalg.model import resident_clusters
 
 NOTHING, ALWAYS = Const(0), Const(1)

@@ -20,8 +20,8 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grou
 from layoutalg.kernels.gemm.epilogue import epilogue_operands
 from layoutalg.kernels.gemm.family import definition
 from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.parts import slot_count
 from layoutalg.kernels.gemm.problem import operand_view
-from layoutalg.kernels.gemm.work.units import slot_count
 from layoutalg.kernels.verification import access_checks, compare, copied
 from tests.hostshim import run_cuda_text
 

@@ -27,11 +27,11 @@ from layoutalg.kernels.gemm.choice import heuristic
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, expected_ns
 from layoutalg.kernels.gemm.choice.tables import SM75_TILES, Sums, Tile
 from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.programs.streamk import block_count
 from layoutalg.kernels.gemm.tiles import tile_count
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.gemm.work.groups import most_row_tiles
 from tests.sweeps import each
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)

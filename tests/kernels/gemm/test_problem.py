@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem, matrices
+from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem, matrices, parts
 from layoutalg.kernels.gemm.problem import ACCUMULATORS
-from layoutalg.kernels.gemm.work import splitk
 from tests.sweeps import each
 
 
@@ -50,8 +49,8 @@ def test_an_element_lies_where_its_major_and_the_steps_of_a_batch_say(a_major: s
 def test_a_part_of_k_is_a_product_without_an_end() -> None:
     """Of f32 sums; those of ragged rows are added one by one."""
     p = gemm_problem(64, 72, 128, "f16", reads_c=True, bias=True, activation="relu", ldd=80)
-    assert splitk.part_problem(p) == gemm_problem(
-        64, 72, 128, "f16", result="f32", epilogue=splitk.part_problem(p).epilogue
+    assert parts.part_problem(p) == gemm_problem(
+        64, 72, 128, "f16", result="f32", epilogue=parts.part_problem(p).epilogue
     )
-    assert (splitk.part_problem(p).reads_c, splitk.part_problem(p).bias) == (False, False)
-    assert splitk.combine_vector(gemm_problem(64, 65, 32)) == 1
+    assert (parts.part_problem(p).reads_c, parts.part_problem(p).bias) == (False, False)
+    assert parts.combine_vector(gemm_problem(64, 65, 32)) == 1

@@ -23,10 +23,10 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import fragment_k
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
-from layoutalg.kernels.gemm.work.groups import MOST_TOGETHER
 from layoutalg.kernels.identity import difference
 from tests.sweeps import each
 

@@ -14,12 +14,19 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Const, Var, evaluate, variables
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import For, Let
-from layoutalg.kernels.gemm import gemm_problem
+from layoutalg.kernels.gemm import gemm_problem, groups
+from layoutalg.kernels.gemm.parts import (
+    MOST_SPLITS,
+    WorkUnit,
+    declare_part,
+    part_count,
+    share_of,
+    slot_count,
+    work_units,
+)
 from layoutalg.kernels.gemm.programs.mainloop import least_extent, tile_order, tile_start
 from layoutalg.kernels.gemm.programs.streamk import each_unit
 from layoutalg.kernels.gemm.rasterize import declare_tile
-from layoutalg.kernels.gemm.work import groups, splitk
-from layoutalg.kernels.gemm.work.units import WorkUnit, part_count, share_of, slot_count, work_units
 from tests.kernels.gemm.cases import assigned
 
 TILE = (32, 16)
@@ -46,14 +53,14 @@ def test_blocks_walk_down_panels(m: int, n: int, panel: int) -> None:
     assert seen == [(i, j) for x in starts for i in range(high) for j in range(x, min(x + panel, wide))]
 
 
-@given(st.integers(1, 100), st.sampled_from((8, 1)), st.sampled_from((1, 2, 3, 5, splitk.MOST_SPLITS)))
+@given(st.integers(1, 100), st.sampled_from((8, 1)), st.sampled_from((1, 2, 3, 5, MOST_SPLITS)))
 @example(50, 8, 5)
 def test_parts_of_k_cover_every_tile_once_and_evenly_the_ragged_one_first(
     size: int, deep: int, splits: int
 ) -> None:
     k = KernelBuilder("parts", threads=32)
     depth = k.param("k", 100)
-    part = splitk.declare_part(k, (depth + (deep - 1)) // deep, splits)
+    part = declare_part(k, (depth + (deep - 1)) // deep, splits)
     opening, second = tile_order(k, depth, deep, part, edges=True)
     body, counts, seen = k.build(), [], list[int]()
     for which in range(splits):
