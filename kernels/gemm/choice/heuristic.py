@@ -19,6 +19,11 @@ u is 1 or 2, the tiles that a block has a part of; launch and byte are those of 
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
+Refusals.  Rules are checked one after the other, so that what mends the first may break the next; the
+configuration that a refusal names fulfils all:
+
+    tile_n = 80 is not a multiple of 64, fragments of its warps; the nearest is 64; with tile_n=64 it works
+
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
 measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
 proportion: a tile of k has the same bytes there, or the same multiply-adds.  Tiles of wgmma have no such data
@@ -64,6 +69,7 @@ from layoutalg.kernels.gemm.tiles import (
     tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
+from layoutalg.kernels.identity import difference, distance, nearest
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The numbers of parts that are tried."""
@@ -506,3 +512,53 @@ def cold_ns(p: GemmProblem, chip: Arch) -> float:
     for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
         nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
     return COLD_NS + 1e9 * COLD_SHARE * nbytes / bandwidth
+
+
+def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:
+    """The nearest configuration to a refused one that works; None where the family has none for the problem.
+
+    The search is around c, and around c with the vectors that the problem allows.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
+    >>> p, c = gemm_problem(256, 256, 256), Sm80Config(128, 256, 64, 2, 4, 8)
+    >>> difference(c, suggest_config(p, c))
+    {'stages': 4}
+    """
+    choice = choice_of(c)
+    chip = find_arch(arch)
+
+    def works(x: Any) -> bool:
+        return _fits(p, x, chip)
+
+    try:
+        offered = choice.configs(p, chip)
+    except LayoutAlgError:
+        return None
+    given: dict[str, Any] = {x: getattr(offered[0], x) for x in choice.fields}
+    fitted: Any = replace(c, **given, **choice.whole)
+    near = [nearest(c, offered, works), fitted if works(fitted) else nearest(fitted, offered, works)]
+    return min((x for x in near if x is not None), key=lambda x: distance(c, x), default=None)
+
+
+def check_or_suggest(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
+    """Raise what `check_config` raises, the nearest configuration that works named.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
+    >>> check_or_suggest(gemm_problem(256, 256, 256), Sm80Config(128, 256, 64, 2, 4, 8))
+    Traceback (most recent call last):
+    layoutalg.errors.ResourceError: shared memory bytes of 128x256x64, 8 stages: 393216 asked, the limit is
+    232448; 4 stages fit; with stages=4 it works
+    """
+    try:
+        check_config(p, c, arch)
+    except LayoutAlgError as error:
+        found = suggest_config(p, c, arch)
+        if found is None:
+            hint = f"no configuration of its family works for {p} on {find_arch(arch).name}"
+        else:
+            hint = f"with {', '.join(f'{k}={v!r}' for k, v in difference(c, found).items())} it works"
+        error.message = f"{error}; {hint}"
+        error.args = (error.message,)
+        raise
