@@ -23,19 +23,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Var, check_name
-from layoutalg.codegen.instr import (
-    FUNCTIONS,
-    LDG,
-    ONE,
-    STG_WHOLE,
-    Instr,
-    ScalarFunction,
-    add_same,
-    add_scaled,
-    pack,
-    scale,
-)
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
@@ -113,11 +102,11 @@ class AddVector:
 class Map:
     """v = f(v).
 
-    >>> Map(FUNCTIONS["gelu"]).said("A B")
+    >>> Map(instr.FUNCTIONS["gelu"]).said("A B")
     'gelu(A B)'
     """
 
-    function: ScalarFunction
+    function: instr.ScalarFunction
 
     def said(self, value: str) -> str:
         """The value as the kernel's text states it."""
@@ -134,7 +123,7 @@ class Epilogue:
     Raises ArgumentTypeError for what is not a step, UnsupportedError for two operands of one name, two
     matrices, or two different functions of one name.
 
-    >>> print((Epilogue() | Scale() | AddVector("bias") | Map(FUNCTIONS["gelu"])).said("A B"))
+    >>> print((Epilogue() | Scale() | AddVector("bias") | Map(instr.FUNCTIONS["gelu"])).said("A B"))
     gelu(alpha A B + bias)
     """
 
@@ -179,7 +168,7 @@ class Epilogue:
         return tuple(step for step in self.steps if isinstance(step, AddVector))
 
     @property
-    def functions(self) -> tuple[ScalarFunction, ...]:
+    def functions(self) -> tuple[instr.ScalarFunction, ...]:
         """The functions that are applied, in order."""
         return tuple(step.function for step in self.steps if isinstance(step, Map))
 
@@ -190,7 +179,7 @@ class Epilogue:
     def check(self, accumulator: str) -> None:
         """Raise UnsupportedError for a function that is not stated for the type that sums are finished in.
 
-        >>> Epilogue((Map(FUNCTIONS["gelu"]),)).check("s32")
+        >>> Epilogue((Map(instr.FUNCTIONS["gelu"]),)).check("s32")
         Traceback (most recent call last):
         layoutalg.errors.UnsupportedError: gelu of s32: it is stated for f32, f64
         """
@@ -206,7 +195,7 @@ class Epilogue:
         type sums are finished in.  A matrix whose factor is 0 is not read.
 
         >>> import numpy
-        >>> relu = Epilogue((Scale(), Map(FUNCTIONS["relu"])))
+        >>> relu = Epilogue((Scale(), Map(instr.FUNCTIONS["relu"])))
         >>> relu.definition(numpy.array([-2.0, 3.0]), 0.0, {"alpha": 2.0}, 0.0)[0]
         array([0., 6.])
         """
@@ -244,7 +233,7 @@ def wrapped(value: Any) -> Any:
 
 
 def named_epilogue(
-    *, reads_c: bool, bias: bool, activation: str | ScalarFunction, along: Literal["n", "m"] = "n"
+    *, reads_c: bool, bias: bool, activation: str | instr.ScalarFunction, along: Literal["n", "m"] = "n"
 ) -> Epilogue:
     """activation(alpha v + beta C + bias), with C, the bias and the activation if they are requested.
 
@@ -254,9 +243,9 @@ def named_epilogue(
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
     """
-    function = activation if isinstance(activation, ScalarFunction) else FUNCTIONS.get(activation)
+    function = activation if isinstance(activation, instr.ScalarFunction) else instr.FUNCTIONS.get(activation)
     if function is None and activation != "none":
-        known = " and ".join(map(repr, ("none", *FUNCTIONS)))
+        known = " and ".join(map(repr, ("none", *instr.FUNCTIONS)))
         raise UnsupportedError(f"activation {activation!r}: {known} are accepted")
     end = Epilogue((Scale(),))
     if reads_c:
@@ -307,7 +296,7 @@ class Output:
         part: Expr | None = None,
         batch: tuple[Expr, ...] = (),
         static: bool = False,
-        stores: Mapping[int, Instr] = STG_WHOLE,
+        stores: Mapping[int, instr.Instr] = instr.STG_WHOLE,
     ) -> None:
         self.k, self.vec, self.n, self.first = k, vec, n, first
         self.m: Expr = m  # the row behind the last one that is written
@@ -383,7 +372,7 @@ class Output:
             to = k.at(self.d, *place)
             narrow = self.element in ("f16", "bf16")
             if narrow:
-                k.do(pack(self.vec, self.element), packed, sums)
+                k.do(instr.pack(self.vec, self.element), packed, sums)
             k.do(self.store, to, packed if narrow else sums)
 
     def put(self, packed: Reg, place: tuple[Expr, ...]) -> None:
@@ -412,19 +401,19 @@ class Output:
         k, vec = self.k, self.vec
         match step:
             case Scale(name):
-                k.do(scale(vec, self.number), sums, *self.scalars[name])
+                k.do(instr.scale(vec, self.number), sums, *self.scalars[name])
             case AddMatrix(name, factor):
                 with k.If(nonzero(self.scalars[factor], self.number)):
-                    k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], *self.lead, row, column))
-                    k.do(add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
+                    k.do(instr.LDG[self.nbytes], packed, k.at(self.buffers[name], *self.lead, row, column))
+                    k.do(instr.add_scaled(vec, self.element), sums, packed, *self.scalars[factor])
             case AddVector(name, "n"):
-                k.do(LDG[self.nbytes], packed, k.at(self.buffers[name], column))
-                k.do(add_scaled(vec, self.element), sums, packed, *map(Const, ONE[self.number]))
+                k.do(instr.LDG[self.nbytes], packed, k.at(self.buffers[name], column))
+                k.do(instr.add_scaled(vec, self.element), sums, packed, *map(Const, instr.ONE[self.number]))
             case AddVector(name, _):
                 size = self.nbytes // vec
                 one = self._register("row_value", max(1, size // 4))
-                k.do(LDG[size], one, k.at(self.buffers[name], row))
-                k.do(add_same(vec, self.element), sums, one)
+                k.do(instr.LDG[size], one, k.at(self.buffers[name], row))
+                k.do(instr.add_same(vec, self.element), sums, one)
             case Map(f):
                 k.do(f.instr(vec, self.number), sums)
 

@@ -22,19 +22,8 @@ from functools import lru_cache
 from math import gcd, hypot
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Select, minus
-from layoutalg.codegen.instr import (
-    BAR,
-    CLEAR,
-    LDG,
-    LDS,
-    STS,
-    butterfly,
-    fill,
-    fma_outer,
-    fold,
-    unpack,
-)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.errors import DivisibilityError, LayoutAlgError, ResourceError, UnsupportedError
@@ -266,7 +255,7 @@ class _Writer:
         self.a_words = k.reg("a_words", c.depth, c.rows, a_words)
         self.a_floats = k.reg("a_floats", c.rows * a_vec)
         self.acc = k.reg("acc", c.rows * own)
-        k.do(fill(c.rows * own), self.acc, Const(0))
+        k.do(instr.fill(c.rows * own), self.acc, Const(0))
 
     def _operand(self, name: str, leading: int, vec: int) -> Global:
         """A matrix whose rows start at vectors; of one row there is no leading dimension."""
@@ -279,17 +268,17 @@ class _Writer:
         """Load `vec` elements at a row and a column, or zeros where they are not `inside`."""
         k, nbytes = self.k, vec * self.p.operand.nbytes
         if inside is None:
-            k.do(LDG[nbytes], to, k.at(of, *self.batch, row, column))
+            k.do(instr.LDG[nbytes], to, k.at(of, *self.batch, row, column))
             return
-        k.do(CLEAR[nbytes], to)
+        k.do(instr.CLEAR[nbytes], to)
         with k.If(inside):
-            k.do(LDG[nbytes], to, k.at(of, *self.batch, row, column))
+            k.do(instr.LDG[nbytes], to, k.at(of, *self.batch, row, column))
 
     def floats(self, words: RegRef, vec: int, into: RegRef) -> RegRef:
         """Elements as floats: unpacked, or unchanged."""
         if self.p.operand.name == "f32":
             return words
-        self.k.do(unpack(vec, self.p.operand.name), into, words)
+        self.k.do(instr.unpack(vec, self.p.operand.name), into, words)
         return into
 
     def finish(self, ways: int, way: Expr, lanes: tuple[int, ...], column: Expr) -> Kernel:
@@ -301,22 +290,22 @@ class _Writer:
         layout = Layout((ways, c.rows, across), (c.rows * across, across, 1))
         part = k.shared("partials", "f32", layout)
         for mask in lanes:
-            k.do(butterfly("sum", c.rows * self.own), mask, self.acc)
+            k.do(instr.butterfly("sum", c.rows * self.own), mask, self.acc)
         first_lane = (k.tid // lanes[-1] % (WARP // lanes[-1])).eq(0) if lanes else Const(1)
         with k.If(first_lane):
             for r in range(c.rows):
                 for j in range(self.own):
-                    k.do(STS[4], part.at(way, r, column + j), self.acc[r * self.own + j])
-        k.do(BAR)
+                    k.do(instr.STS[4], part.at(way, r, column + j), self.acc[r * self.own + j])
+        k.do(instr.BAR)
         total, one, outputs = k.reg("total", 1), k.reg("one", 1), c.rows * across
         with k.For("turn", -(-outputs // c.threads)) as turn:
             number = k.let("number", turn * c.threads + k.tid)
             with k.If(number < outputs):
                 row, place = k.let("row", number // across % c.rows), k.let("place", number % across)
-                k.do(CLEAR[4], total)
+                k.do(instr.CLEAR[4], total)
                 with k.Unroll("w", ways) as w:
-                    k.do(LDS[4], one, part.at(w, row, place))
-                    k.do(fold("sum", 1, 1), total, one)
+                    k.do(instr.LDS[4], one, part.at(w, row, place))
+                    k.do(instr.fold("sum", 1, 1), total, one)
                 self.output.write(total, (*self.batch, row, self.first + place))
         return k.build()
 
@@ -369,7 +358,7 @@ class _AlongK(_Writer):
                     right = self.floats(self.b_words.slice(u, j, 0, count=words), vec, fb)
                     with k.Unroll("e", vec) as e:
                         one, other = (_element(x, e) for x in (left, right))
-                        k.do(fma_outer(1, 1), self.acc[r * c.columns + j], one, other)
+                        k.do(instr.fma_outer(1, 1), self.acc[r * c.columns + j], one, other)
 
 
 class _AlongN(_Writer):
@@ -412,7 +401,7 @@ class _AlongN(_Writer):
                 if self.floats(self.a_words[u, r], 1, self.a_floats[r]).reg == self.a_floats:
                     left = self.a_floats[()]
             right = self.floats(self.b_words[u, 0], c.vec, self.b_floats[()])
-            k.do(fma_outer(c.rows, c.vec), self.acc, left, right)
+            k.do(instr.fma_outer(c.rows, c.vec), self.acc, left, right)
 
 
 def _element(floats: RegRef, e: Expr) -> RegRef:

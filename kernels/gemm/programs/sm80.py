@@ -26,22 +26,8 @@ from layoutalg.atoms import (
     make_tiled_copy_B,
     make_tiled_mma,
 )
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.instr import (
-    BAR,
-    CLEAR,
-    LDMATRIX,
-    LDMATRIX_TRANS,
-    LDS,
-    MMA_SYNC,
-    MMAS,
-    STG_WHOLE,
-    STS,
-    WARP_SYNC,
-    Mma,
-    find_mma,
-    unpack,
-)
 from layoutalg.codegen.language import KernelBuilder, partition
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
@@ -79,7 +65,7 @@ def tiled_mma(p: GemmProblem, c: Sm80Config) -> TiledMMA:
     (128, 256, 16)
     """
     element, sums = ("s8", "s32") if p.packed > 1 else (p.operand.name, p.accumulator.name)
-    atom = find_mma(element, sums, fragment_k(p, c)).atom
+    atom = instr.find_mma(element, sums, fragment_k(p, c)).atom
     return _tiled_mma(atom, c.warps_m, c.warps_n, c.warp_m, c.warp_n)
 
 
@@ -101,12 +87,15 @@ def operand_plan(p: GemmProblem, c: Sm80Config, side: Side) -> OperandPlan:
     tile, make = operand_tile(p, c, side), make_tiled_copy_A if side == "a" else make_tiled_copy_B
     size = tile.element.nbytes
     torn = size == 8 or (size == 4 and tile.major == "mn")
-    atom, load = (f"UniversalCopy<uint{8 * size}_t>", LDS[size]) if torn else _LDMATRIX[tile.major]
+    atom, load = (f"UniversalCopy<uint{8 * size}_t>", instr.LDS[size]) if torn else _LDMATRIX[tile.major]
     copy, read = operand_copy(tile), make(atom, tiled_mma(p, c))
     return OperandPlan(tile, copy, read, load, _swizzled(tile, copy, read))
 
 
-_LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX[4]), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS[4])}
+_LDMATRIX = {
+    "k": ("SM75_U32x4_LDSM_N", instr.LDMATRIX[4]),
+    "mn": ("SM75_U16x8_LDSM_T", instr.LDMATRIX_TRANS[4]),
+}
 
 
 @cache
@@ -155,7 +144,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
             k, p, c, plan, inward=True, align_bytes=1024, extents=extents, unit=(corner, part)
         )  # fmt: skip
         _write_tile(k, p, c, loop, unit)
-        k.do(BAR)  # the next tile is copied to where this one's sums went through
+        k.do(instr.BAR)  # the next tile is copied to where this one's sums went through
     return k.build()
 
 
@@ -172,7 +161,7 @@ def _write_tile(
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, halves * c_words)
     with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
         for held in _rows_of(acc, i, j, max(1, halves * c_words // 4)):
-            k.do(CLEAR[4 * min(4, halves * c_words)], held)
+            k.do(instr.CLEAR[4 * min(4, halves * c_words)], held)
 
     def multiply(which: int) -> None:
         for part_k in range(rb.shape[-1] // (2 * b_words)):
@@ -180,7 +169,7 @@ def _write_tile(
                 b = rb.slice(which, j // 2, j % 2 * (rb.shape[-1] // 2) + part_k * b_words, count=b_words)
                 for half, held in enumerate(_rows_of(acc, i, j, halves)):
                     a = ra.slice(which, i, (part_k * halves + half) * a_words, count=a_words)
-                    k.do(MMA_SYNC[mma], held, a, b)
+                    k.do(instr.MMA_SYNC[mma], held, a, b)
 
     loop.write(multiply)
     sums = _Sums(k, p, c.result_vec)
@@ -194,7 +183,7 @@ def _write_tile(
         there = k.get_slice(tiled_mma(p, c)).partition_C(parts.slot(unit.slot))
         with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j, k.Unroll("h", 2) as h:
             half = acc.slice(i, j, h * (2 * sums.words), count=2 * sums.words)
-            k.do(STG_WHOLE[8 * sums.words], there.at((0, h), i, j), half)
+            k.do(instr.STG_WHOLE[8 * sums.words], there.at((0, h), i, j), half)
 
 
 def _rows_of(acc: Reg, i: Expr, j: Expr, parts: int) -> list[RegRef]:
@@ -239,7 +228,7 @@ def stage_copies(warp_n: int, vec: int, sums: str = "f32") -> tuple[TiledMMA, Ti
     return mma, take, found.layout if found.layout is not None else Layout((16, warp_n), (warp_n, 1))
 
 
-_ANY_MMA: Mma = MMAS[0]
+_ANY_MMA: instr.Mma = instr.MMAS[0]
 """Sums lie alike after every mma of 16 x 8."""
 
 
@@ -259,20 +248,20 @@ def _through_shared(
     taken = k.get_slice(take, lane).partition_S(mine)
     there = k.get_slice(take, lane).partition_D(output.tile((m1, n1), (c.warp_m, c.warp_n)))
     _, rows, columns = taken.shape
-    k.do(BAR)
+    k.do(instr.BAR)
     with k.Unroll("i", acc.shape[0]) as i:
         with k.Unroll("j", acc.shape[1]) as j:
             four, place = sums.of(acc, i, j)
             with k.Unroll("h", 2) as h:
                 half = four.slice(*place, h * (2 * words), count=2 * words)
-                k.do(STS[8 * words], given.at((0, h), 0, j), half)
-        k.do(WARP_SYNC)
+                k.do(instr.STS[8 * words], given.at((0, h), 0, j), half)
+        k.do(instr.WARP_SYNC)
         with k.Unroll("y", rows) as y, k.Unroll("x", columns) as x:
             with k.Unroll("e", vec // part) as e:
                 held = sums.out.slice(e * (part * words), count=part * words)
-                k.do(LDS[4 * part * words], held, taken.at((0, e), y, x))
+                k.do(instr.LDS[4 * part * words], held, taken.at((0, e), y, x))
             output.write(sums.out, there.coordinate(0, y + i * rows, x))
-        k.do(WARP_SYNC)
+        k.do(instr.WARP_SYNC)
 
 
 class _Sums:
@@ -289,5 +278,5 @@ class _Sums:
         """The sums of a fragment: a register array and the index they start at."""
         if self.pairs is None:
             return acc, (i, j)
-        self.k.do(unpack(4, "f16"), self.pairs, acc[i, j])
+        self.k.do(instr.unpack(4, "f16"), self.pairs, acc[i, j])
         return self.pairs, ()

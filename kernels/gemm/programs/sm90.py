@@ -36,20 +36,8 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
-from layoutalg.codegen.instr import (
-    LDS,
-    ST_ASYNC,
-    STG_WHOLE,
-    STMATRIX,
-    STS,
-    WARP_SYNC,
-    WGMMA_COMMIT,
-    WGMMA_FENCE,
-    WGMMA_WAIT,
-    hold,
-    pack,
-)
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
@@ -377,12 +365,12 @@ class _Writer:
                 self._hold(acc)
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
-                    k.do(WGMMA_FENCE)
+                    k.do(instr.WGMMA_FENCE)
                     mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
-                    k.do(WGMMA_COMMIT)
-                    k.do(WGMMA_WAIT, 1)
+                    k.do(instr.WGMMA_COMMIT)
+                    k.do(instr.WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
@@ -410,7 +398,7 @@ class _Writer:
         in_place = c.through == "tma" and self.p.result.name == "f32" and c.schedule == "persistent"
         if in_place and c.consumer_m > ROWS:
             with k.Unroll("i", c.consumer_m // ROWS) as i:
-                k.do(hold(c.tile_n // 2, "f32"), acc.reg[i])
+                k.do(instr.hold(c.tile_n // 2, "f32"), acc.reg[i])
 
     def _or_part(self, whole_tile: Leave) -> Leave:
         """Wrap `whole_tile` so that a unit of work with a part of a tile writes its sums to its slot."""
@@ -427,7 +415,7 @@ class _Writer:
                 there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
                 rows, columns = c.consumer_m // ROWS, c.tile_n // 8
                 with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
-                    k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
+                    k.do(instr.STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
 
         return leave
 
@@ -458,7 +446,7 @@ class _Writer:
         for r in range(blocks):
             with k.If(other(r)), k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
                 there = sums.at(0, k.thread, j, i, slot(k.rank, r))
-                k.do(ST_ASYNC[16], there, came[0], Const(r), parts.at(0, j, i, r, values=4))
+                k.do(instr.ST_ASYNC[16], there, came[0], Const(r), parts.at(0, j, i, r, values=4))
         k.wait(came[0], 0, cluster=True)
         k.clear(own)
         for r in range(blocks):
@@ -467,7 +455,7 @@ class _Writer:
                 with k.If(k.rank.eq(r)):
                     k.map(four + parts[None, j, i, r], into=four)
                 with k.Else():
-                    k.do(LDS[16], got.words, sums.at(0, k.thread, j, i, slot(r, k.rank)))
+                    k.do(instr.LDS[16], got.words, sums.at(0, k.thread, j, i, slot(r, k.rank)))
                     k.map(four + got, into=four)
         return own
 
@@ -497,11 +485,11 @@ class _Writer:
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
                 self.output.finish(sums)
                 if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
-                    k.do(pack(c.result_vec, p.result.name), packed, sums)
-                    k.do(STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
+                    k.do(instr.pack(c.result_vec, p.result.name), packed, sums)
+                    k.do(instr.STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
                 else:
                     for h in range(2):
-                        k.do(STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
+                        k.do(instr.STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
 
         def part_of(mine: Tensor, row: Expr, column: Expr, columns: int) -> None:
             """The rows of a box that D has for the group, by the threads of a consumer."""
@@ -510,7 +498,7 @@ class _Writer:
             source, tile = me.partition_S(mine), self.output.tile((row, column), (ROWS, columns))
             there = me.partition_D(tile)
             with k.Unroll("y", source.shape[1]) as y:
-                k.do(LDS[16], taken, source.at(0, y, 0))
+                k.do(instr.LDS[16], taken, source.at(0, y, 0))
                 self.output.put(taken, there.coordinate(0, y, 0))
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
@@ -571,12 +559,12 @@ class _Writer:
                 there = k.get_slice(take, lane).partition_D(tile)
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
                     sums = acc.at((0, h, q * (columns // 8) + j), i, 0, values=2)
-                    k.do(STS[8], given.at((0, h), 0, j), sums)
-                k.do(WARP_SYNC)
+                    k.do(instr.STS[8], given.at((0, h), 0, j), sums)
+                k.do(instr.WARP_SYNC)
                 with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
                     with k.Unroll("e", vec // part) as e:
-                        k.do(LDS[4 * part], out.slice(e * part, count=part), taken.at((0, e), y, x))
+                        k.do(instr.LDS[4 * part], out.slice(e * part, count=part), taken.at((0, e), y, x))
                     self.output.write(out, there.coordinate(0, y, x))
-                k.do(WARP_SYNC)
+                k.do(instr.WARP_SYNC)
 
         return leave
