@@ -82,6 +82,12 @@ def _anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+def test_no_session_shows_a_name_that_it_did_not_define() -> None:
+    """Blocks of a kind share their names, and those of another kind have their own."""
+    shown = [str(path) for path in DOCUMENTS if "NameError: name '" in path.read_text(encoding="utf-8")]
+    assert not shown
+
+
 def test_links_lead_to_files_and_headings() -> None:
     wrong = []
     for path in TEXTS:
