@@ -1,0 +1,57 @@
+"""Hops: what a reader opens to follow a kernel from its problem to its text, counted by tracing one call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import layoutalg
+from layoutalg.codegen import to_cuda
+from layoutalg.kernels import find_family
+from tests.work import entered
+
+HOME = Path(layoutalg.__file__).parent
+
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "softmax": {"shape": (4096, 4096), "axes": -1, "dtype": "f16"},
+    "permute": {"shape": (64, 128, 256), "axes": (2, 0, 1), "dtype": "f16"},
+    "gemm-sm90": {"m": 4096, "dtype": "f16"},
+}
+
+CAPS = {
+    "softmax": {"files": 12, "lines": 3808, "functions": 603},
+    "permute": {"files": 11, "lines": 3753, "functions": 571},
+    "gemm-sm90": {"files": 17, "lines": 5730, "functions": 857},
+}
+"""Files of kernels/ that are opened, their lines, and the functions entered in all; caps that only fall."""
+
+
+def hops(name: str) -> dict[str, int]:
+    """The hops of a family's problem; only the first count of a process is whole, since answers are kept."""
+    family = find_family(name)
+
+    def text() -> None:
+        p = family.problem(**PROBLEMS[name])
+        to_cuda(family.build(p, family.choose(p)), "sm_90a")
+
+    seen = entered(text, str(HOME))
+    files = {path for code in seen if (path := Path(code.co_filename)).is_relative_to(HOME / "kernels")}
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    return {"files": len(files), "lines": lines, "functions": len(seen)}
+
+
+def test_a_kernel_is_followed_in_few_hops() -> None:
+    """In a process of its own, where nothing was asked before."""
+    run = subprocess.run(
+        [sys.executable, "-m", __name__], cwd=HOME.parent, capture_output=True, text=True, check=True
+    )
+    for name, counts in json.loads(run.stdout).items():
+        over = {what: n for what, n in counts.items() if n > CAPS[name][what]}
+        assert not over, f"{name} takes {over}, at most {CAPS[name]}"
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: hops(name) for name in PROBLEMS}))
