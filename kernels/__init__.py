@@ -2,8 +2,8 @@
 
     family, registry       Family: the interface that a kernel family implements; all families by name
     move, rowwise, elementwise, gemm    the families; ladder: published optimisation steps of matrix products
-    verification, bench    a family compared with its definition; timed
-    baselines              the times of other libraries, and lower bounds from the hardware
+    checks                 what families are verified on, and timed beside; `verify`
+    bench                  families, timed
     calls                  the functions on arrays (layoutalg.ops): moves, reductions, norms, matrix products
     plan_cache             a cache of prepared launches
     tuning                 files of timings, lock files, and the search that fills them
@@ -30,14 +30,14 @@ if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
 if TYPE_CHECKING:
+    from layoutalg.kernels.checks import VerifyReport, verify
     from layoutalg.kernels.family import Candidate, Family
     from layoutalg.kernels.registry import FAMILIES, find_family
-    from layoutalg.kernels.verification import VerifyReport, verify
 
 _PLACES = {
     "family": "Candidate Family",
     "registry": "FAMILIES find_family",
-    "verification": "VerifyReport verify",
+    "checks": "VerifyReport verify",
 }
 
 __all__ = ["FAMILIES", "Candidate", "Family", "VerifyReport", "find_family", "verify"]

@@ -2,7 +2,7 @@
 
 Contenders of a problem share their buffers and run in turn, round by round; the figure is the median.  Small
 problems rotate over several sets of buffers, four times the L2 cache together, so that no launch reads from
-cache.  The calls of libraries are data of the family (`family.Bench`); a result of ours that differs from
+cache.  The calls of libraries are data of the family (`checks.Bench`); a result of ours that differs from
 theirs is an error before anything is timed.  All cores make the kernels before the first is timed.
 
     rows = benchmark([Timed("softmax", p) for p in problems])             the best way of each
@@ -26,11 +26,9 @@ from typing import Any, Literal, NamedTuple
 
 from layoutalg.codegen import gpu as device
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.family import Bench, l2_bytes
+from layoutalg.kernels.checks import Bench, Launch, bench_of, l2_bytes, rowwise_cases
 from layoutalg.kernels.gemm import GemmProblem, drawn_sizes, group_begins
 from layoutalg.kernels.registry import FAMILIES, LADDERS, find_family
-from layoutalg.kernels.rowwise import rowwise_cases
 from layoutalg.kernels.tuning import choose
 
 PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
@@ -114,7 +112,7 @@ def timed_problems(
         return [Timed(family, p, case) for family, case, p in rowwise_cases(dtypes)]
     if name not in FAMILIES:
         raise UnknownNameError("kernel family", name, (*FAMILIES, REDUCE))
-    return [Timed(name, p, case) for case, p in FAMILIES[name].bench.cases(dtypes, sizes, **asked)]
+    return [Timed(name, p, case) for case, p in bench_of(FAMILIES[name]).cases(dtypes, sizes, **asked)]
 
 
 def with_drawn_rows(timed: Timed) -> Timed:
@@ -206,7 +204,7 @@ def make(asked: tuple[Timed, str], gpu: str = "") -> Made:
     family, p = find_family(timed.family), timed.problem
     config, source = choose(family, p, arch, gpu) if timed.config is None else (timed.config, "")
     sequence = (family.shared or family.launches)(p, config, arch)
-    notes = dict(family.bench.notes(p, config, arch))
+    notes = dict(bench_of(family).notes(p, config, arch))
     way = family.way(config)
     way = f"{way}, by the {source}" if source not in ("", "cost model") else way
     return Made(timed, device.compile_sequence(sequence, arch), way, notes, config)
@@ -267,7 +265,7 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: device.M
         return []
     timed = next(iter(ways.values())).timed
     family, p, name = find_family(timed.family), timed.problem, timed.name or str(timed.problem)
-    bench = family.bench
+    bench = bench_of(family)
     numbers = [family.numbers(p, made.config, dict(timed.given)) for made in ways.values()]
     loaded = [
         device.load_sequence(made.compiled.ready(own))

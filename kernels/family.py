@@ -3,8 +3,6 @@
     problem(...)                          the problem, checked
     candidates(problem, arch)             the ways to compute it, best first, and those dropped, with reasons
     launches(problem, config, arch)       the launch sequence of one of them
-    checks.buffers(problem, trial, seed)      every buffer before a launch, and the scalars of a call
-    checks.expected(problem, config, given)   the required contents of buffers afterwards, by definition
 
 The cost of the memory accesses of each launch is read off the programs, see `costs`.  A configuration is
 legal if it comes out of `candidates`: there is no other list of rules.
@@ -12,18 +10,15 @@ legal if it comes out of `candidates`: there is no other list of rules.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from layoutalg.arch import Arch, find_arch, find_board
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
-from layoutalg.codegen.gpu import median_times_ms
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels.baselines import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,117 +34,8 @@ class Candidate:
         return "" if self.dropped is None else str(self.dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The required contents of a buffer after the launches; outside of `places` it has to be unchanged.
-
-    `values` are the bits of elements where `allowed` is None, and have to be equal; otherwise numbers of type
-    `element`, of which each may be off by what is `allowed` for it.  `places` are their flat places in the
-    buffer, the whole buffer where it is None.  `beside` is another buffer that is written.
-    """
-
-    buffer: str
-    values: Any
-    allowed: Any = None
-    element: str = ""
-    places: Any = None
-    beside: Expected | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """The data that a family is verified on, and the results that the definition requires.
-
-    `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
-    of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
-    the family's `problem`, checked by default.
-    """
-
-    buffers: Callable[[Any, str, int], dict[str, Any]]
-    expected: Callable[[Any, Any, Mapping[str, Any]], Expected]
-    array_bytes: Callable[[Any], int]
-    verified: tuple[Mapping[str, Any], ...]
-    trials: Callable[[Any], tuple[str, ...]] = lambda problem: ("bits",)
-
-
 NEEDED = object()
 """The default of an argument that is required."""
-
-
-class Pace(NamedTuple):
-    """The pace of timing: rounds, launches of a sample and about how long it takes, sets of buffers."""
-
-    rounds: int = 15
-    inner: int = 8
-    sample_ms: float = math.inf
-    sets: int = 64
-
-    def times_ms(self, launches: Sequence[Sequence[Launch]], look: Callable[[int], object]) -> list[float]:
-        """The median time of each contender, all in turn; `look` is called with a number meanwhile."""
-        return median_times_ms(
-            launches, rounds=self.rounds, inner=self.inner, sample_ms=self.sample_ms, meanwhile=look
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """The benchmark of a family beside the libraries that its users would call otherwise.
-
-    `arrays` makes set number n of buffers on the GPU, by the names of the family's buffers; `scalars` are
-    those of the call.  A contender makes a launch on such a set, with the call's numbers beside the arrays,
-    or None where its library is missing or cannot; `limit` names the one that says what memory can do.
-    `check` runs ours, as a launch, on a set, and says how the result differs from another one, empty where it
-    does not.  `work` is what a rate counts: bytes that have to be moved, or operations, 1e9 or 1e12 of them
-    per second in the `unit` GB/s or TFLOP/s.  `cases` are the problems of a table with their names, for
-    element types and sizes or by default, for products with further options; `notes` are the predictions
-    beside; `record` is the record of a row in the schema of the command's JSON; `steps_size` is the size of
-    the problem on which steps are compared.
-    """
-
-    arrays: Callable[[Any, int], dict[str, Any]]
-    contenders: Mapping[str, Callable[[Any, Mapping[str, Any]], Launch | None]]
-    check: Callable[[Any, Mapping[str, Any], Launch], str]
-    cases: Callable[..., Iterator[tuple[str, Any]]]
-    unit: str = "GB/s"
-    work: Callable[[Any], int] = lambda problem: problem.moved_bytes
-    limit: str = ""
-    scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}
-    record: Literal["rate", "reduced_rate", "product_rate"] = "rate"
-    steps_size: int = 0
-    pace: Callable[[Any], Pace] = lambda problem: Pace()
-    notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}
-
-    def sets(self, problem: Any, arch: str, *, cold: bool = False) -> list[dict[str, Any]]:
-        """The sets of buffers that launches rotate over, see `set_count`."""
-        first = self.arrays(problem, 0)
-        count = set_count(self, problem, sum(x.nbytes for x in first.values()), arch, cold=cold)
-        return [first, *(self.arrays(problem, n) for n in range(1, count))]
-
-    def others(
-        self, problem: Any, sets: Iterable[Mapping[str, Any]], numbers: Mapping[str, int]
-    ) -> dict[str, list[Launch]]:
-        """The launches of each contender on sets of buffers, none where it cannot."""
-        given = [{**arrays, **numbers} for arrays in sets]
-        return {
-            name: [launch for one in given if (launch := contender(problem, one)) is not None]
-            for name, contender in self.contenders.items()
-        }
-
-
-def square_cases(
-    problem: Callable[..., Any], dtypes: Sequence[str | None], sizes: Sequence[int]
-) -> Callable[..., Iterator[tuple[str, Any]]]:
-    """The cases of a table of square problems, of a side and a type of elements, by default those given."""
-
-    def cases(
-        asked: Sequence[str] | None, sides: Sequence[int] | None, **more: Any
-    ) -> Iterator[tuple[str, Any]]:
-        for dtype in asked or dtypes:
-            for side in sides or sizes:
-                p = problem(side, dtype, **more)
-                yield str(p), p
-
-    return cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,48 +57,20 @@ class Traffic(NamedTuple):
     written: int
 
 
-MOST_SETS = 64
-"""The most sets of buffers that cold data is spread over; if each is less than a sixteenth of the L2, they
-are not cold, and are not labelled so."""
-
-
-def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:
-    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows,
-    or MOST_SETS for `cold` data.
-
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> family = FAMILIES["transpose"]
-    >>> p = family.problem(1024, 1024, "f32")
-    >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
-    30
-    """
-    return min(MOST_SETS if cold else bench.pace(problem).sets, 1 + 4 * l2_bytes(arch) // (nbytes + 1))
-
-
-def l2_bytes(arch: str) -> int:
-    """Bytes of the L2 cache of the board of an architecture, 0 where none is known.
-
-    >>> l2_bytes("sm_90") >> 20
-    60
-    """
-    board = find_arch(arch).board
-    return (board.l2_bytes or 0) if board else 0
-
-
 @dataclass(frozen=True, slots=True)
 class Family:
     """A family of kernels: each field is data or a function, see the module's text.
 
-    `checks` is what it is verified on; `asks` are the arguments of `problem` that the command has options
-    for, with their defaults, NEEDED for a required one.  `shared` makes the launches by kernels that
-    neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems as
-    possible share, where the family has such; `way` is a short name of the way a configuration works;
-    `written` selects the configurations among which `layoutalg generate` writes the best.  `words` are
-    numbers of a configuration's launch that depend on both the configuration and the buffers; `memory` are
-    the bytes that memory is predicted to read and to write for a configuration, None without a prediction.
-    `further` are configurations behind those of `candidates`, best first, that a search of measured times may
-    try and a lock file may name; a problem that is planned without either never makes them.  `law` is the law
-    of times by which the planner orders, None if it orders otherwise.
+    `asks` are the arguments of `problem` that the command has options for, with their defaults, NEEDED for a
+    required one.  `shared` makes the launches by kernels that neighbouring problems share, and `called` those
+    of a call on arrays, by kernels that as many problems as possible share, where the family has such; `way`
+    is a short name of the way a configuration works; `written` selects the configurations among which
+    `layoutalg generate` writes the best.  `scalars` are the numbers of a call that is timed or counted,
+    `words` those of a configuration's launch that depend on the buffers too; `memory` are the bytes that
+    memory is predicted to read and to write for a configuration, None without a prediction.  `further` are
+    configurations behind those of `candidates`, best first, that a search of measured times may try and a
+    lock file may name; a problem that is planned without either never makes them.  `law` is the law of times
+    by which the planner orders, None if it orders otherwise.
     """
 
     name: str
@@ -220,13 +78,12 @@ class Family:
     problem: Callable[..., Any]
     candidates: Callable[[Any, str | Arch], Iterable[Candidate]]
     launches: Callable[[Any, Any, str | Arch], LaunchSequence]
-    checks: Checks
     asks: Mapping[str, Any]
-    bench: Bench
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
     written: Callable[[Any], bool] = lambda config: True
+    scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
     further: Callable[[Any, str | Arch], Iterable[Any]] = lambda problem, arch: ()
@@ -280,7 +137,7 @@ class Family:
     ) -> dict[str, int]:
         """The numbers of a call that is timed or counted: those of the bench, or those `given` in their
         place, and what depends on the configuration too."""
-        found = {**self.bench.scalars(problem), **given}
+        found = {**self.scalars(problem), **given}
         return found | dict(self.words(problem, config, found))
 
     def law_on(self, arch: str | Arch) -> Law:

@@ -14,8 +14,9 @@ from layoutalg.kernels.norms import NORMS
 
 _ROOMS = {
     "move.MOVE_FAMILIES": "tiled_copy transpose permute",
-    "rowwise.ROWWISE_FAMILIES": " ".join(("sum mean max min prod argmax argmin var logsumexp", *NORMS)),
-    "rowwise.CROSS_ENTROPY": "cross_entropy",
+    "rowwise.ROWWISE_FAMILIES": " ".join(
+        ("sum mean max min prod argmax argmin var logsumexp", *NORMS, "cross_entropy")
+    ),
     "elementwise.ELEMENTWISE_FAMILIES": " ".join((*FUNCTIONS, "add")),
     "gemm.GEMM_FAMILIES": "gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv",
 }
@@ -28,8 +29,8 @@ _PLACES = {name: place for place, names in _ROOMS.items() for name in names.spli
 def _room(place: str) -> Mapping[str, Family]:
     """The families of a room by their names."""
     module, name = place.split(".")
-    found: Family | tuple[Family, ...] = getattr(import_module(f"layoutalg.kernels.{module}"), name)
-    return {family.name: family for family in ((found,) if isinstance(found, Family) else found)}
+    families: tuple[Family, ...] = getattr(import_module(f"layoutalg.kernels.{module}"), name)
+    return {family.name: family for family in families}
 
 
 class _Families(Mapping[str, Family]):
@@ -60,6 +61,15 @@ def find_family(name: str) -> Family:
     """
     check_choice("kernel family", name, FAMILIES)
     return FAMILIES[name]
+
+
+def room_of(name: str) -> str:
+    """The room of a family.
+
+    >>> room_of("softmax")
+    'rowwise'
+    """
+    return _PLACES[name].partition(".")[0]
 
 
 LADDERS = ("gemm-simt", "gemm-sm75", "gemm-sm80", "gemm-sm90")

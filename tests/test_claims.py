@@ -9,10 +9,9 @@ import pytest
 from hypothesis import settings
 
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.gemm import family as gemm_family
-from layoutalg.kernels.move import cases as move_cases
-from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
-from layoutalg.kernels.rowwise import families as rowwise_cases
+from layoutalg.kernels.checks import rowwise as rowwise_cases
+from layoutalg.kernels.checks.gemm import SIZES
+from layoutalg.kernels.checks.move import DTYPES, MATRIX_DTYPES, SIDES
 from tests.command import run
 from tests.docs.claims import HOLDERS, claims, documents, held, register
 from tests.test_architecture import MOST_LINES, MOST_MODULES
@@ -48,9 +47,8 @@ def test_the_help_names_the_families_that_are_served(command: str) -> None:
 def test_the_help_of_bench_states_its_defaults() -> None:
     said = words_of("bench")
     assert f"Default: {', '.join(MATRIX_DTYPES)}; reductions {', '.join(rowwise_cases.DTYPES)}" in said
-    assert move_cases.DTYPES == MATRIX_DTYPES
-    sizes = gemm_family.SIZES
-    assert f"Default: {SIDES[0]}, {SIDES[1]}; GEMM {min(sizes)} to {max(sizes)}." in said
+    assert DTYPES == MATRIX_DTYPES
+    assert f"Default: {SIDES[0]}, {SIDES[1]}; GEMM {min(SIZES)} to {max(SIZES)}." in said
 
 
 def test_axes_have_a_default_where_the_help_says_so() -> None:

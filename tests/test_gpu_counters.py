@@ -245,7 +245,7 @@ def rows_of_ragged(monkeypatch: pytest.MonkeyPatch, **more: float) -> list[Row]:
     p, c = RAGGED
     family = find_family("gemm-sm90")
     one = family.launches(p, c, "sm_90")
-    found = work(p, c, one.kernels[0], {**dict(one.scalars), **family.bench.scalars(p)})
+    found = work(p, c, one.kernels[0], {**dict(one.scalars), **family.scalars(p)})
     cubin, occupancy = held(one.kernels[0])
     seen = {metric: float(found.counts.get(what, 0)) for what, (metric, _) in sm90.COUNTED.items()}
     seen |= {sm90.REGISTERS: float(cubin.registers), MOST_WARPS: float(occupancy.warps_per_sm)}

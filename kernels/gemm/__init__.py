@@ -10,7 +10,7 @@
     choice      candidate tiles, best first, and errors that name the nearest valid one
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product
-    family      the Family records: test data, definition, libraries to compare with
+    family      the Family records
 
 Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
 """
@@ -18,8 +18,16 @@ Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-ma
 from __future__ import annotations
 
 from layoutalg.kernels.gemm.choice import expected_family
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, named_epilogue
-from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
+from layoutalg.kernels.gemm.epilogue import (
+    AddMatrix,
+    AddVector,
+    Epilogue,
+    Map,
+    Scale,
+    epilogue_operands,
+    named_epilogue,
+)
+from layoutalg.kernels.gemm.family import GEMM_FAMILIES
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
     MOST_TOGETHER,
@@ -29,14 +37,18 @@ from layoutalg.kernels.gemm.groups import (
     group_boxes,
     group_words,
     grouped,
+    sizes_of,
 )
 from layoutalg.kernels.gemm.problem import (
+    PACKED_BYTES,
     BatchMode,
     GemmProblem,
     Major,
     gemm_problem,
     matrices,
     mma_of,
+    operand_view,
+    scalar_value,
     scalar_words,
 )
 from layoutalg.kernels.gemm.programs import tiled_mma
@@ -53,9 +65,10 @@ from layoutalg.kernels.gemm.tiles import (
 from layoutalg.kernels.gemm.validate import check_config
 
 __all__ = [
-    "GEMM_FAMILIES", "MOST_TOGETHER", "AddMatrix", "AddVector", "BatchMode", "Config", "Epilogue",
-    "GemmProblem", "GemvConfig", "Major", "Map", "Scale", "Side", "SimtConfig", "Sm75Config", "Sm80Config",
-    "Sm90Config", "batch_scalars", "check_config", "drawn_sizes", "equal_sizes", "expected_family",
-    "gemm_problem", "group_begins", "group_boxes", "group_words", "grouped", "matrices", "mma_of",
-    "named_epilogue", "operand_tile", "scalar_words", "tiled_mma", "with_factors",
+    "GEMM_FAMILIES", "MOST_TOGETHER", "PACKED_BYTES", "AddMatrix", "AddVector", "BatchMode",
+    "Config", "Epilogue", "GemmProblem", "GemvConfig", "Major", "Map", "Scale", "Side",
+    "SimtConfig", "Sm75Config", "Sm80Config", "Sm90Config", "batch_scalars", "check_config",
+    "drawn_sizes", "epilogue_operands", "equal_sizes", "expected_family", "gemm_problem",
+    "group_begins", "group_boxes", "group_words", "grouped", "matrices", "mma_of", "named_epilogue",
+    "operand_tile", "operand_view", "scalar_value", "scalar_words", "sizes_of", "tiled_mma",
 ]  # fmt: skip

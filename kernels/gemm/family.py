@@ -1,55 +1,19 @@
-"""The families of matrix products, as records: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90.
-
-D = activation(alpha A B + beta C + bias) is computed in float64 from the operands as they are stored, and a
-result may differ from it by what rounding can do, element by element:
-
-    A B        by 2 (k + 4) u (|A| |B|), which every step of the epilogue scales, with what it rounds itself
-    D          by 2 v |exact| + tiny more
-
-with u the roundoff of the sums, v and `tiny` the roundoff and half the least number of the result; the twos
-are for tensor cores, which cut sums off.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1)
-before.  Every problem is verified on several sets of data, its trials:
-
-    normal         numbers of N(0, 1); integers of all values
-    not numbers    some of A, B, C and the bias are NaN or infinite: what has to come out is what IEEE 754
-                   makes of the definition, where a result past the largest number of its type is infinite
-    extremes       integers at the ends of their range, so that results wrap
-    beta = 0       C is NaN (or any integer), and must not be read into the result
-
-Products are timed beside cuBLAS, through PyTorch, on normal random data.  Their rates depend on power, and so
-on the data and on what ran before: only ratios within a table mean anything.
-"""
+"""The families of matrix products, as records: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
-from layoutalg.codegen.instr import decode, encode
-from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.baselines import (
-    GroupOperands,
-    Launch,
-    torch_group_matmuls,
-    torch_grouped_mm,
-    torch_matmul,
-)
-from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
-from layoutalg.kernels.family import Bench, Candidate, Checks, Expected, Family, Law, Pace, square_cases
+from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
+from layoutalg.kernels.family import Candidate, Family, Law
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
 from layoutalg.kernels.gemm.groups import (
     equal_sizes,
     group_begins,
-    group_boxes,
     group_words,
     grouped,
     sizes_of,
@@ -61,42 +25,12 @@ from layoutalg.kernels.gemm.launches import (
     launches,
     shared_launches,
 )
-from layoutalg.kernels.gemm.problem import (
-    PACKED_BYTES,
-    GemmProblem,
-    gemm_problem,
-    matrices,
-    operand_view,
-    scalar_value,
-    scalar_words,
-)
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
-
-ALPHA, BETA = 2, -3
-"""The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
 
 FITTED = "H200-SXM"
 """The board that the laws were fitted on, except that of gemm-sm75."""
 
-EPSILON = MappingProxyType(
-    {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
-)
-"""Half the distance of neighbouring numbers near 1."""
-
-LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
-"""Half of the least positive number of each type of a result; for doubles it is not a double."""
-
-VERIFIED = (
-    (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),
-    (64, 72, 392),
-)  # fmt: skip
-"""The verified m, n and k: they have one, two and more tiles of k, and a ring ends at each of its stages."""
-
-VERIFIED_BY_TMA = tuple((m, n, -(-k // 8) * 8) for m, n, k in VERIFIED)
-"""The same with rows of A and B that start at multiples of 16 bytes."""
-
-VERIFIED_FEW = ((1, 37, 2053), (1, 64, 1024), (3, 40, 1100), (8, 21, 517))
-"""The verified m, n and k with few rows: threads and rounds do not divide columns and k."""
 
 LARGEST, SIDE = 16384, 4096
 """The default upper bounds of a generated kernel: of m and n, and of k."""
@@ -106,78 +40,6 @@ OPTIONS = (
 )  # fmt: skip
 """The options of a product beside its extents."""
 
-SIZES = (1024, 2048, 3072, 4096, 6144, 8192)
-"""The sizes that are timed by default."""
-
-STEPS_SIZE = 4096
-"""The problem on which steps are compared."""
-
-SAMPLE_FLOPS, ROUND_FLOPS = 3e11, 6e12
-"""A timed sample is about so long, some milliseconds; a contender's samples, 5 to 15 of them, together."""
-
-
-# --- data, and results by definition -------------------------------------------------------------------
-
-
-def trials(p: GemmProblem) -> tuple[str, ...]:
-    """The sets of data that a problem is computed for.
-
-    >>> trials(gemm_problem(2, 3, 4)), trials(gemm_problem(2, 3, 4, "s8", reads_c=True))
-    (('normal', 'not numbers'), ('normal', 'extremes', 'beta = 0'))
-    """
-    special = "extremes" if p.accumulator.name == "s32" else "not numbers"
-    return ("normal", special, "beta = 0") if p.reads_c else ("normal", special)
-
-
-def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, Any]:
-    """Return the arguments of a kernel in a trial: numbers as their bits, D poisoned.
-
-    >>> sorted(operands(gemm_problem(2, 3, 4)))
-    ['a', 'alpha', 'b', 'beta', 'bias', 'c', 'd']
-    """
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-
-    def draw(elems: int, name: str) -> Any:
-        if p.accumulator.name == "s32":
-            low, high = integer_range(name)
-            some = rng.integers(low, high + 1, elems)
-            some = np.array([low, high])[some % 2] if trial == "extremes" else some
-            return packed_bytes(some, name) if name in PACKED_BYTES else bits_of(some, name)
-        values = rng.standard_normal(elems)
-        if trial == "not numbers":
-            values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
-            values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
-        return bits_of(values, name)
-
-    lengths = dict(epilogue_operands(p.epilogue, p))
-    alpha, beta = _factors(p)
-    beta = 0 if trial == "beta = 0" else beta
-    given = {
-        "a": draw(p.a_elems * p.packed, p.element), "b": draw(p.b_elems * p.packed, p.element),
-        "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
-        "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
-        **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
-    }  # fmt: skip
-    if beta == 0:
-        given["c"] = ~np.zeros_like(given["c"])
-    if p.grouped:
-        given |= group_begins(_sizes(p, rng))
-    return given
-
-
-def _sizes(p: GemmProblem, rng: Any) -> list[int]:
-    """Rows of each group: any; of four groups or more the second has none, and the third one at most."""
-    import numpy as np
-
-    cuts = [0, *sorted(map(int, rng.integers(0, p.m + 1, p.products - 1))), p.m]
-    sizes = [int(size) for size in np.diff(cuts)]
-    for group, most in ((1, 0), (2, 1)):
-        if group < p.products - 1:
-            sizes[0], sizes[group] = sizes[0] + max(0, sizes[group] - most), min(sizes[group], most)
-    return sizes
-
 
 def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[str, int]:
     """The words of a launch of groups, with the first tile of each, which depends on the tile's height."""
@@ -186,152 +48,11 @@ def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[st
     return group_words(sizes_of(given, p.products), c.tile_m * c.cluster_m)
 
 
-def with_factors(family: Family, alpha: float | None = None, beta: float | None = None) -> Family:
-    """A family whose products are verified with these factors, where they are given.
-
-    Raises UnsupportedError for a family that has none, and as `scalar_words` does.
-
-    >>> one = with_factors(GEMM_FAMILIES[0], alpha=0.5)
-    >>> hex(one.checks.buffers(one.problem(4), "normal", 0)["alpha"])
-    '0x3f000000'
-    """
-    if family.name not in [x.name for x in GEMM_FAMILIES]:
-        names = " and ".join(x.name for x in GEMM_FAMILIES)
-        raise UnsupportedError(f"{family.name} has no alpha and no beta: {names} do")
-
-    def buffers(p: GemmProblem, trial: str, seed: int) -> dict[str, Any]:
-        given = family.checks.buffers(p, trial, seed)
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            if value is None or (name == "beta" and trial == "beta = 0"):
-                continue
-            if p.accumulator.name == "s32":
-                _check_exact(p, name, value)
-            given |= scalar_words(p, name, value)
-            if name == "beta" and value == 0:
-                given["c"] = ~(0 * given["c"])
-        return given
-
-    return replace(family, checks=replace(family.checks, buffers=buffers))
-
-
-def _check_exact(p: GemmProblem, name: str, value: float) -> None:
-    """Refuse a factor of integers whose multiples no float64 holds: of sums below 2^52, of C the same."""
-    of, most = (
-        (f"sums of {p.k * p.packed} products", (1 << 38) / p.k)
-        if name == "alpha"
-        else ("integers of C", 1 << 21)
-    )
-    if abs(value) >= most:
-        raise ShapeError(f"{name} is {value}: {of} are exact in float64 up to 2^53")
-
-
-def _factors(p: GemmProblem) -> tuple[float, float]:
-    """alpha and beta; of doubles all words have bits."""
-    return (1.05 * ALPHA, 1.05 * BETA) if p.accumulator.name == "f64" else (ALPHA, BETA)
-
-
-def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """D in float64 from the operands' bits, and how far each element may be from it: see the module's text.
-
-    C counts where the words of beta that are `given` are not 0.
-
-    >>> p = gemm_problem(2, 3, 4, "s8")
-    >>> definition(p, operands(p))[1].max()
-    np.float64(0.0)
-    """
-    import numpy as np
-
-    a, b = factors(p, given)
-    exact: dict[str, Any] = {}
-    for step in p.epilogue.steps:
-        match step:
-            case Scale(name):
-                exact[name] = scalar_value(p, name, given)
-            case AddMatrix(name, factor):
-                exact[factor] = scalar_value(p, factor, given)
-                exact[name] = numbers_of(given[name], p.result.name)[_places(p, "c", p.ldc)]
-            case AddVector(name, _):
-                exact[name] = numbers_of(given[name], p.result.name)
-            case _:
-                pass
-    sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
-    with np.errstate(all="ignore"):
-        error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
-        product = a @ b
-        if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
-            product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
-        if p.grouped:  # of each row the product of its group
-            ends = [given[f"begin{group}"] for group in range(1, p.products + 1)]
-            place = np.searchsorted(ends, np.arange(p.m), side="right"), np.arange(p.m)
-            product, error = product[place], error[place]
-        value, error = p.epilogue.definition(
-            product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
-        )  # fmt: skip
-        return value, error + 2 * last * np.abs(value) + LEAST[p.result.name]
-
-
-def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """A and B as m x k and k x n numbers, of which bytes may hold several.
-
-    >>> p = gemm_problem(1, 1, 8, "s4")
-    >>> factors(p, {x: packed_bytes([-8, 7, 0, 1, 2, 3, 4, 5], "s4") for x in "ab"})[0].astype(int)
-    array([[-8,  7,  0,  1,  2,  3,  4,  5]])
-    """
-    import numpy as np
-
-    if p.packed == 1:
-        return matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
-
-    def unpacked(rows: Any) -> Any:
-        words = np.pad(rows.reshape(-1), (0, -rows.size % 4)).view("u4")
-        return decode(words[None], p.element)[0][: rows.size * p.packed].reshape(*rows.shape[:-1], -1) * 1.0
-
-    a, b = matrices(p, *(given[x].view("u1") for x in "ab"))
-    return unpacked(np.ascontiguousarray(a)), unpacked(np.ascontiguousarray(b.swapaxes(-1, -2))).swapaxes(
-        -1, -2
-    )
-
-
-def packed_bytes(numbers: Any, element: str) -> Any:
-    """Numbers that are narrower than a byte, a multiple of what one holds, as bytes.
-
-    >>> packed_bytes([1, -1, 0, 3], "s4")
-    array([241,  48], dtype=uint8)
-    """
-    import numpy as np
-
-    flat, per = np.asarray(numbers), 8 // find_dtype(element).bits
-    return encode(np.pad(flat, (0, -flat.size % (4 * per)))[None], element).view("u1")[0, : flat.size // per]
-
-
-def integer_range(element: str) -> tuple[int, int]:
-    """The least and the largest number of an integer type.
-
-    >>> integer_range("s8"), integer_range("b1")
-    ((-128, 127), (0, 1))
-    """
-    bits = find_dtype(element).bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if element.startswith("s") else (0, (1 << bits) - 1)
-
-
-def _places(p: GemmProblem, name: str, leading: int) -> Any:
-    """The positions of the elements of m x n matrices in their flat buffer."""
-    import numpy as np
-
-    flat = np.arange(p.elems(name, p.m, p.n, leading))
-    places = operand_view(p, name, flat, (p.m, p.n), (leading, 1))
-    return places[0] if p.grouped else places
-
-
 def _scalars(p: GemmProblem) -> dict[str, int]:
     """Numbers of a call that is timed or counted: C is read where it is there, groups have one size."""
     beta = scalar_words(p, "beta", 1.0) if p.reads_c else {}
     groups = group_begins(equal_sizes(p.m, p.products)) if p.grouped else {}
     return {**scalar_words(p, "alpha", 1.0), **beta, **groups}
-
-
-def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    return Expected("d", *definition(p, given), p.result.name, _places(p, "d", p.ldd))
 
 
 # --- configurations ------------------------------------------------------------------------------------
@@ -376,131 +97,12 @@ def _law_ns(choice: Choice[Any] | GemvChoice, p: GemmProblem, c: AnyConfig, arch
     raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
 
 
-# --- the bench -----------------------------------------------------------------------------------------
-
-
-def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
-    operand, to = "s8" if p.packed > 1 else p.operand.name, p.result.name
-    a, b = random_normal(p.a_elems, 2 * n + 1, operand), random_normal(p.b_elems, 2 * n + 2, operand)
-    d = device_array((p.m, p.n), random_normal(1, 0, to).dtype)
-    return {name: x.view(CARRIER[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
-
-
-def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> Launch | None:
-    """A matmul; of groups a loop of them, one for each that has rows."""
-    element = p.operand.name
-    if p.grouped:
-        out = device_array((p.m, p.n), random_normal(1, 0, p.result.name).dtype) if into is None else into
-        return torch_group_matmuls(out, _groups_of(p, arrays))
-    kinds = {
-        "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16",
-        "s8": "int8", "s32": "int32",
-    }  # fmt: skip
-    if element not in kinds:
-        return None
-    a, b = (arrays[x].view(kinds[element]) for x in "ab")
-    left = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
-    right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
-    out = device_array((p.m, p.n), kinds[p.result.name]) if into is None else into
-    return torch_matmul(out, left, right, element)
-
-
-def _groups_of(p: GemmProblem, arrays: Mapping[str, Any]) -> GroupOperands:
-    """The operands of groups as PyTorch takes them."""
-    a, b, kind = arrays["a"], arrays["b"], random_normal(1, 0, p.operand.name).dtype
-    inner = (1, p.ldb) if p.b_major == "k" else (p.ldb, 1)
-    rows = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
-    ends = tuple(accumulate(sizes_of(arrays, p.products)))
-    return GroupOperands(
-        rows.view(kind), b.view(kind), (p.products, p.k, p.n), (p.batch[0].b, *inner), ends, p.operand.name
-    )
-
-
-def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
-    """PyTorch's product of groups, where it has one and takes such operands."""
-    return torch_grouped_mm(_groups_of(p, arrays)) if p.grouped else None
-
-
-def _notes(p: GemmProblem, c: AnyConfig, arch: str) -> Mapping[str, Any]:
-    """The expectation for groups of equal size: microseconds, boxes of results by TMA and by threads."""
-    if not (p.grouped and isinstance(c, Sm90Config)):
-        return {}
-    across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
-    whole, cut = group_boxes(equal_sizes(p.m, p.products))
-    if c.through != "tma":
-        whole, cut = 0, whole + cut
-    try:
-        us: float | None = _law_ns(SM90, p, c, arch) / 1e3
-    except UnsupportedError:  # a lock file's, which the planner does not offer
-        us = None
-    return {
-        "expected us": us,
-        "board": FITTED,
-        "boxes by TMA": whole * across,
-        "boxes by threads": cut * across,
-    }
-
-
-def differs(got: Any, expected: Any, p: GemmProblem) -> str:
-    """Describe how a result differs from that of cuBLAS by more than rounding; empty where it does not.
-
-    Sums of k products of normal numbers lie within 8 sqrt(k), and are rounded k times, in both results.
-
-    >>> from layoutalg.codegen.gpu import gpu_status
-    >>> if gpu_status().available:
-    ...     x = device_array((4, 4), "float32")
-    ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
-    """
-    sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
-    if p.accumulator.name == "s32":
-        sums = 0.0
-    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON.get(p.result.name, 0.0))
-    seen = largest_difference(got, expected, p.result.name)
-    return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
-
-
-def _check(p: GemmProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
-    expected = device_array((p.m, p.n), random_normal(1, 0, p.result.name).dtype)
-    cublas = _by_cublas(p, arrays, expected)
-    if cublas is None:
-        return ""
-    cublas()
-    arrays["d"][...] = 0
-    ours()
-    return differs(arrays["d"].view(expected.dtype), expected, p)
-
-
-def _pace(p: GemmProblem) -> Pace:
-    inner = max(1, min(50, round(SAMPLE_FLOPS / p.flops)))
-    return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
-
-
-def _bench(problem: Callable[..., GemmProblem], rows: int, *, groups: bool) -> Bench:
-    def square(size: int, dtype: str | None, **asked: Any) -> GemmProblem:
-        return problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}), **asked)
-
-    return Bench(
-        unit="TFLOP/s",
-        work=lambda p: p.flops,
-        arrays=_arrays,
-        contenders={"cublas": _by_cublas} | ({"grouped_mm": _by_grouped_mm} if groups else {}),
-        check=_check,
-        cases=square_cases(square, (None,), SIZES),
-        scalars=_scalars,
-        pace=_pace,
-        record="product_rate",
-        steps_size=STEPS_SIZE,
-        notes=_notes,
-    )
-
-
 # --- the records ---------------------------------------------------------------------------------------
 
 
 def _family(
     name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
-    verified: Sequence[tuple[int, int, int]] = VERIFIED, rows: int = LARGEST,
-    sums: str | None = None, more: Sequence[str] = (), board: str = FITTED,
+    rows: int = LARGEST, sums: str | None = None, more: Sequence[str] = (), board: str = FITTED,
 ) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
@@ -521,15 +123,8 @@ def _family(
         problem,
         partial(_candidates, choice),
         launches=launches,
-        checks=Checks(
-            operands,
-            _expected,
-            array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
-            verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
-            trials=trials,
-        ),
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
-        bench=_bench(problem, rows, groups="groups" in more),
+        scalars=_scalars,
         shared=shared_launches,
         called=called_launches,
         way=way,
@@ -557,9 +152,8 @@ GEMM_FAMILIES = (
         "bf16",
         "k",
         SM90,
-        VERIFIED_BY_TMA,
         more=("groups",),
     ),
-    _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, VERIFIED_FEW, rows=1),
+    _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, rows=1),
 )
 """The families of this room."""

@@ -105,7 +105,7 @@ def predict_step(
         return predict_wgmma(family, p, name, config)
     count = multiplies(p, config)
     sequence = family.launches(p, config, machine.arch)
-    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
+    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.scalars(p)}
     accesses = counted(kernel, params, machine.arch)
     cubin = prepare(kernel, machine.target).cubin
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k

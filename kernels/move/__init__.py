@@ -10,16 +10,15 @@
     matrix_plan          configurations of copies and transposes of matrices
     programs             the kernels: copies and permutes of any strides, copies and transposes of matrices
     certificate          why the tile's layout in shared memory is free of conflicts
-    families, cases      the Family records, with the least traffic of any order; the problems that are timed
+    families             the Family records, with the least traffic of any order
 
 Elements are copied bitwise, except those that a permute converts.
 """
 
 from __future__ import annotations
 
-from layoutalg.kernels.move.cases import SEED
 from layoutalg.kernels.move.certificate import certify
-from layoutalg.kernels.move.families import MOVE_FAMILIES, LeastBytes, least_bytes
+from layoutalg.kernels.move.families import MOVE_FAMILIES, least_bytes
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
 from layoutalg.kernels.move.plan import best as best_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
@@ -43,10 +42,8 @@ from layoutalg.kernels.move.stage import PermuteConfig
 
 __all__ = [
     "MOVE_FAMILIES",
-    "SEED",
     "WIDTHS_BYTES",
     "CopyConfig",
-    "LeastBytes",
     "Moves",
     "PermuteConfig",
     "PermuteProblem",

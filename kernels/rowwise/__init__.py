@@ -11,8 +11,7 @@
     programs           the tile programs
     memory             the predicted DRAM traffic of a configuration
     entropy            cross entropy: losses of rows with targets
-    families, trials   the Family records, and the problems that are timed; data for verification, and
-                       error bounds of results
+    families           the Family records
 
 Floats are f32 internally; `kernels.elements` bounds the results.
 """
@@ -20,16 +19,18 @@ Floats are f32 internally; `kernels.elements` bounds the results.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.entropy import (
-    CROSS_ENTROPY,
     IGNORE_INDEX,
     REDUCTIONS,
     CrossEntropyProblem,
     cross_entropy_problem,
     joined_losses,
+    losses,
     room,
 )
-from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
+from layoutalg.kernels.rowwise.entropy import configs as loss_configs
+from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
 from layoutalg.kernels.rowwise.problems import (
+    ELEMENTS,
     FOLD,
     OF_INTEGERS,
     AxesProblem,
@@ -44,19 +45,19 @@ from layoutalg.kernels.rowwise.problems import (
     reduce_problem,
     reduced,
     results_of,
+    share_of,
 )
 from layoutalg.kernels.rowwise.programs import NormLaunches, arguments
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 from layoutalg.kernels.rowwise.schedule import NormConfig
 
 __all__ = [
-    "CROSS_ENTROPY",
+    "ELEMENTS",
     "FOLD",
     "IGNORE_INDEX",
     "OF_INTEGERS",
     "REDUCTIONS",
     "ROWWISE_FAMILIES",
-    "SEED",
     "AxesProblem",
     "CrossEntropyProblem",
     "NormConfig",
@@ -72,6 +73,8 @@ __all__ = [
     "cross_entropy_problem",
     "find_axes",
     "joined_losses",
+    "loss_configs",
+    "losses",
     "norm_problem",
     "normed",
     "plan_with",
@@ -80,5 +83,5 @@ __all__ = [
     "reduced",
     "results_of",
     "room",
-    "rowwise_cases",
+    "share_of",
 ]

@@ -32,11 +32,11 @@ from types import MappingProxyType
 from layoutalg.codegen.costs import is_shared, uncounted
 from layoutalg.codegen.gpu import compile_sequence, require_gpu
 from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.kernels.checks import check_run, checks_of, given_to, run_on_gpu
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, UnfitWorkerError, check_worker
 from layoutalg.kernels.tuning.store import Record
 from layoutalg.kernels.tuning.sweep import cases_of, random_case
-from layoutalg.kernels.verification import check_run, given_to, run_on_gpu
 from layoutalg.tools import run_tool
 
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -238,7 +238,7 @@ def main(args: Sequence[str]) -> int:
     check_run(family, problem, "gpu", seed)
     arch = require_gpu().arch
     compiled = compile_sequence(family.launches(problem, config, arch), arch)
-    run_on_gpu(compiled, given_to(family, problem, config, family.checks.trials(problem)[0], seed))
+    run_on_gpu(compiled, given_to(family, problem, config, checks_of(family).trials(problem)[0], seed))
     return 0
 
 

@@ -34,8 +34,8 @@ from layoutalg.codegen import gpu as device
 from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted, unstated
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
-from layoutalg.kernels.baselines import Launch, clock_of
-from layoutalg.kernels.family import Family, Pace
+from layoutalg.kernels.checks import Launch, Pace, bench_of, clock_of
+from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
@@ -325,7 +325,7 @@ def on_gpu(job: Job, built: Built) -> Times:
     if built.compiled is None:
         raise UnsupportedError("no machine code was made for a GPU")
     family, p = find_family(job.family), job.problem
-    bench, numbers = family.bench, family.numbers(p, job.config)
+    bench, numbers = bench_of(family), family.numbers(p, job.config)
     loaded = device.load_sequence(built.compiled.ready(numbers))
     sets = bench.sets(p, job.arch)
     if reason := bench.check(p, {**sets[0], **numbers}, loaded.on_arrays(sets[0])):

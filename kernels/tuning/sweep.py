@@ -36,12 +36,12 @@ from typing import Any
 
 from layoutalg import __version__
 from layoutalg.errors import LayoutAlgError, MismatchError, ShapeError, UnsupportedError
+from layoutalg.kernels.checks import checks_of, verify
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, check_worker
 from layoutalg.kernels.tuning.store import VERIFIED, text_digest
-from layoutalg.kernels.verification import verify
 from layoutalg.limits import Most
 from layoutalg.testing import LAWS, check_law
 
@@ -88,7 +88,7 @@ def random_case(family: Family, seed: int) -> tuple[Any, Any]:
 
 def _arguments(family: Family, rng: random.Random) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, usual in rng.choice(family.checks.verified).items():
+    for name, usual in rng.choice(checks_of(family).verified).items():
         if name in ("m", "n", "k"):
             found[name] = _extent(usual, rng)
         elif name == "shape":

@@ -267,11 +267,15 @@ def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
     >>> [str(p) for p in verified_problems(FAMILIES["transpose"], {"m": 8, "dtype": "f16"})]
     ['8 x 8 f16, ld 8 -> 8']
     """
+    from layoutalg.kernels.checks import checks_of
+
     arguments = read_options(family, options)
-    usual = family.checks.verified[0]
+    usual = checks_of(family).verified[0]
     sizes = [name for name in family.asks if name in usual and not isinstance(usual[name], bool)]
     if not any(name in arguments for name in sizes):
-        return _made([partial(family.problem, **{**args, **arguments}) for args in family.checks.verified])
+        return _made(
+            [partial(family.problem, **{**args, **arguments}) for args in checks_of(family).verified]
+        )
     rest = {name: value for name, value in usual.items() if name not in sizes}
     extents = {name: arguments[name] for name in sizes if isinstance(arguments.get(name), int)}
     if extents:

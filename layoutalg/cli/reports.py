@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from layoutalg.codegen.gpu import Cubin
     from layoutalg.codegen.program import Kernel
+    from layoutalg.kernels.checks import VerifyReport
     from layoutalg.kernels.tuning import Summary
-    from layoutalg.kernels.verification import VerifyReport
 
 Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
 Provenance: TypeAlias = Literal["measured", "documented", "assumed"]

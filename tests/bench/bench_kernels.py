@@ -36,7 +36,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen import gpu
-from layoutalg.kernels.verification import verify
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.checks.verification import verify
 from tests.bench.against import RELEASE, base_tree
 from tests.bench.kernel_images import Pair, pairs, prepared
 from tests.bench.options import options
@@ -130,8 +131,8 @@ def rounded(case: Mapping[str, Any]) -> bool:
     if not case:
         return False
     family, problem, config = kernel_adapter.chosen(case)
-    given = family.checks.buffers(problem, family.checks.trials(problem)[0], 0)
-    if family.checks.expected(problem, config, given).allowed is None:
+    given = checks_of(family).buffers(problem, checks_of(family).trials(problem)[0], 0)
+    if checks_of(family).expected(problem, config, given).allowed is None:
         return False
     return verify(family, problem, config, target="gpu").passed
 

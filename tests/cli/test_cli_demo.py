@@ -9,8 +9,8 @@ import pytest
 from layoutalg.cli.commands.help import demo
 from layoutalg.codegen.gpu import gpu_status, nvrtc
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import verification
-from layoutalg.kernels.verification import Check, VerifyReport
+from layoutalg.kernels import checks as kernel_checks
+from layoutalg.kernels.checks.verification import Check, VerifyReport
 from tests.command import answer, process, run
 
 
@@ -33,7 +33,7 @@ def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: Any, **__: Any) -> VerifyReport:
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
-    monkeypatch.setattr(verification, "verify", wrong)
+    monkeypatch.setattr(kernel_checks, "verify", wrong)
     assert answer("demo", exit_code=1)["passed"] is False
     result = run("demo")
     assert result.exit_code == 1 and "FAILS" in result.stdout and "SOMETHING FAILED" in result.stdout

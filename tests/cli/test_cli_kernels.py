@@ -11,12 +11,14 @@ import pytest
 from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu import Reading, conditions, gpu_status, runtime
 from layoutalg.errors import SimulationError
-from layoutalg.kernels import FAMILIES, bench, verification
+from layoutalg.kernels import FAMILIES, bench
+from layoutalg.kernels import checks as kernel_checks
 from layoutalg.kernels.bench import BenchRow, Method, Run, Timed
-from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.checks import bench_of
+from layoutalg.kernels.checks.gemm import SIZES
+from layoutalg.kernels.checks.rowwise import CASES
+from layoutalg.kernels.checks.verification import Check, VerifyReport
 from layoutalg.kernels.registry import find_steps
-from layoutalg.kernels.rowwise.families import CASES
-from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
 from tests.sweeps import each
 
@@ -77,7 +79,7 @@ def test_what_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, how: str) ->
             raise SimulationError("lane 3 reads a word that lane 5 writes", lane=3)
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
-    monkeypatch.setattr(verification, "verify", wrong)
+    monkeypatch.setattr(kernel_checks, "verify", wrong)
     words = ("verify", "transpose", "--m", "2", "--n", "2", "--target", "simulator")
     payload, result = answer(*words, exit_code=1), run(*words)
     if how == "hazard":
@@ -113,10 +115,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
     def one(timed: Timed, method: Method, way: str = "64x64", ours: float = 3000.0) -> BenchRow:
         asked.append(timed)
         family = FAMILIES[timed.family]
-        rates: dict[str, float | None] = dict.fromkeys(family.bench.contenders)
+        rates: dict[str, float | None] = dict.fromkeys(bench_of(family).contenders)
         rates |= {"ours": ours, "cupy": 900.5}
-        if family.bench.limit:
-            rates[family.bench.limit] = 4000.0
+        if bench_of(family).limit:
+            rates[bench_of(family).limit] = 4000.0
         if "cublas" in rates:
             rates |= {"ours": 2.0, "cublas": 4.0}
         if timed.family == "sum":
@@ -126,14 +128,23 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
         notes: dict[str, Any] = {}
         if timed.family == "permute":
             notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us", "board": "B"}
-        elif family.bench.record == "reduced_rate":
+        elif bench_of(family).record == "reduced_rate":
             notes = {"moved bytes": 1000, "memory bytes": 1500}
         elif rates.get("grouped_mm"):
             notes = {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8, "board": "B"}
         shown = timed.name or str(timed.problem)
         run = READ if method.energy else Run(unread="nothing to read by")
         return BenchRow(
-            timed.family, shown, way, family.bench.unit, rates, family.bench.limit, 90, notes, 4 * 10**9, run
+            timed.family,
+            shown,
+            way,
+            bench_of(family).unit,
+            rates,
+            bench_of(family).limit,
+            90,
+            notes,
+            4 * 10**9,
+            run,
         )
 
     monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))

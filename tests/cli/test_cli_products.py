@@ -13,10 +13,11 @@ import pytest
 from layoutalg.cli.kernel_names import find_config, find_kernel, read_ints
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import LayoutAlgError, ParseError
-from layoutalg.kernels import find_family, verification
+from layoutalg.kernels import checks as kernel_checks
+from layoutalg.kernels import find_family
+from layoutalg.kernels.checks.gemm import VERIFIED as VERIFIED_PRODUCTS
+from layoutalg.kernels.checks.verification import Check, VerifyReport
 from layoutalg.kernels.gemm.choice import check_or_suggest
-from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
-from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
 from tests.draws.sequences import TENSOR_OPS, launches_of, problem_of
 from tests.sweeps import each, first
@@ -139,12 +140,12 @@ def test_a_product_is_verified() -> None:
 def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def noted(family: Any, p: Any, config: Any, *, target: Any, seed: int) -> VerifyReport:
+    def noted(family: Any, p: Any, config: Any, *, target: Any, seed: int, checks: Any) -> VerifyReport:
         assert config is None
         seen.append(f"{p}, {target}, {seed}")
         return VerifyReport(family.name, str(p), target, (Check("result", "45" not in str(p), "-"),))
 
-    monkeypatch.setattr(verification, "verify", noted)
+    monkeypatch.setattr(kernel_checks, "verify", noted)
     all_of = "TN, alpha A B + beta C + bias, simulator"
     only = ("--target", "simulator")
     assert answer("verify", "gemm-sm80", "--m", "40", "--dtype", "bf16", "--seed", "7", *only)["passed"]
@@ -220,8 +221,8 @@ def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
 
 
 def test_verify_fails_where_the_definition_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels.rowwise import problems
+    from layoutalg.kernels import rowwise
 
-    monkeypatch.setattr(problems, "normed", lambda p, x, *extra: x)
+    monkeypatch.setattr(rowwise, "normed", lambda p, x, *extra: x)
     done = run("verify", "softmax", "--shape", "4,40", "--target", "simulator")
     assert done.exit_code == 1 and done.stdout.endswith("FAILED.\n") and "by definition" in done.stdout

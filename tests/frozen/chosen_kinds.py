@@ -33,9 +33,10 @@ from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.elementwise.problem import FORMULAS
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.checks.verification import Check, compare, copied, given_to
+from layoutalg.kernels.elementwise import FORMULAS
 from layoutalg.kernels.norms import NORMS
-from layoutalg.kernels.verification import Check, compare, copied, given_to
 from tests.frozen.kinds import Kind, fewer, kind_of
 
 RECORD = Path(__file__).parents[1] / "data" / "chosen_kinds.json"
@@ -262,14 +263,14 @@ def machine(arch: str, config: Any) -> Arch:
 def run(case: Case, config: Any, seed: int = 0) -> Check:
     """A configuration in the simulator, on the family's first data, beside the definition."""
     family, p = FAMILIES[case.family], case.problem
-    given = given_to(family, p, config, family.checks.trials(p)[0], seed)
+    given = given_to(family, p, config, checks_of(family).trials(p)[0], seed)
     sequence = family.launches(p, config, machine(case.arch, config))
     mine = copied(given)
     budget.with_budget(
         1000, simulate_sequence, printed_sequence(sequence), mine, group=("block", "warp")[seed % 2],
         seed=seed, trace=False,
     )  # fmt: skip
-    return compare("result", given, family.checks.expected(p, config, given), mine)
+    return compare("result", given, checks_of(family).expected(p, config, given), mine)
 
 
 # --- the record ------------------------------------------------------------------------------------------

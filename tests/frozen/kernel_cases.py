@@ -21,12 +21,11 @@ from typing import Any, TypeAlias
 
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels import FAMILIES, Family
-from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.move import cases as moves
-from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
+from layoutalg.kernels.checks import bench_of, rowwise
+from layoutalg.kernels.checks import move as moves
+from layoutalg.kernels.checks.gemm import SIZES
 from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.rowwise import FOLD
-from layoutalg.kernels.rowwise import families as rowwise
 
 Case: TypeAlias = dict[str, Any]
 
@@ -59,8 +58,8 @@ def benched() -> list[Case]:
 
 def _matrices() -> Iterator[Case]:
     for family in ("tiled_copy", "transpose"):
-        for dtype in MATRIX_DTYPES:
-            for side in SIDES:
+        for dtype in moves.MATRIX_DTYPES:
+            for side in moves.SIDES:
                 yield {"family": family, "m": side, "n": side, "dtype": dtype}
 
 
@@ -84,7 +83,7 @@ def _products() -> Iterator[Case]:
         for size in SIZES:
             yield _square(family, size)
         for step in find_steps(family.name):
-            yield {**_square(family, family.bench.steps_size), "step": step}
+            yield {**_square(family, bench_of(family).steps_size), "step": step}
 
 
 def _square(family: Family, size: int) -> Case:

@@ -28,6 +28,7 @@ from layoutalg.codegen.printing import to_cuda
 from layoutalg.codegen.program import dynamic_bytes
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.checks import bench_of
 from tests.frozen.chosen_kinds import ROOMS, Case
 
 STORED = Path(__file__).parents[1] / "data" / "kernel_texts.json"
@@ -48,7 +49,7 @@ def drawn(family: str, count: int = DRAWN) -> list[Case]:
 
 def benched(family: str) -> list[tuple[str, Any]]:
     """The labels and the problems of what `layoutalg bench` measures of a family."""
-    return list(FAMILIES[family].bench.cases(None, None))
+    return list(bench_of(FAMILIES[family]).cases(None, None))
 
 
 def words(family: str, arch: str, problem: Callable[[], Any]) -> str:

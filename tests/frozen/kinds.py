@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.elementwise.program import MapConfig, refusal
+from layoutalg.kernels.elementwise import MapConfig, refusal
 from layoutalg.kernels.gemm.gemv import GemvConfig, block_columns
 from layoutalg.kernels.gemm.gemv import check as check_gemv
 from layoutalg.kernels.gemm.problem import GemmProblem

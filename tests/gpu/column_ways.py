@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
+from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig
-from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs
 from tests.gpu import row_bench
 from tests.gpu.timing import one_stream

@@ -15,9 +15,9 @@ from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.codegen import gpu
+from layoutalg.kernels.checks.move import CASES
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import best_permute, build_permute, normalise, permute_problem
-from layoutalg.kernels.move.cases import CASES
 from tests.gpu.timing import Turns, free, torch_type
 
 IMAGES = (128, 224, 224, 3), (0, 3, 1, 2)

@@ -19,8 +19,9 @@ from typing import Any, TypeAlias
 from layoutalg.arch import find_board
 from layoutalg.codegen.gpu import compile_sequence, in_processes, load_sequence, prepare
 from layoutalg.kernels import Family, find_family
+from layoutalg.kernels.checks import bench_of
+from layoutalg.kernels.checks.gemm import STEPS_SIZE
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
 from layoutalg.kernels.ladder.gemm import TARGET, predict_step
 from layoutalg.kernels.registry import find_steps
@@ -106,7 +107,7 @@ def stall_metric(name: str) -> str:
 
 def launch_all(family: Family, p: GemmProblem, configs: Iterable[Any]) -> None:
     """Launch every configuration once, on normal random numbers."""
-    arrays = family.bench.arrays(p, 0)
+    arrays = bench_of(family).arrays(p, 0)
     for config in configs:
         compiled = compile_sequence(family.launches(p, config, ARCH), TARGET)
         load_sequence(compiled.ready(family.numbers(p, config))).on_arrays(arrays)()

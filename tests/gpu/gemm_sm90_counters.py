@@ -48,7 +48,7 @@ def rows() -> Iterator[Row]:
     for number, (p, c) in enumerate(CASES):
         label = f"{p}, {c}"
         sequence = FAMILY.launches(p, c, "sm_90")
-        found = work(p, c, sequence.kernels[0], {**dict(sequence.scalars), **FAMILY.bench.scalars(p)})
+        found = work(p, c, sequence.kernels[0], {**dict(sequence.scalars), **FAMILY.scalars(p)})
         cubin, occupancy = held(sequence.kernels[0])
         metrics = [*(metric for metric, _ in COUNTED.values()), REGISTERS, MOST_WARPS]
         (seen,) = count_launches("^gemm_sm90", metrics, "tests.gpu.gemm_sm90_counters", "launch", str(number))

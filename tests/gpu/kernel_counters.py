@@ -32,13 +32,15 @@ from layoutalg.arch import find_board
 from layoutalg.codegen.costs import Prediction, copied, traffic
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.kernels import FAMILIES, find_family, move, verify
+from layoutalg.kernels.checks import move as moved
+from layoutalg.kernels.checks import rowwise as reduced
 from layoutalg.kernels.gemm import GemmProblem, scalar_words
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.sgemm import Sgemm
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.norms import NORMS as OPS
-from layoutalg.kernels.rowwise import FOLD, NormProblem, ReduceProblem, families
+from layoutalg.kernels.rowwise import FOLD, NormProblem, ReduceProblem
 from layoutalg.model import copied_sectors, tag_sectors
 from tests.bench import bench_kernels, kernel_images
 from tests.draws.sequences import MATRIX_OPS
@@ -111,7 +113,7 @@ def matrices(small: bool) -> Iterator[Case]:
 
 def permutes(small: bool) -> Iterator[Case]:
     """A few small ones of every type, some that convert, and every case of `layoutalg bench permute`."""
-    timed = () if small else (*move.cases.CASES, *move.cases.random_cases())
+    timed = () if small else (*moved.CASES, *moved.random_cases())
     for dtype, (shape, axes) in product(("f32", "f16", "u8"), (*MOVES, *timed)):
         yield tensor("permute", shape, axes, dtype)
     for dtype, result, n in CONVERTED:
@@ -120,7 +122,7 @@ def permutes(small: bool) -> Iterator[Case]:
 
 def of_the_bench(kind: Container[str], small: bool) -> Iterator[Case]:
     """Every case of `layoutalg bench reduce` that is of these operations."""
-    for c in () if small else (*families.CASES, *families.random_cases()):
+    for c in () if small else (*reduced.CASES, *reduced.random_cases()):
         if c.op in kind:
             yield tensor(c.op, c.shape, c.axes, c.dtype)
 

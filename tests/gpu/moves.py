@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.checks.move import Case
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import PermuteConfig, build_permute, normalise, permute_problem
-from layoutalg.kernels.move.cases import Case
 from tests.gpu.timing import Run, as_torch
 
 WORDS = {1: "u8", 2: "s16", 4: "s32", 8: "s64"}

@@ -153,7 +153,7 @@ def products() -> int:
     launches = count_launches("^gemm_sm90", METRICS, "tests.gpu.multicast_counters", "products", "launch")
     for (p, c), counters in zip(PRODUCTS, launches, strict=True):
         sequence = FAMILY.launches(p, c, "sm_90")
-        given = {**dict(sequence.scalars), **FAMILY.bench.scalars(p)}
+        given = {**dict(sequence.scalars), **FAMILY.scalars(p)}
         predicted = work(p, c, sequence.kernels[0], given).read_bytes
         counted = int(counters.get(TMA_IN, -1))
         more = (counted - predicted) / SECTOR_BYTES

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.families import Case
+from layoutalg.kernels.checks.rowwise import Case
 from tests.gpu import row_bench
 from tests.gpu.counters import verdict
 from tests.gpu.moves import Moved, Variant, timed_cases

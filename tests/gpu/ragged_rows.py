@@ -18,7 +18,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.families import Case
+from layoutalg.kernels.checks.rowwise import Case
 from tests.gpu import row_bench
 from tests.gpu.timing import one_stream
 

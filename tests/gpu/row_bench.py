@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError
-from layoutalg.kernels import baselines, find_family
-from layoutalg.kernels.rowwise.families import Case
+from layoutalg.kernels import find_family
+from layoutalg.kernels.checks import baselines, bench_of
+from layoutalg.kernels.checks.rowwise import Case
 from tests.gpu.counters import verdict
 from tests.gpu.timing import Run, Turns, as_torch, write
 
@@ -191,7 +192,7 @@ class Bench:
                 continue
             dst.fill(0)
             if not ran:
-                wrong += find_family(case.op).bench.check(p, {"src": src, "dst": dst}, run)
+                wrong += bench_of(find_family(case.op)).check(p, {"src": src, "dst": dst}, run)
                 right = dst.copy()
             run()
             wrong += "" if near(dst, right, case.dtype) else f"another result by {way.config}"

@@ -9,7 +9,8 @@ from layoutalg import Layout
 from layoutalg.codegen.gpu import load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.elementwise.problem import FORMULAS
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.elementwise import FORMULAS
 from layoutalg.kernels.matrix import arguments, buffers
 from tests.draws.sequences import MATRIX_OPS
 from tests.gpu.tools import STATUS, needs_gpu
@@ -97,7 +98,7 @@ def test_products_are_within_their_bound(name: str, extents: tuple[int, int, int
 @pytest.mark.parametrize("name", ["rms_norm", *FORMULAS])
 def test_families_that_no_other_module_runs(name: str) -> None:
     family = FAMILIES[name]
-    for asked in family.checks.verified:
+    for asked in checks_of(family).verified:
         verify(family, family.problem(**asked), target="gpu", seed=20261122).require()
 
 

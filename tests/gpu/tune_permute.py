@@ -21,9 +21,9 @@ from statistics import geometric_mean
 from typing import Any, Literal
 
 from layoutalg.codegen.gpu import in_processes, require_gpu
+from layoutalg.kernels.checks.move import Case
 from layoutalg.kernels.move import Moves, PermuteConfig, least_bytes, normalise, permute_problem
 from layoutalg.kernels.move import plan as permute_plan
-from layoutalg.kernels.move.cases import Case
 from layoutalg.kernels.move.stage import Stage
 from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units, tiles
 from tests.gpu.moves import Moved, Variant, timed_cases, variants
@@ -109,7 +109,7 @@ def line_of(one: dict[str, Any]) -> tuple[float, str, bool]:
     """The share of the copy of a case, what is printed of it, and whether it is under both marks."""
     share, best = one["rates"][0] / one["copy"], max(one["rates"]) / one["copy"]
     p = permute_problem(tuple(one["shape"]), tuple(one["axes"]), one["dtype"])
-    allowed = p.moved_bytes / least_bytes(normalise(p)).total
+    allowed = p.moved_bytes / sum(least_bytes(normalise(p)))
     short = share < min(COPY_SHARE, LEAST_SHARE * allowed)
     where = f"{one['dtype']} {one['shape']} -> {one['axes']}"
     text = (

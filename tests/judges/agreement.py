@@ -15,9 +15,9 @@ from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, printed_sequence
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.kernels.checks.verification import traced_costs
 from layoutalg.kernels.move.problem import PermuteProblem, reference
 from layoutalg.kernels.rowwise import NormProblem, plan_with
-from layoutalg.kernels.verification import traced_costs
 from tests.draws import norms, reductions
 from tests.draws.permutations import random_buffers, same_numbers
 from tests.draws.sequences import family_of

@@ -35,10 +35,10 @@ import numpy as np
 
 import layoutalg
 from layoutalg.errors import AlignmentError, ArgumentTypeError, LayoutAlgError, NotInjectiveError, ShapeError
+from layoutalg.kernels.checks.rows import norm_bound, reduction_bound
 from layoutalg.kernels.elements import bits_of, numbers_of, values_of, words_of
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem, reduced
 from layoutalg.kernels.rowwise import normed as norm_reference
-from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from tests.draws.views import (
     FLOATS,
     FOLDS,

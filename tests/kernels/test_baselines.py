@@ -10,8 +10,8 @@ import pytest
 from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import baselines
-from layoutalg.kernels.baselines import limits
+from layoutalg.kernels.checks import baselines
+from layoutalg.kernels.checks.baselines import limits
 
 
 def test_the_tightest_bound_comes_first() -> None:

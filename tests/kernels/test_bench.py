@@ -17,14 +17,15 @@ from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, bench
-from layoutalg.kernels.baselines import GroupOperands
+from layoutalg.kernels.checks import bench_of, checks_of
+from layoutalg.kernels.checks import rowwise as reduced_checks
+from layoutalg.kernels.checks.baselines import GroupOperands
+from layoutalg.kernels.checks.record import set_count
+from layoutalg.kernels.checks.rowwise import CASES, DTYPES
 from layoutalg.kernels.elements import bits_of, numbers_of
-from layoutalg.kernels.family import set_count
 from layoutalg.kernels.gemm import group_begins
 from layoutalg.kernels.norms import NORMS as OPS
 from layoutalg.kernels.rowwise import cross_entropy_problem, joined_losses, normed, reduced
-from layoutalg.kernels.rowwise import families as rowwise_families
-from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.draws.sequences import problem_of
 
 
@@ -42,10 +43,10 @@ def test_small_problems_rotate_past_the_cache() -> None:
     family = FAMILIES["transpose"]
     for edge in (256, 1024, 4096, 16384):
         p = family.problem(edge, edge, "u8")
-        sets = set_count(family.bench, p, p.moved_bytes, "sm_90")
+        sets = set_count(bench_of(family), p, p.moved_bytes, "sm_90")
         assert sets * p.moved_bytes >= 4 * 60e6 or sets == 64
     p = family.problem(16384, 16384, "f32")
-    assert set_count(family.bench, p, p.moved_bytes, "sm_90") == 1
+    assert set_count(bench_of(family), p, p.moved_bytes, "sm_90") == 1
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, bench.REDUCE])
@@ -54,7 +55,7 @@ def test_every_family_has_problems_that_are_timed(name: str) -> None:
     assert len({timed.name for timed in asked}) == len(asked) > 1
     if name != bench.REDUCE:
         family = FAMILIES[name]
-        assert all(timed.family == name and family.bench.work(timed.problem) > 0 for timed in asked)
+        assert all(timed.family == name and bench_of(family).work(timed.problem) > 0 for timed in asked)
 
 
 def test_the_table_of_reductions_has_every_case_in_order() -> None:
@@ -232,24 +233,22 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
             "require_gpu": lambda: status, "compile_sequence": compiled, "load_sequence": lambda one: one,
             "in_processes": lambda function, items: list(map(function, items)), "repeat_for": gpu.repeated,
             "later_half_times_ms": gpu.later, "watching": lambda: contextlib.nullcontext(gpu.monitor),
-            "device_empty": np.zeros, "device_copy": copy,
+            "device_empty": np.zeros, "device_copy": copy, "to_device": np.asarray,
         },
-        "family": {"find_arch": lambda arch: SimpleNamespace(board=None), "median_times_ms": gpu.times},
-        "move.families": {
+        "checks.record": {
+            "find_arch": lambda arch: SimpleNamespace(board=None), "median_times_ms": gpu.times,
+        },
+        "checks.move": {
             "random_bytes": lambda n, seed: draws.integers(0, 256, n, np.uint8), "array_assign": cupy,
             "device_copy": copy, "torch_assign": torch,
         },
-        "rowwise.trials": {"random_normal": normal, "device_empty": np.zeros},
-        "rowwise.families": {
+        "checks.rows": {"random_normal": normal, "device_empty": np.zeros},
+        "checks.rowwise": {
             "torch_difference": difference, "torch_wrong_indices": wrong_indices, "torch_reduction": torch,
-            "torch_map": torch,
+            "torch_map": torch, "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
         },
-        "rowwise.entropy.family": {
-            "device_empty": np.zeros, "device_copy": copy, "to_device": np.asarray,
-            "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
-        },
-        "elementwise.families": usual | {"torch_map": torch, "to_host": np.asarray},
-        "gemm.family": {
+        "checks.elementwise": usual | {"torch_map": torch, "to_host": np.asarray},
+        "checks.gemm": {
             "random_normal": normal, "device_array": np.zeros, "torch_matmul": gpu.noted("torch", multiply),
             "torch_group_matmuls": gpu.noted("loop", multiply_groups),
             "torch_grouped_mm": gpu.noted("grouped_mm"), "largest_difference": apart,
@@ -259,7 +258,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         for name, value in names.items():
             place = room if room == "codegen.gpu" else f"kernels.{room}"
             monkeypatch.setattr(f"layoutalg.{place}.{name}", value)
-    rowwise_families._long_sum.cache_clear()
+    reduced_checks._long_sum.cache_clear()
     return gpu
 
 
@@ -294,7 +293,7 @@ def test_a_case_is_compared_and_timed_beside_its_bound_and_others(
         assert found.ratio("cupy") == pytest.approx(4.0)
     else:
         assert [n for n in standin.ran if n != "torch"] == [*mine * 2, *others] and "torch" in standin.ran
-    assert found.ours == pytest.approx(FAMILIES[name].bench.work(p) / 1e6)
+    assert found.ours == pytest.approx(bench_of(FAMILIES[name]).work(p) / 1e6)
 
 
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
@@ -350,7 +349,7 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
     p = (
         family.problem(1 if name == "gemv" else 64, 64, 64, dtype="f32" if "simt" in name else "f16")
         if "gem" in name
-        else family.problem(**family.checks.verified[0])
+        else family.problem(**checks_of(family).verified[0])
     )
     said = r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
     with pytest.raises(MismatchError, match=said):
@@ -396,7 +395,7 @@ def test_cold_data_is_four_caches_or_is_not_called_cold(
     standin: Standin, monkeypatch: pytest.MonkeyPatch, l2_bytes: int, sets: int, cold: bool
 ) -> None:
     board = SimpleNamespace(board=SimpleNamespace(l2_bytes=l2_bytes))
-    monkeypatch.setattr("layoutalg.kernels.family.find_arch", lambda arch: board)
+    monkeypatch.setattr("layoutalg.kernels.checks.record.find_arch", lambda arch: board)
     p = FAMILIES["gemm-simt"].problem(64)
     (found,) = bench.benchmark([bench.Timed("gemm-simt", p)], bench.Method(bench.LATER_HALF, cold=True))
     assert (found.run.cold, standin.sets, standin.counts) == (cold, [sets], [bench.launch_count(64)])

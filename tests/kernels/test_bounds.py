@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from layoutalg.kernels.checks.rows import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise import norm_problem, normed, reduce_problem
-from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from tests.sweeps import each
 
 

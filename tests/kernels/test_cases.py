@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from layoutalg.kernels.move import cases as moves
+from layoutalg.kernels.checks import move as moves
+from layoutalg.kernels.checks.rowwise import CASES, DTYPES, ELEMS, REDUCED, Case, random_cases
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.norms import NORMS as OPS
-from layoutalg.kernels.rowwise.families import CASES, DTYPES, ELEMS, REDUCED, Case, random_cases
 
 
 def test_the_drawn_permutes_are_the_same_for_the_same_seed() -> None:

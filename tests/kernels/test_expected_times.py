@@ -14,6 +14,7 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.checks import bench_of, checks_of
 from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.tuning import Job, check_modelled, model_place, rates_of
 from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
@@ -36,20 +37,20 @@ DRAWN = 4
 def drawn(family: Family, seed: int) -> Any:
     """A product of any size, or a case of the bench; the same for the same seed."""
     rng = random.Random(f"{family.name} {seed}")
-    if family.bench.unit == "TFLOP/s":
+    if bench_of(family).unit == "TFLOP/s":
 
         def side() -> int:
             return rng.choice((rng.randint(1, 500) * 8, 1 << rng.randint(6, 14)))
 
         rows = rng.randint(1, 8) if family.name == "gemv" else side()
         return family.problem(m=rows, n=side(), k=side(), dtype=rng.choice(PRODUCT_TYPES[family.name]))
-    return rng.choice([p for _, p in family.bench.cases(None, None)])
+    return rng.choice([p for _, p in bench_of(family).cases(None, None)])
 
 
 def floor_ns(family: Family, p: Any, board: Board) -> float:
     """What the board takes at least: its bytes by its bandwidth, its operations by its peak."""
-    if family.bench.unit == "GB/s":
-        return 1e9 * float(family.bench.work(p)) / board.dram_bytes_per_s
+    if bench_of(family).unit == "GB/s":
+        return 1e9 * float(bench_of(family).work(p)) / board.dram_bytes_per_s
     nbytes = p.products * ((p.m + p.n) * p.k * p.operand.nbytes + p.m * p.n * p.result.nbytes)
     tensor = board.f16_tensor_flops_per_s or board.f32_flops_per_s
     peak = board.f32_flops_per_s if family.name in ("gemm-simt", "gemv") else tensor
@@ -86,7 +87,7 @@ def test_without_a_law_moves_alone_have_times_and_others_are_refused_by_instruct
 @pytest.mark.parametrize("board", ["A100-SXM4-80GB", "L4", "sm_86", "sm_89", "H100-SXM5", "B200", "sm_120"])
 def test_a_law_is_of_its_board_alone(board: str) -> None:
     for family in LAWS:
-        p = family.problem(**family.checks.verified[0])
+        p = family.problem(**checks_of(family).verified[0])
         with pytest.raises(UnsupportedError, match=f"no times of {family.name} are known on"):
             family.expected_ns(p, None, board)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from layoutalg.codegen.instr import functions
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.identity import data_of
 from layoutalg.kernels.rowwise import reduce_problem
@@ -17,7 +18,7 @@ KINDS = (
     "codegen.instr.functions codegen.instr.functions.Argument codegen.instr.functions.ScalarFunction",
     "codegen.terms.Value",
     "dtype.DType",
-    "kernels.elementwise.problem.MapProblem kernels.elementwise.program.MapConfig",
+    "kernels.elementwise.MapProblem kernels.elementwise.MapConfig",
     "kernels.gemm.epilogue.AddMatrix kernels.gemm.epilogue.AddVector kernels.gemm.epilogue.Epilogue",
     "kernels.gemm.epilogue.Map kernels.gemm.epilogue.Scale",
     "kernels.gemm.gemv.GemvConfig kernels.gemm.problem.GemmProblem",
@@ -48,7 +49,7 @@ def kinds(data: Any) -> Iterator[str]:
 def stored() -> Iterator[Any]:
     """Problems and configurations of every family, as searches record them."""
     for family in FAMILIES.values():
-        for asked in family.checks.verified:
+        for asked in checks_of(family).verified:
             p = family.problem(**asked)
             yield from (p, family.choose(p))
     yield gemm_problem(256, 256, 128, "f16", bias=True, reads_c=True, activation="gelu")

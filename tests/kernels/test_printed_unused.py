@@ -13,6 +13,7 @@ import pytest
 from layoutalg.codegen.instr.arithmetic import fma_outer
 from layoutalg.codegen.printing import print_kernels, to_cuda
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.checks import bench_of, checks_of
 from tests.stand_ins.nvcc import needs_nvcc, nvcc
 
 DECLARED = re.compile(
@@ -56,8 +57,8 @@ def test_a_product_of_one_row_or_column_declares_what_it_reads() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_text_of_any_family_reads_what_it_declares(name: str) -> None:
     family, arch = FAMILIES[name], target(name)
-    cases = [p for _, p in family.bench.cases(None, None)]
-    for p in [*random.Random(name).sample(cases, 1), family.problem(**family.checks.verified[0])]:
+    cases = [p for _, p in bench_of(family).cases(None, None)]
+    for p in [*random.Random(name).sample(cases, 1), family.problem(**checks_of(family).verified[0])]:
         for kernel in family.launches(p, family.choose(p, arch), arch).kernels:
             assert not list(unread(to_cuda(kernel))), (str(p), kernel.name)
 

@@ -15,6 +15,7 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
+from layoutalg.kernels.checks import checks_of
 from tests.command import run
 from tests.sweeps import each
 
@@ -22,7 +23,7 @@ from tests.sweeps import each
 def first(name: str) -> tuple[Family, Any]:
     """A family and a problem of it."""
     family = FAMILIES[name]
-    return family, family.problem(**family.checks.verified[0])
+    return family, family.problem(**checks_of(family).verified[0])
 
 
 def test_all_are_there_and_the_command_names_them() -> None:
@@ -39,10 +40,10 @@ def test_all_are_there_and_the_command_names_them() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_candidate_that_stands_makes_launches(name: str) -> None:
     family, p = first(name)
-    assert family.summary and set(family.checks.verified[0]) & set(family.asks)
+    assert family.summary and set(checks_of(family).verified[0]) & set(family.asks)
     configs = family.configs(p, "sm_90")
     assert family.choose(p, "sm_90") == configs[0]
-    names = set(family.checks.buffers(p, family.checks.trials(p)[0], 0)) | {"scratch"}
+    names = set(checks_of(family).buffers(p, checks_of(family).trials(p)[0], 0)) | {"scratch"}
     for config in configs[:3]:
         one = family.launches(p, config, "sm_90")
         assert isinstance(one, LaunchSequence) and {x for step in one.buffers for x in step} <= names

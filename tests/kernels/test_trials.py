@@ -9,12 +9,13 @@ import pytest
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.checks.rows import LARGEST, LEAST, TENSOR_TRIALS, placed_numbers, tensor_numbers
+from layoutalg.kernels.checks.verification import given_to
 from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise import normed as normed
-from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, placed_numbers, tensor_numbers
-from layoutalg.kernels.verification import given_to
 from tests.sweeps import each
 
 ELEMENTS = ("f32", "f16", "bf16")
@@ -121,8 +122,8 @@ def test_tensors_whose_modes_lie_in_another_order_verify(
     family = FAMILIES[name]
     p = family.problem(shape, axes, "f32", **strides)
     verify(family, p).require()
-    for trial in family.checks.trials(p):
-        expected = family.checks.expected(p, None, given_to(family, p, family.choose(p), trial, 0))
+    for trial in checks_of(family).trials(p):
+        expected = checks_of(family).expected(p, None, given_to(family, p, family.choose(p), trial, 0))
         if expected.allowed is not None:
             assert np.isfinite(expected.allowed[np.isfinite(expected.values)]).all(), trial
 

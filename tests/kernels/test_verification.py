@@ -13,14 +13,15 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels import FAMILIES, Family, verification, verify
+from layoutalg.kernels import FAMILIES, Family, verify
+from layoutalg.kernels.checks import checks_of, verification
+from layoutalg.kernels.checks.gemm import ALPHA, BETA, definition, operands
+from layoutalg.kernels.checks.record import Expected
+from layoutalg.kernels.checks.rows import TENSOR_TRIALS
 from layoutalg.kernels.elements import bits_of
-from layoutalg.kernels.family import Expected
 from layoutalg.kernels.gemm import Sm80Config, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
-from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from layoutalg.kernels.tuning.sweep import random_case
 from tests.draws.sequences import launches_of, predicted, problem_of, verified
 from tests.kernels.gemm.cases import unpacked
@@ -39,7 +40,7 @@ def small(family: Family) -> Any:
     """A problem whose accesses are predicted."""
     if family.name in SMALL:
         return family.problem(*SMALL[family.name], reads_c=True, bias=True)
-    return family.problem(**family.checks.verified[0])
+    return family.problem(**checks_of(family).verified[0])
 
 
 # --- every family --------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     assert names[:2] == ["result, one block at a time", "result, one warp at a time"]
     assert "no other accesses" in names and names[-1].startswith("machine code, ")
     assert [n for n in names if n.startswith("result, ")][2:] == [
-        f"result, {trial}" for trial in family.checks.trials(p)[1:]
+        f"result, {trial}" for trial in checks_of(family).trials(p)[1:]
     ]
     report.require()
 
@@ -76,7 +77,7 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
     p = small(family)
 
     def off(p: Any, c: Any, given: Any) -> Expected:
-        right = family.checks.expected(p, c, given)
+        right = checks_of(family).expected(p, c, given)
         values = right.values.copy()
         by = 3 if right.allowed is None else 3 + 2 * np.broadcast_to(right.allowed, values.shape).flat[7]
         values.reshape(-1)[7] = values.reshape(-1)[7] + by
@@ -93,8 +94,8 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
 
     if mistake != "definition":
         monkeypatch.setattr(verification, "sequence_traffic", wrong)
-    other = replace(family, checks=replace(family.checks, expected=off))
-    report = verify(other if mistake == "definition" else family, p)
+    checks = replace(checks_of(family), expected=off) if mistake == "definition" else None
+    report = verify(family, p, checks=checks)
     failed = [c.name for c in report.checks if not c.passed]
     if mistake == "definition":
         assert failed[:2] == ["result, one block at a time", "result, one warp at a time"]
@@ -110,8 +111,8 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     """Gaps between rows, or the end of the last unit, of a buffer that is longer than it has to be."""
     family = FAMILIES[name]
     p = small(family)
-    given = family.checks.buffers(p, family.checks.trials(p)[0], 0)
-    expected = replace(family.checks.expected(p, family.choose(p), given), beside=None)
+    given = checks_of(family).buffers(p, checks_of(family).trials(p)[0], 0)
+    expected = replace(checks_of(family).expected(p, family.choose(p), given), beside=None)
     old = np.concatenate([given[expected.buffer], given[expected.buffer][:4]])
     new = old.copy()
     new.view("u1")[-1] ^= 1
@@ -125,7 +126,9 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
 def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     family = FAMILIES[name]
     p = small(family)
-    first, same, other = (family.checks.buffers(p, family.checks.trials(p)[0], seed) for seed in (1, 1, 2))
+    first, same, other = (
+        checks_of(family).buffers(p, checks_of(family).trials(p)[0], seed) for seed in (1, 1, 2)
+    )
     source = next(name for name in ("a", "src", "x") if name in first)
     assert all(np.array_equal(first[x], same[x]) for x in first)
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
@@ -225,7 +228,7 @@ def test_the_definition_element_by_element() -> None:
 def test_what_is_out_of_bounds_is_named() -> None:
     p = gemm_problem(4, 6, 5, "f32")
     given = operands(p, seed=2)
-    right = SIMT.checks.expected(p, None, given)
+    right = checks_of(SIMT).expected(p, None, given)
     exact, allowed = right.values, right.allowed
 
     def seen(values: Any) -> Any:
@@ -244,10 +247,9 @@ def test_a_forgotten_factor_is_seen(factor: str) -> None:
     """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""
     p = SIMT.problem(32, 32, 16, reads_c=True, bias=True)
     one = scalar_words(p, factor, 1)
-    expected = SIMT.checks.expected
-    checks = replace(SIMT.checks, expected=lambda p, c, given: expected(p, c, {**given, **one}))
-    wrong = replace(SIMT, checks=checks)
-    assert verify(SIMT, p).passed and not verify(wrong, p).passed
+    expected = checks_of(SIMT).expected
+    wrong = replace(checks_of(SIMT), expected=lambda p, c, given: expected(p, c, {**given, **one}))
+    assert verify(SIMT, p).passed and not verify(SIMT, p, checks=wrong).passed
 
 
 def test_a_missing_barrier_is_an_error() -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence, lower
-from layoutalg.kernels import FAMILIES, Family, verification
+from layoutalg.kernels import FAMILIES, Family
+from layoutalg.kernels.checks import verification
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
@@ -66,7 +67,7 @@ def _matrix(family_name: str, dtype: str, config: int, *sizes: tuple[int, int]) 
 
 
 def _case(name: str, family: Family, kernels: tuple[Kernel, ...], c: Any, *problems: Any) -> Case:
-    runs = tuple(functools.partial(verification.checks, family, p, c) for p in problems)
+    runs = tuple(functools.partial(verification.each_check, family, p, c) for p in problems)
     return Case(name, kernels, runs, fixed=len(problems) == 1 and family.name in TENSOR_OPS)
 
 

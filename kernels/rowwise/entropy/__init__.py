@@ -2,27 +2,28 @@
 
 problem    the problem, and its definition
 kernels    launches: losses, their sum, their mean
-family     the record of the family: how it is verified and timed
 """
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.entropy.family import CROSS_ENTROPY
-from layoutalg.kernels.rowwise.entropy.kernels import room
+from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, room
 from layoutalg.kernels.rowwise.entropy.problem import (
     IGNORE_INDEX,
     REDUCTIONS,
     CrossEntropyProblem,
     cross_entropy_problem,
     joined_losses,
+    losses,
 )
 
 __all__ = [
-    "CROSS_ENTROPY",
     "IGNORE_INDEX",
     "REDUCTIONS",
     "CrossEntropyProblem",
+    "configs",
     "cross_entropy_problem",
     "joined_losses",
+    "launches",
+    "losses",
     "room",
 ]

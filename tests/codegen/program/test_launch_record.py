@@ -17,6 +17,7 @@ from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, SimulationError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.gemm import launches as gemm_launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
@@ -40,10 +41,10 @@ def number(e: Expr, values: dict[str, int]) -> int:
 def test_a_buffer_is_as_large_as_its_definition_makes_it(name: str) -> None:
     """But for the last of its 16-byte units, which the data of a trial fill."""
     family = FAMILIES[name]
-    for args in family.checks.verified:
+    for args in checks_of(family).verified:
         p = family.problem(**args)
         sequence = sequence_of(name, p)
-        data = family.checks.buffers(p, family.checks.trials(p)[0], 0)
+        data = checks_of(family).buffers(p, checks_of(family).trials(p)[0], 0)
         for buffer, size in buffer_bytes(p, sequence).items():
             n = number(size, dict(sequence.scalars))
             if buffer in data:

@@ -27,7 +27,7 @@ def kernel_of(name: str, config: Any = None, p: Any = None) -> tuple[Kernel, dic
     p = p or family.problem(4096)
     config = find_steps(name)[config] if isinstance(config, str) else config or family.choose(p)
     one = family.launches(p, config, "sm_90")
-    return one.kernels[0], {**dict(one.scalars), **family.bench.scalars(p)}, config
+    return one.kernels[0], {**dict(one.scalars), **family.scalars(p)}, config
 
 
 def of(name: str, step: Any, tiles: int, p: Any = None) -> tuple[Any, Any]:

@@ -13,8 +13,8 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.elementwise.problem import FORMULAS, map_problem
-from layoutalg.kernels.elementwise.program import DEPTH, MapConfig, build, candidates
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.elementwise import DEPTH, FORMULAS, MapConfig, build, candidates, map_problem
 from layoutalg.kernels.modes import compact_strides
 from tests.sweeps import each
 
@@ -83,14 +83,14 @@ def test_vectors_are_as_wide_as_all_sides_allow(strides: Any, dst: Any, vec: int
 
 def test_a_dense_map_is_one_mode_and_large_ones_have_several_vectors_in_flight() -> None:
     assert [m.extent for m in map_problem("gelu", (64, 32, 16)).form] == [64 * 32 * 16]
-    (first, _), *_ = candidates(map_problem("gelu", (4096, 4096)))
-    assert first == MapConfig(4, DEPTH)
+    first, *_ = candidates(map_problem("gelu", (4096, 4096)))
+    assert first.config == MapConfig(4, DEPTH)
 
 
 @pytest.mark.parametrize("op", FORMULAS)
 def test_machine_code_moves_whole_vectors_and_spills_nothing(op: str) -> None:
     p = map_problem(op, (4096, 4096), "f16")
-    kernel = build(p, next(iter(candidates(p)))[0])
+    kernel = build(p, next(candidates(p)).config)
     text = to_cuda(kernel, "sm_90a")
     assert "ldg128(" in text and "stg128_whole(" in text
     assert compile_cubin(text, kernel.name, "sm_90a").spill_bytes == 0
@@ -99,8 +99,8 @@ def test_machine_code_moves_whole_vectors_and_spills_nothing(op: str) -> None:
 def test_an_exact_map_has_to_be_exact() -> None:
     family = FAMILIES["relu"]
     p = family.problem((16,), "f16")
-    given = family.checks.buffers(p, "special", 0)
-    expected = family.checks.expected(p, None, given)
+    given = checks_of(family).buffers(p, "special", 0)
+    expected = checks_of(family).expected(p, None, given)
     assert not expected.allowed.any() and np.isnan(expected.values).any()
 
 

@@ -15,14 +15,15 @@ from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, LaunchSequence, Let, is_dynamic, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.checks.gemm import definition
+from layoutalg.kernels.checks.verification import access_checks, compare, copied
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
 from layoutalg.kernels.gemm.epilogue import epilogue_operands
-from layoutalg.kernels.gemm.family import definition
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.parts import slot_count
 from layoutalg.kernels.gemm.problem import operand_view
-from layoutalg.kernels.verification import access_checks, compare, copied
 from tests.hostshim import run_cuda_text
 
 packed, unpacked = bits_of, numbers_of
@@ -92,7 +93,7 @@ def wrong(
     runs = simulate_sequence(
         ran, mine := copied({**given, **(changed or {})}), group=group, seed=seed, trace=traffic
     )
-    made = [compare("result", given, FAMILIES["gemm-simt"].checks.expected(p, None, given), mine)]
+    made = [compare("result", given, checks_of(FAMILIES["gemm-simt"]).expected(p, None, given), mine)]
     if traffic:
         numbers = {name: x for name, x in given.items() if isinstance(x, int)}
         made += access_checks(sequence_traffic(ran, numbers), [run.trace for run in runs])

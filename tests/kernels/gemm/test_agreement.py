@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.kernels.gemm.family import definition
+from layoutalg.kernels.checks.gemm import definition
 from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import operand_view
 from tests.kernels.gemm import cases

@@ -14,6 +14,7 @@ from layoutalg.codegen.expr import Le, Lt, as_expr, minus
 from layoutalg.codegen.program import For, If, Kernel, LaunchSequence, lower, printed
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels import find_family, verify
+from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, Sm90Config, gemm_problem, group_words
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.groups import sizes_of
@@ -258,7 +259,7 @@ def test_a_row_of_another_group_is_seen_by_verify() -> None:
 def test_groups_that_are_verified_are_of_drawn_sizes_none_and_one_row_among_them(count: int) -> None:
     family = find_family("gemm-sm90")
     p = family.problem(100, 72, 40, groups=count)
-    sizes = [sizes_of(family.checks.buffers(p, "normal", seed), count) for seed in range(9)]
+    sizes = [sizes_of(checks_of(family).buffers(p, "normal", seed), count) for seed in range(9)]
     assert all(sum(drawn) == 100 for drawn in sizes)
     assert count == 1 or len({tuple(drawn) for drawn in sizes}) > 4
     assert count < 5 or all(drawn[1:3] in ([0, 0], [0, 1]) for drawn in sizes)

@@ -11,6 +11,7 @@ import pytest
 from layoutalg.codegen.gpu import disassemble
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
+from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.hopper import Hopper
@@ -104,7 +105,7 @@ def test_sizes_that_tiles_do_not_divide_are_refused() -> None:
 
 def test_the_ladder_ends_with_the_choice() -> None:
     """Of the problem on which steps are compared: the same program, whichever name the configuration has."""
-    last, p = list(SM90_LADDER.values())[-1], FAMILY.problem(FAMILY.bench.steps_size)
+    last, p = list(SM90_LADDER.values())[-1], FAMILY.problem(bench_of(FAMILY).steps_size)
     chosen = FAMILY.choose(p, "sm_90")
     assert FAMILY.way(last) == FAMILY.way(chosen) and FAMILY.build(p, last) == FAMILY.build(p, chosen)
 

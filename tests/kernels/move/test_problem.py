@@ -188,7 +188,7 @@ def test_the_least_that_memory_moves_is_its_definition(batch: int) -> None:
         x = normalise((random_conversion if seed % 2 else random_problem)(random.Random(seed), 3000))
         found = least_bytes(x)
         assert found == least_bytes(x, listed=True), x
-        assert found.read % 32 == found.written % 32 == 0 and found.total == found.read + found.written
+        assert found.read % 32 == found.written % 32 == 0
 
 
 def test_gaps_and_sectors_in_part_count_and_swizzles_are_listed() -> None:

@@ -21,7 +21,7 @@ from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.cases import CASES, random_cases
+from layoutalg.kernels.checks.move import CASES, random_cases
 from layoutalg.kernels.move.certificate import _accesses, certify
 from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, run_origins

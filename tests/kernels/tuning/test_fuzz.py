@@ -11,7 +11,8 @@ import pytest
 import layoutalg
 from layoutalg.errors import MismatchError
 from layoutalg.kernels import FAMILIES, find_family, tuning
-from layoutalg.kernels.family import Expected
+from layoutalg.kernels.checks import checks_of, verification
+from layoutalg.kernels.checks.record import Expected
 from layoutalg.kernels.identity import code_id, data_digest
 from layoutalg.kernels.tuning.sweep import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
@@ -169,16 +170,15 @@ def test_a_sweep_runs_what_the_store_lacks(path: Path, engine: tuning.Engine) ->
 
 
 def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = find_family("relu")
+    right = checks_of(find_family("relu"))
 
     def wrong(p: Any, c: Any, given: Any) -> Expected:
-        expected = right.checks.expected(p, c, given)
+        expected = right.expected(p, c, given)
         values = expected.values.copy()
         values.view("u1")[:] ^= 0x80
         return replace(expected, values=values)
 
-    family = replace(right, checks=replace(right.checks, expected=wrong))
-    monkeypatch.setattr(tuning.sweep, "find_family", lambda name: family)
+    monkeypatch.setattr(verification, "checks_of", lambda family: replace(right, expected=wrong))
     (job,) = tuning.cases_of("relu", 1)
     with pytest.raises(MismatchError, match="simulator: result"):
         tuning.sweep.by_verification(job, tuning.jobs.build(job))

@@ -161,7 +161,7 @@ def rates(**ns: float) -> tuning.Rates:
 @functools.cache
 def counters(config: Any) -> dict[str, float]:
     sequence = FAMILY.call_launches(PROBLEM, config, "sm_90")
-    return counters_of(sequence, FAMILY.bench.scalars(PROBLEM), "sm_90")
+    return counters_of(sequence, FAMILY.scalars(PROBLEM), "sm_90")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from layoutalg.kernels import FAMILIES, find_family, tuning, verify
+from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.tuning import lockfile
 from tests.sweeps import each
@@ -54,7 +55,7 @@ def test_a_search_begins_with_what_is_planned_and_goes_on(arch: str, name: str, 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_can_be_searched(name: str) -> None:
     family = find_family(name)
-    problem = family.problem(**family.checks.verified[0])
+    problem = family.problem(**checks_of(family).verified[0])
     found = list(islice(family.searched(problem), 4))
     assert found == list(dict.fromkeys(family.configs(problem)))[: len(found)] or name in MOVERS
     assert found[0] == family.choose(problem)
@@ -93,7 +94,7 @@ def test_what_is_planned_without_a_search_makes_none_of_it(name: str) -> None:
         yield from find_family(name).further(problem, arch)
 
     family = replace(find_family(name), further=further)
-    problem = family.problem(**family.checks.verified[0])
+    problem = family.problem(**checks_of(family).verified[0])
     lock = tuning.lock_of([])
     assert lock.chosen(family, problem, "sm_90") is None
     assert tuning.choose(family, problem, "sm_90") == (family.configs(problem)[0], "cost model")

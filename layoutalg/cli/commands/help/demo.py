@@ -196,7 +196,7 @@ def _generate(tell: Tell) -> Written:
 
 def _simulate(tell: Tell, *, quiet: bool) -> Verified:
     """4: that kernel on the CPU, every access traced and held against its prediction."""
-    from layoutalg.kernels.verification import verify
+    from layoutalg.kernels.checks import verify
 
     _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
     family, problem = _problem(*SIMULATED)
@@ -227,7 +227,7 @@ def _compile(tell: Tell) -> Assembled:
 def _gpu(tell: Tell, *, quiet: bool) -> Executed:
     """6: the same on hardware, where there is any."""
     from layoutalg.codegen.gpu import gpu_status
-    from layoutalg.kernels.verification import verify
+    from layoutalg.kernels.checks import verify
 
     status = gpu_status()
     _title(tell, 6, "Run", "on a GPU, and compare")

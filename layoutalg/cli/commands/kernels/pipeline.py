@@ -104,7 +104,7 @@ def pipeline_command(
         problem = chosen.problem(SIDE) if dtype is None else chosen.problem(SIDE, dtype=dtype)
         name, config = find_config(chosen, problem, arch, step, tile)
         sequence = chosen.launches(problem, config, arch)
-        scalars = {**dict(sequence.scalars), **chosen.bench.scalars(problem), "k": tiles * config.tile_k}
+        scalars = {**dict(sequence.scalars), **chosen.scalars(problem), "k": tiles * config.tile_k}
         kernel = sequence.kernels[0]
         line: Timeline | RoleTimeline
         if any(isinstance(s, Roles) for s in kernel.body):

@@ -23,7 +23,7 @@ from layoutalg.cli.reports import Verified, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.verification import Target
+    from layoutalg.kernels.checks import Target
 
 TARGETS = ("auto", "simulator", "gpu")
 
@@ -112,9 +112,9 @@ def verify_command(
     layoutalg verify algebra --random 100000 --workers 8
     """
     from layoutalg.codegen.gpu import gpu_status
+    from layoutalg.kernels.checks import checks_of, verify
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.tuning import ALGEBRA
-    from layoutalg.kernels.verification import verify
     from layoutalg.testing import all_pass
 
     check_choice("target", target, TARGETS)
@@ -140,10 +140,7 @@ def verify_command(
             say(*messages)
         return 0 if passed else 1
     chosen = find_family(family)
-    if alpha is not None or beta is not None:
-        from layoutalg.kernels.gemm import with_factors
-
-        chosen = with_factors(chosen, alpha, beta)
+    checks = checks_of(chosen, alpha, beta)
     if how.step is not None and m is n is k is None:
         options |= step_sizes(chosen, how.step)
     problems = verified_problems(chosen, options)
@@ -154,7 +151,7 @@ def verify_command(
             for problem in problems:
                 named = how != ConfigOptions()
                 config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None
-                reports.append(verify(chosen, problem, config, target=where, seed=seed))
+                reports.append(verify(chosen, problem, config, target=where, seed=seed, checks=checks))
                 advance()
     passed = all_pass("reports", (report.passed for report in reports))
     element = _element(problems[0])

@@ -133,6 +133,7 @@ def bench_command(
         raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
     from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, with_drawn_rows
+    from layoutalg.kernels.checks import bench_of
     from layoutalg.kernels.registry import LADDERS, find_family, find_steps
 
     timings = _listed(family, dtype, size, groups, problems)
@@ -145,13 +146,15 @@ def bench_command(
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
     if family in LADDERS and size is None and groups is None and problems is None:
-        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), find_steps(family), method)
+        steps = benchmark_ways(
+            family, chosen.problem(bench_of(chosen).steps_size), find_steps(family), method
+        )
     with progress(f"timing {family}", len(timings), quiet=as_json) as step:
         for row in benchmark(timings, method):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    tables, answer = RECORDS[chosen.bench.record]
+    tables, answer = RECORDS[bench_of(chosen).record]
     if as_json:
         how = method_answer([*steps, *rows], method)
         say_answer(answer(Timings(family, status.name, status.arch, today, how), steps, rows))
@@ -215,12 +218,13 @@ def _factor(factor: float | None, digits: int = 2) -> str:
 def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
     """The rates, and where something was predicted, that and the mean share of the copy."""
     from layoutalg.kernels.bench import mean_of
-    from layoutalg.kernels.move import SEED
+    from layoutalg.kernels.checks import bench_of
+    from layoutalg.kernels.registry import find_family
 
     cells = ((row.problem, *(_rate(row.rates[name]) for name in _MOVED), _factor(row.share)) for row in rows)
     predicted = [row for row in rows if row.notes]
     copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
-    drawn = f"; cases drawn with seed {SEED}" if predicted else ""
+    drawn = f"; cases drawn with seed {bench_of(find_family(family)).seed}" if predicted else ""
     yield table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
     if predicted:
         seen = (
@@ -284,12 +288,14 @@ def _moved_answer(where: Timings, steps: Rows, rows: Rows) -> MovedTimings:
 
 
 def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.rowwise import SEED
+    from layoutalg.kernels.checks import bench_of
+    from layoutalg.kernels.registry import find_family
 
+    seed = bench_of(find_family(rows[0].family)).seed
     for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
         part = [row for row in rows if row.limit == limit]
         if part:
-            title = f"{name} {where}, GB/s; cases drawn with seed {SEED}"
+            title = f"{name} {where}, GB/s; cases drawn with seed {seed}"
             columns = ("case", "ours", limit, "share", "PyTorch", "CuPy", "ratio", "memory")
             yield table(title, columns, map(_reduced_row, part))
             yield _means(name, limit, part)

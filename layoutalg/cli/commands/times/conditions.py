@@ -79,7 +79,7 @@ def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table
         )
     warm = sum(1 for row in rows if not row.run.cold)
     if method.cold and warm:
-        from layoutalg.kernels.family import MOST_SETS
+        from layoutalg.kernels.checks import MOST_SETS
 
         yield f"The data of {warm} rows is not cold: {MOST_SETS} sets of buffers are less than four L2s."
     if rows[0].run.unread:

@@ -102,13 +102,14 @@ class Predicted(Answer, command="bench"):
 
 def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_json: bool) -> None:
     """`layoutalg bench gemm-sm75 --predict`: the steps at each size, on one architecture."""
+    from layoutalg.kernels.checks import bench_of
     from layoutalg.kernels.ladder import find_machine, predict_steps, usual_arch
     from layoutalg.kernels.registry import find_family, find_steps
 
     chosen, reports = find_family(family), []
     names = find_steps(family)
     machine = find_machine(usual_arch(family) if arch is None else arch)
-    for size in sizes or [chosen.bench.steps_size]:
+    for size in sizes or [bench_of(chosen).steps_size]:
         refusal: UnsupportedError | None = None
         steps: list[Step] = []
         refused: dict[str, str] = {}
@@ -142,12 +143,13 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
 
     Raises UnsupportedError for a product without groups.
     """
+    from layoutalg.kernels.checks import bench_of
     from layoutalg.kernels.registry import find_family
 
     chosen, choices = find_family(family), []
     for p in problems:
         config = chosen.choose(p, arch)
-        notes = chosen.bench.notes(p, config, arch)
+        notes = bench_of(chosen).notes(p, config, arch)
         if not notes:
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
         choices.append((p, chosen.way(config), notes))

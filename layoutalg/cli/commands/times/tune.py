@@ -217,11 +217,13 @@ class _Heard:
 
 
 def _problems(family: Family, options: _Search) -> list[Any]:
+    from layoutalg.kernels.checks import bench_of
+
     if (options.problems is None) == (options.sizes is None):
         raise UnsupportedError("a search takes --problems FILE or --sizes 1024,2048, one of them")
     more = read_options(family, {"groups": options.groups})
     if options.sizes is not None:
-        cases = family.bench.cases(options.dtypes, read_ints("sizes", options.sizes), **more)
+        cases = bench_of(family).cases(options.dtypes, read_ints("sizes", options.sizes), **more)
         made = [p for _, p in cases]
     elif more:
         raise UnsupportedError('--groups goes with --sizes: of --problems each names its own, {"groups": 8}')

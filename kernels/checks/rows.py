@@ -1,4 +1,4 @@
-"""Trials: the data on which kernels are verified, and the bounds of results' errors.
+"""Rows: the data on which reductions and norms are verified, and the bounds of results' errors.
 
 Data.  A softmax of normal numbers is right to the last bit with any maximum.  So the elements that
 share a statistic (a group of n) are drawn in several ways, and each is a launch of its own:
@@ -49,7 +49,7 @@ from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.elements import CARRIER, HALF_PLACE, INTEGERS, SMALLEST_SUM, in_units
 from layoutalg.kernels.modes import places
-from layoutalg.kernels.rowwise.problems import AxesProblem, NormProblem, ReduceProblem, reduced, share_of
+from layoutalg.kernels.rowwise import AxesProblem, NormProblem, ReduceProblem, reduced, share_of
 
 LARGEST = MappingProxyType(
     {"f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}

@@ -23,8 +23,9 @@ from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_co
 from layoutalg.codegen.program import Kernel, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
 from layoutalg.errors import MismatchError, ShapeError, UnsupportedError
+from layoutalg.kernels.checks.record import Checks, Expected, checks_of
 from layoutalg.kernels.elements import agrees, largest_share, numbers_of
-from layoutalg.kernels.family import Expected, Family
+from layoutalg.kernels.family import Family
 from layoutalg.layout import whole_number
 from layoutalg.limits import Most
 
@@ -45,7 +46,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The checks of a configuration."""
+    """The checks of a configuration.
+
+    >>> VerifyReport("transpose", "8 x 24 f32", "simulator", ()).passed
+    False
+    """
 
     family: str
     problem: str
@@ -70,9 +75,12 @@ class VerifyReport:
 
 
 def verify(
-    family: Family, problem: Any, config: Any = None, *, target: Target = "simulator", seed: int = 0
-) -> VerifyReport:
+    family: Family, problem: Any, config: Any = None, *, target: Target = "simulator", seed: int = 0,
+    checks: Checks | None = None,
+) -> VerifyReport:  # fmt: skip
     """Run one configuration (the best when None) on every trial's data and compare with the definition.
+
+    `checks` take the place of the family's own.
 
     Raises UnsupportedError for target "gpu" without one, ShapeError for a problem that cannot be verified and
     for a seed below 0, ResourceError for arrays past Most.BULK, on a GPU Most.ARRAYS, SimulationError for a
@@ -87,28 +95,30 @@ def verify(
     chosen = family.choose(problem, arch) if config is None else config
     way = family.way(chosen)
     shown = f"{problem}, {way}" if way else str(problem)
-    found = tuple(checks(family, problem, chosen, target=target, seed=seed))
+    found = tuple(each_check(family, problem, chosen, target=target, seed=seed, checks=checks))
     return VerifyReport(family.name, shown, target, found)
 
 
-def checks(
-    family: Family, problem: Any, config: Any, *, target: Target = "simulator", seed: int = 0
-) -> Iterator[Check]:
+def each_check(
+    family: Family, problem: Any, config: Any, *, target: Target = "simulator", seed: int = 0,
+    checks: Checks | None = None,
+) -> Iterator[Check]:  # fmt: skip
     """The checks of `verify`, one after the other as they are made.
 
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(8, 24, "f32")
-    >>> next(checks(family, p, family.choose(p))).name
+    >>> next(each_check(family, p, family.choose(p))).name
     'result, one block at a time'
     """
-    first, *others = family.checks.trials(problem)
+    checks = checks or checks_of(family)
+    first, *others = checks.trials(problem)
     if target == "gpu":
-        yield from _checks_on_gpu(family, problem, config, seed)
+        yield from _checks_on_gpu(family, checks, problem, config, seed)
         return
     sequence = family.launches(problem, config, "sm_90")
-    ran, given = printed_sequence(sequence), given_to(family, problem, config, first, seed)
-    expected, traces = family.checks.expected(problem, config, given), list[MemTrace]()
+    ran, given = printed_sequence(sequence), given_to(family, problem, config, first, seed, checks)
+    expected, traces = checks.expected(problem, config, given), list[MemTrace]()
     for group in GROUPS:
         mine = copied(given)
         traces = [run.trace for run in simulate_sequence(ran, mine, group=group, seed=seed)]
@@ -116,39 +126,50 @@ def checks(
     scalars = {name: x for name, x in given.items() if isinstance(x, int)}
     yield from access_checks(sequence_traffic(sequence, scalars), traces)
     for trial in others:
-        given = given_to(family, problem, config, trial, seed)
+        given = given_to(family, problem, config, trial, seed, checks)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
-        yield compare(f"result, {trial}", given, family.checks.expected(problem, config, given), mine)
+        yield compare(f"result, {trial}", given, checks.expected(problem, config, given), mine)
     yield from machine_code_checks(sequence.kernels)
 
 
-def given_to(family: Family, problem: Any, config: Any, trial: str, seed: int) -> dict[str, Any]:
+def given_to(
+    family: Family, problem: Any, config: Any, trial: str, seed: int, checks: Checks | None = None
+) -> dict[str, Any]:
     """Return the arguments of a configuration in a trial: buffers, and the numbers that depend on both.
 
     >>> from layoutalg.kernels import FAMILIES
     >>> family = FAMILIES["transpose"]
     >>> p = family.problem(8, 24, "f32")
-    >>> sorted(given_to(family, p, family.choose(p), *family.checks.trials(p), 0))
+    >>> sorted(given_to(family, p, family.choose(p), *checks_of(family).trials(p), 0))
     ['dst', 'src']
     """
-    given = family.checks.buffers(problem, trial, seed)
+    given = (checks or checks_of(family)).buffers(problem, trial, seed)
     return given | dict(family.words(problem, config, given))
 
 
-def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iterator[Check]:
+def _checks_on_gpu(family: Family, checks: Checks, problem: Any, config: Any, seed: int) -> Iterator[Check]:
     arch = device.require_gpu().arch
     compiled = device.compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
-    for n, trial in enumerate(family.checks.trials(problem)):
-        given = given_to(family, problem, config, trial, seed)
+    for n, trial in enumerate(checks.trials(problem)):
+        given = given_to(family, problem, config, trial, seed, checks)
         mine = run_on_gpu(compiled, given)
-        expected = family.checks.expected(problem, config, given)
+        expected = checks.expected(problem, config, given)
         written = (expected.buffer, *(x.buffer for x in (expected.beside,) if x is not None))
         got = {buffer: device.to_host(mine[buffer]) for buffer in written}
         yield compare(f"result, {trial}" if n else "result", given, expected, got)
 
 
 def run_on_gpu(compiled: device.CompiledSequence, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Launch a sequence once on the GPU; its buffers afterwards."""
+    """Launch a sequence once on the GPU; its buffers afterwards.  Raises UnsupportedError without one.
+
+    >>> from layoutalg.codegen.gpu import compile_sequence, gpu_status
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(8, 24, "f32")
+    >>> if gpu_status().available:
+    ...     sequence = family.launches(p, family.choose(p), "sm_90")
+    ...     got = run_on_gpu(compile_sequence(sequence, "sm_90"), checks_of(family).buffers(p, "bits", 0))
+    """
     scalars = {name: x for name, x in given.items() if isinstance(x, int)}
     arrays = {name: device.to_device(x) for name, x in given.items() if name not in scalars}
     device.load_sequence(compiled.ready(scalars)).on_arrays(arrays)()
@@ -165,7 +186,9 @@ def check_run(family: Family, problem: Any, target: Target, seed: int) -> None:
     if whole_number(seed, "seed") < 0:
         raise ShapeError(f"the seed is {seed}; seeds count from 0")
     limit = Most.BULK if target == "simulator" else Most.ARRAYS
-    limit.guard(family.checks.array_bytes(problem), f"bytes of arrays of {problem}, verified on the {target}")
+    limit.guard(
+        checks_of(family).array_bytes(problem), f"bytes of arrays of {problem}, verified on the {target}"
+    )
 
 
 def copied(given: Mapping[str, Any]) -> dict[str, Any]:

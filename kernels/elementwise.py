@@ -1,0 +1,256 @@
+"""Maps: y[i] = f(x[i], ...) for every coordinate i of a shape, any strides on every side.
+
+    relu, gelu, ...     the functions of `codegen.instr.functions`, and those of a user's own
+    add                 x + y, where y may be broadcast: strides of 0
+
+A thread loads `depth` vectors of every input, computes and stores as many.  Vector number v of the result
+lies at layout(v), the layout of its modes in units of vectors; so does that of every input, which is why one
+number serves all sides.  An input that is broadcast along the innermost mode is one element per vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Expr, as_expr
+from layoutalg.codegen.instr import FUNCTIONS, LDG, STG_WHOLE, ScalarFunction
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
+from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
+from layoutalg.kernels.elements import HALF_PLACE
+from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
+from layoutalg.layout import Layout
+
+PLACE = HALF_PLACE["f32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula of some registers, the same of NumPy's float64, and how far apart they may be before the
+    result is rounded to the type of the elements."""
+
+    inputs: tuple[str, ...]
+    registers: Callable[..., Any]
+    numbers: Callable[..., Any]
+    bound: Callable[..., Any]
+
+
+def _of_one(f: ScalarFunction) -> Formula:
+    return Formula(("x",), f, f.meaning, lambda exact, x: PLACE * f.places(x, exact) + f.absolute)
+
+
+FORMULAS: Mapping[str, Formula] = MappingProxyType(
+    {name: _of_one(f) for name, f in FUNCTIONS.items()}
+    | {
+        "add": Formula(
+            ("x", "y"), lambda x, y: x + y, lambda x, y: x + y, lambda exact, x, y: PLACE * abs(exact)
+        )
+    }
+)
+"""The formulas by name."""
+
+ELEMENTS = ("f32", "f16", "bf16")
+OUT = "dst"
+
+
+@dataclass(frozen=True, slots=True)
+class MapProblem:
+    """`op` of every element of a shape; `strides`, in elements, are those of the inputs and of the result.
+
+    >>> print(map_problem("add", (4, 6), "f16", [(6, 1), (0, 1)]))
+    add (4,6) f16, x (6,1), y (0,1) -> dst (6,1)
+    """
+
+    op: str | ScalarFunction
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def formula(self) -> Formula:
+        """The formula of the operation."""
+        return _of_one(self.op) if isinstance(self.op, ScalarFunction) else FORMULAS[self.op]
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names of the buffers, the result last."""
+        return (*self.formula.inputs, OUT)
+
+    @property
+    def elems(self) -> tuple[int, ...]:
+        """Elements of every buffer, gaps included."""
+        sides = zip(self.sides, self.strides, strict=True)
+        return tuple(buffer_elems(name, self.shape, d, 0) for name, d in sides)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read plus bytes written, every element that exists once."""
+        each = (prod(n for n, d in zip(self.shape, side, strict=True) if d) for side in self.strides)
+        return sum(each) * self.dtype.nbytes
+
+    @property
+    def form(self) -> tuple[StridedMode, ...]:
+        """The fewest modes, by the result's strides."""
+        modes = (StridedMode(n, tuple(side)) for n, *side in zip(self.shape, *self.strides, strict=True))
+        return normal_form(modes, len(self.strides) - 1) or (StridedMode(1, (1,) * len(self.strides)),)
+
+    def __str__(self) -> str:
+        *inputs, to = (
+            f"{name} ({','.join(map(str, d))})" for name, d in zip(self.sides, self.strides, strict=True)
+        )
+        return f"{self.op} ({','.join(map(str, self.shape))}) {self.dtype}, {', '.join(inputs)} -> {to}"
+
+
+def map_problem(
+    op: str | ScalarFunction, shape: Sequence[int], dtype: str | DType = "f32",
+    strides: Sequence[Sequence[int]] | None = None, dst: Sequence[int] | None = None,
+) -> MapProblem:  # fmt: skip
+    """A checked problem; `strides`, one for each input, and `dst` are row-major by default.
+
+    Raises UnknownNameError for a formula there is not, UnsupportedError for other elements, ShapeError for
+    extents and strides that make no tensor, NotInjectiveError for a result that aliases.
+
+    >>> map_problem("gelu", (4, 6)).elems
+    (24, 24)
+    """
+    if isinstance(op, str):
+        check_choice("formula", op, FORMULAS)
+    element, shape = find_dtype(dtype), tuple(shape)
+    count = len(FORMULAS[op].inputs) if isinstance(op, str) else 1
+    if element.name not in ELEMENTS:
+        raise UnsupportedError(f"{op} of {element}: {', '.join(ELEMENTS)} are accepted")
+    if any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in shape):
+        raise ShapeError(f"shape {shape}: extents must be positive integers")
+    dense = compact_strides(shape)
+    sides = tuple(tuple(d) for d in (*(strides or [dense] * count), dst or dense))
+    if len(sides) != count + 1 or any(len(d) != len(shape) or min(d, default=0) < 0 for d in sides):
+        raise ShapeError(f"{op} of shape {shape}: strides {sides}; every side needs one per mode, from 0 on")
+    check_written(f"{op} of shape {shape}", shape, sides[-1])
+    return MapProblem(op, shape, element, sides)
+
+
+# --- the program ---------------------------------------------------------------------------------------
+
+THREADS, DEPTH, VECTOR_BYTES = 256, 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class MapConfig:
+    """Elements of a vector, and vectors of a thread in flight."""
+
+    vec: int
+    depth: int
+    threads: int = THREADS
+
+
+def candidates(p: MapProblem, arch: str | Arch = "sm_90") -> Iterator[Candidate]:
+    """Vectors from the widest on, each with the reason why it cannot be, None where it can.
+
+    >>> [(c.config.vec, c.why) for c in candidates(map_problem("relu", (4, 6)))]
+    [(4, ''), (2, ''), (1, '')]
+    >>> next(candidates(map_problem("relu", (4, 7), dst=(8, 1)))).why
+    'vectors of 4 elements: 7 elements in a row of relu (4,7) f32, x (7,1) -> dst (8,1)'
+    """
+    board, size = find_arch(arch).board, p.dtype.nbytes
+    vec = VECTOR_BYTES // size
+    while vec:
+        vectors = prod(p.shape) // vec
+        depth = DEPTH if vectors >= 2 * DEPTH * THREADS * (board.sms if board else 1) else 1
+        yield Candidate(MapConfig(vec, depth), refusal(p, vec))
+        vec //= 2
+
+
+def refusal(p: MapProblem, vec: int) -> LayoutAlgError | None:
+    """Return the reason why vectors of so many elements cannot be moved, None where they can.
+
+    >>> refusal(map_problem("add", (4, 8), "f32", [(8, 1), (0, 1)]), 4) is None
+    True
+    """
+    if vec == 1:
+        return None
+    first = p.form[0]
+    *inputs, last = (_aligned(p, k, vec) for k in range(len(p.sides)))
+    row = f"{first.extent} elements in a row of {p}" if first.extent % vec else ""
+    still = "" if any(first.strides[:-1]) else f"every input of {p} is broadcast along the innermost mode"
+    said = row or last or next(filter(None, inputs), still)
+    if not said:
+        return None
+    return AlignmentError(f"vectors of {vec} elements: {said}", offset=0, required_bytes=vec * p.dtype.nbytes)
+
+
+def _aligned(p: MapProblem, side: int, vec: int) -> str:
+    """The reason why a side has no vectors of so many elements; empty where it has."""
+    (inner, *steps), name = (m.strides[side] for m in p.form), p.sides[side]
+    if inner not in ((1,) if name == OUT else (0, 1)):
+        return f"{name} of {p} has stride {inner} in the innermost mode"
+    if inner and any(d % vec for d in steps):
+        return f"rows of {name} of {p} start inside of vectors"
+    return ""
+
+
+def build(p: MapProblem, c: MapConfig) -> Kernel:
+    """The tile program of a configuration.
+
+    >>> build(map_problem("gelu", (64, 64), "f16"), MapConfig(8, 1)).name
+    'gelu_f16'
+    """
+    size, modes = p.dtype.nbytes, p.form
+    shape = (modes[0].extent // c.vec, *(m.extent for m in modes[1:]))
+    total = prod(shape)
+    notes = ["", f"{p}.", f"Vectors of {c.vec} elements, {c.depth} in flight per thread."]
+    k = KernelBuilder(f"{p.op}_{p.dtype}", c.threads, notes=notes)
+    buffers = [k.pointer(name, size, writable=name == OUT) for name in p.sides]
+    block = k.block(0, -(-total // (c.threads * c.depth)))
+    widths = [c.vec if m else 1 for m in modes[0].strides]
+    steps = [
+        Layout(shape, (m[0] * c.vec, *m[1:])) for m in zip(*(mode.strides for mode in modes), strict=True)
+    ]
+    held = [
+        k.fragment(name, p.dtype, (n, c.depth), values=n) for name, n in zip(p.sides, widths, strict=True)
+    ]
+
+    def vector(i: Expr) -> tuple[Expr, AbstractContextManager[None]]:
+        """The number of a vector, and that it is one."""
+        at = k.once("vector", as_expr((block * c.depth + i) * c.threads + k.tid))
+        return at, k.If(at < total) if total % (c.threads * c.depth) else nullcontext()
+
+    *inputs, last = zip(buffers, steps, widths, held, strict=True)
+    with k.Unroll("i", c.depth) as i:
+        at, inside = vector(i)
+        with inside:
+            for buffer, step, n, registers in inputs:
+                k.do(LDG[n * size], registers.at(i * n, values=n), k.at(buffer, step(at)))
+    with k.Unroll("j", c.depth) as j:
+        at, inside = vector(j)
+        with inside:
+            buffer, step, n, registers = last
+            value = p.formula.registers(*(one[3][None, j] for one in inputs))
+            k.map(value if p.dtype.name == "f32" else value.to(p.dtype), into=registers[None, j])
+            k.do(STG_WHOLE[n * size], k.at(buffer, step(at)), registers.at(j * n, values=n))
+    return k.build()
+
+
+# --- the records ---------------------------------------------------------------------------------------
+
+
+def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+    return launch_sequence([build(p, c)])
+
+
+def _family(op: str) -> Family:
+    summary = f"dst = {op}({', '.join(FORMULAS[op].inputs)}), element by element"
+    return Family(op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED})
+
+
+ELEMENTWISE_FAMILIES = tuple(map(_family, FORMULAS))
+"""The families of this room."""
