@@ -13,40 +13,6 @@ See docs/ops.md.
 """
 
 from layoutalg.kernels import calls
-from layoutalg.kernels.calls import (
-    Prepared,
-    cross_entropy,
-    grouped_matmul,
-    layer_norm,
-    matmul,
-    permute,
-    plan_grouped_matmul,
-    plan_matmul,
-    prepare,
-    reduce,
-    relayout,
-    rms_norm,
-    softmax,
-    transpose,
-)
-from layoutalg.kernels.norms import NORMS
+from layoutalg.kernels.calls import *  # noqa: F403 - the functions under the name that users import
 
-__all__ = [
-    "Prepared",
-    "cross_entropy",
-    "grouped_matmul",
-    "layer_norm",
-    "matmul",
-    "permute",
-    "plan_grouped_matmul",
-    "plan_matmul",
-    "prepare",
-    "reduce",
-    "relayout",
-    "rms_norm",
-    "softmax",
-    "transpose",
-]
-
-globals().update({name: getattr(calls, name) for name in NORMS})
-__all__ += sorted(NORMS.keys() - set(__all__))
+__all__ = calls.__all__
