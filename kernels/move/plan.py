@@ -134,26 +134,9 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
-@lru_cache(maxsize=128)
 def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
-    """The first of `configs`, without making the others: those are timed whose bound is below what was found.
-
-    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
-    >>> best(x) == configs(x)[0]
-    True
-    """
-    if _rows_stay_whole(x):
-        return _direct(x, _sms(arch))
-    tried = _widened(x, _ranked(x, arch)[:BEST_TILES])
-    found = inf, len(tried), _direct(x, _sms(arch))
-    for bound, n in sorted((_least_time(Stage(x, c), find_arch(arch)), n) for n, c in enumerate(tried)):
-        if bound > found[0]:
-            break
-        time, c = _stored(x, tried[n], arch)
-        if (time, n) < found[:2]:
-            found = time, n, c
-    return found[2]
+    """The first of `configs`."""
+    return configs(x, arch)[0]
 
 
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
@@ -195,21 +178,6 @@ def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
         for n, stage in ((n, Stage(x, replace(c, threads=n))) for n in (2 * c.threads, c.threads // 2))
         if LEAST_THREADS <= n <= MOST_THREADS
     ]
-
-
-def _least_time(stage: Stage, machine: Arch) -> float:
-    """A bound of what `_stored` says of a configuration: the memory's time without padding and with all lanes
-    along a run, since padding and lanes of several runs add to it; and the instructions of vectors that come
-    by one load each and are never cut, every access a wavefront.
-
-    Vectors of a warp write at least as many sectors as they fill.  Fewer than a warp has are counted for all
-    its lanes, as if they filled more than they write.
-    """
-    vec = stage.config.vec
-    torn = 0.0 if stage.stores >= WARP else -float(vec * stage.dst_size)
-    instructions = _work(stage, 0.0, 1, 2 * vec if stage.config.turned else 0, torn)
-    wavefronts = (stage.loads + stage.stores) / WARP
-    return _time(stage, memory_time(stage, machine), instructions, wavefronts)
 
 
 def _time(stage: Stage, memory: float, instructions: float, wavefronts: float) -> float:

@@ -22,9 +22,9 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 }
 
 CAPS = {
-    "softmax": {"files": 12, "lines": 3404, "functions": 603},
-    "permute": {"files": 11, "lines": 3383, "functions": 571},
-    "gemm-sm90": {"files": 17, "lines": 5183, "functions": 857},
+    "softmax": {"files": 12, "lines": 3403, "functions": 603},
+    "permute": {"files": 11, "lines": 3349, "functions": 571},
+    "gemm-sm90": {"files": 17, "lines": 5182, "functions": 857},
 }
 """Files of kernels/ that are opened, their lines, and the functions entered in all; caps that only fall."""
 
