@@ -22,13 +22,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from layoutalg.arch import TensorMap
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Entry,
@@ -50,7 +49,7 @@ from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.identity import NotDataError, code_id, data_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
+from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates, read_as
 
 MOST_BLOCKS = 16
 """The most blocks of a cluster."""
@@ -235,73 +234,18 @@ def _packed(ready: ReadySequence) -> Entry:
 
 def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
     """The sequence that an entry holds, None where its fields are of other kinds."""
-    match header:
-        case {"kernels": [*kernels], "buffers": [*buffers], "scratch_bytes": int(scratch_bytes)}:
-            launchables = tuple(_launchables(kernels, image))
-            if len(launchables) == len(kernels) == len(buffers) and all(map(_is_names, buffers)):
-                return ReadySequence(launchables, tuple(map(tuple, buffers)), scratch_bytes)
-    return None
-
-
-def _is_names(names: object) -> bool:
-    return isinstance(names, list) and all(isinstance(name, str) for name in names)
-
-
-def _is_pointer(pair: object) -> bool:
-    """Whether it is a name and the alignment of its address in bytes."""
-    match pair:
-        case [str(), int()]:
-            return True
-    return False
-
-
-def _is_scalar(pair: object) -> bool:
-    """Whether it is a parameter's place with a value."""
-    match pair:
-        case [int(), int()]:
-            return True
-    return False
-
-
-def _placed_map(pair: object) -> tuple[int, TensorMap] | None:
-    """A tensor map with the place of its pointer, None where it is something else."""
-    match pair:
-        case [int(place), named] if (found := map_of_fields(named)) is not None:
-            return place, found
-    return None
-
-
-def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable]:
-    """Kernels as they were packed, up to the first one whose fields are of other kinds."""
+    kernels: list[Launchable] = []
     at = 0
-    for kernel in kernels:
-        match kernel:
-            case {
-                "name": str(name),
-                "pointers": [*pointers],
-                "grid": [int(x), int(y), int(z)],
-                "threads": int(threads),
-                "shared_bytes": int(shared_bytes),
-                "image_bytes": int(image_bytes),
-                "dependent": bool(dependent),
-                "scalars": [*scalars],
-                "maps": [*maps],
-                "cluster": [int(width), int(height), int(depth)],
-                "source": str(source),
-                "cooperative": bool(cooperative),
-            }:
-                pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
-                values = [(s[0], s[1]) for s in scalars if _is_scalar(s)]
-                placed = [found for one in maps if (found := _placed_map(one))]
-                if (len(pairs), len(values), len(placed)) != (len(pointers), len(scalars), len(maps)):
-                    return
-                if not 0 <= image_bytes <= len(image) - at:
-                    return
-                code = image[at : at + image_bytes]
-                yield Launchable(
-                    name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent, tuple(values),
-                    tuple(placed), (width, height, depth), source, cooperative,
-                )  # fmt: skip
-                at += image_bytes
-            case _:
-                return
+    try:
+        for named in header["kernels"]:
+            end = at + named["image_bytes"]
+            if not at <= end <= len(image):
+                return None
+            maps = [[place, map_of_fields(m)] for place, m in named["maps"]]
+            kernels.append(read_as(Launchable, {**named, "image": image[at:end], "maps": maps}))
+            at = end
+        buffers = read_as(tuple[tuple[str, ...], ...], header["buffers"])
+        ready = ReadySequence(tuple(kernels), buffers, read_as(int, header["scratch_bytes"]))
+    except (LookupError, TypeError, ValueError):
+        return None
+    return ready if len(kernels) == len(buffers) else None

@@ -135,7 +135,12 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
 
 
 def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
-    """The first of `configs`."""
+    """The first of `configs`.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> best(normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))).way
+    'staged'
+    """
     return configs(x, arch)[0]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
+from layoutalg.kernels.tuning.files import read_as
 from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
 from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
 from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
@@ -63,6 +64,7 @@ __all__ = [
     "profiler",
     "rates_of",
     "rates_text",
+    "read_as",
     "salvaged",
     "shares",
     "t4_results",

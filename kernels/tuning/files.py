@@ -112,6 +112,8 @@ def read_as(kind: Any, value: Any) -> Any:
     origin, args = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):
         kinds = _fields(kind)
+        if isinstance(value, kind):
+            return value
         if isinstance(value, dict) and kinds.keys() <= value.keys():
             return kind(**{name: read_as(of, value[name]) for name, of in kinds.items()})
     elif origin is Annotated:
@@ -125,7 +127,7 @@ def read_as(kind: Any, value: Any) -> Any:
         return {name: read_as(args[1], x) for name, x in value.items()}
     elif kind is float and is_number(value):
         return float(value)
-    elif (kind is str or (kind is int and is_number(value))) and isinstance(value, kind):
+    elif (kind in (str, bool, bytes) or (kind is int and is_number(value))) and isinstance(value, kind):
         return value
     raise ValueError(f"{str(value)[:80]!r} is not of the kind {kind}")
 
