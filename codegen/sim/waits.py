@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, product
 from math import prod
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from layoutalg.codegen.expr import evaluate
 from layoutalg.codegen.program import BarrierRef, Do, For, Kernel, Let, Roles, Stmt, TensorMapParam
@@ -47,7 +47,6 @@ class Place(NamedTuple):
     rank: int
     barrier: str
     stage: int
-
 
 
 @dataclass(frozen=True, slots=True)
