@@ -1,0 +1,171 @@
+"""Census of a folder of CUDA sources: files refused whole, accesses read, reasons of the others, time.
+
+    python -m tests.source.census FOLDER [--part K/N] [--rows]
+
+Each file with a kernel is read in a process of its own, twice: as it is, and with a value for every name that
+the first reading asks for.  No file is judged by its name, and none of what is read is stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from layoutalg.errors import LayoutAlgError
+from layoutalg.source import KernelReading, read_kernel, refuse_unread
+from layoutalg.tools import run_tool
+
+SECONDS = 120.0
+"""The longest that a file may take."""
+
+ROUNDS = 3
+"""Readings of a file in which names that the last one asks for get a value."""
+
+
+def sources(folder: Path) -> list[Path]:
+    """The files of a folder that define a kernel."""
+    files = sorted(path for path in folder.rglob("*.cu*") if path.suffix in (".cu", ".cuh"))
+    return [f for f in files if re.search(r"\b__global__\b", f.read_text(encoding="utf-8", errors="replace"))]
+
+
+def value_of(name: str, text: str) -> str:
+    """A value for a name that a reading asks for: a type, a size of the problem, or a size of a tile."""
+    if re.search(rf"\b(?:typename|class)\s+{re.escape(name)}\b", text):
+        return "float"
+    return "1024" if name.islower() else "32"
+
+
+def counted(reading: KernelReading | None, refusal: str) -> dict[str, Any]:
+    """What the census keeps of a reading."""
+    if reading is None:
+        return {"refused": refusal, "read": 0, "all": 0, "why": {}, "unfollowed": 0}
+    memory = [access for access in reading.memory if access.reached]
+    whys = Counter(plain(access.why or "") for access in memory if not access.read)
+    read = sum(access.read for access in memory)
+    return {"refused": refusal, "read": read, "all": len(memory), "why": dict(whys),
+            "unfollowed": len(reading.unfollowed)}  # fmt: skip
+
+
+def plain(why: str) -> str:
+    """A reason without the names and places of its file."""
+    why = re.sub(r"^.*?the statement has an error: (?:\S+:)?(?:line \d+, column \d+: )?", "error: ", why)
+    why = re.sub(r"'[^']*'", "'…'", why)
+    why = re.sub(r"\b\w+ is not known: --set.*", "a name is not known", why)
+    why = re.sub(r"\d+", "N", why)
+    return re.sub(r"(?<=what )\S+(?= (?:does|returns))", "…", why)[:90]
+
+
+def reading_of(
+    path: Path, block: int, sets: dict[str, int | float | str]
+) -> tuple[KernelReading | None, str]:
+    """The reading of a file, or why it is refused."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        reading = read_kernel(text, block, sets=sets, folder=str(path.parent))
+    except LayoutAlgError as error:
+        return None, f"{type(error).__name__}: {error.message}"
+    try:
+        refuse_unread(reading)
+    except LayoutAlgError as error:
+        return reading, error.message
+    return reading, ""
+
+
+def looked_at(path: Path) -> dict[str, Any]:
+    """Both readings of a file."""
+    start = time.process_time()
+    reading, refusal = reading_of(path, 256, {})
+    readings = {"without": counted(reading, refusal), "seconds": spent(start)}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    sets: dict[str, int | float | str] = {}
+    best = readings["without"]
+    for _ in range(ROUNDS):
+        wanted = [name for name in (reading.wanted if reading is not None else ()) if name not in sets]
+        if not wanted:
+            break
+        sets |= {name: value_of(name, text) for name in wanted}
+        again, refusal = reading_of(path, 256, sets)
+        if again is None:
+            break
+        reading, best = again, counted(again, refusal)
+    usage = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return readings | {"with": best, "mib": max(each.ru_maxrss for each in usage) >> 10}
+
+
+def spent(start: float) -> float:
+    """Seconds of this process since a start, and of its children."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round(time.process_time() - start + children.ru_utime + children.ru_stime, 2)
+
+
+def rows(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The readings of files, each in a process of its own."""
+    for path in paths:
+        command = [sys.executable, "-m", "tests.source.census", "--file", str(path)]
+        try:
+            ran = run_tool(command, timeout_s=SECONDS)
+            row = json.loads(ran.out) if ran.status == 0 else ended(ran.said.splitlines()[-1:])
+        except TimeoutError:
+            row = ended([f"no answer within {SECONDS:.0f} seconds"])
+        yield path, row
+
+
+def ended(last: list[str]) -> dict[str, Any]:
+    """The row of a file whose process did not answer."""
+    nothing = counted(None, f"the process ended: {' '.join(last)}")
+    return {"without": nothing, "with": nothing, "seconds": SECONDS, "mib": 0}
+
+
+def summary(readings: list[dict[str, Any]]) -> Iterator[str]:
+    """The lines of a census."""
+    seconds = [row["seconds"] for row in readings]
+    yield f"{len(readings)} files, {sum(seconds):.0f} s of CPU, at most {max(seconds, default=0):.0f} s"
+    yield f"at most {max((row['mib'] for row in readings), default=0)} MiB"
+    for kind in ("without", "with"):
+        parts = [row[kind] for row in readings]
+        refused = [part["refused"] for part in parts if part["refused"]]
+        read, memory = sum(p["read"] for p in parts), sum(p["all"] for p in parts)
+        share = f"{read / memory:.1%}" if memory else "none"
+        yield f"{kind} values: {len(refused)} refused whole; {read} of {memory} accesses read, {share}"
+        yield f"    {sum(bool(p['unfollowed']) for p in parts)} files with parts that are not followed"
+        for why, count in Counter(map(plain, refused)).most_common(12):
+            yield f"    {count:5} {'refused':8} {why}"
+        whys: Counter[str] = Counter()
+        for part in parts:
+            whys.update(part["why"])
+        for why, count in whys.most_common(24):
+            yield f"    {count:5} {'unread':8} {why}"
+
+
+def main() -> None:
+    """Read the command line and print the census."""
+    options = argparse.ArgumentParser()
+    options.add_argument("folder", type=Path)
+    options.add_argument("--file", action="store_true", help="print the readings of one file as JSON")
+    options.add_argument("--part", default="0/1", help="every Nth file from the Kth on")
+    options.add_argument("--rows", action="store_true", help="print a line for each file")
+    asked = options.parse_args()
+    if asked.file:
+        json.dump(looked_at(asked.folder), sys.stdout)
+        return
+    first, step = map(int, asked.part.split("/"))
+    readings = []
+    for path, row in rows(sources(asked.folder)[first::step]):
+        readings.append(row)
+        if asked.rows:
+            shares = " ".join(f"{row[k]['read']:4} of {row[k]['all']:4}" for k in ("without", "with"))
+            said = row["with"]["refused"][:110]
+            print(f"{row['seconds']:6.1f} s {shares} {path.relative_to(asked.folder)} {said}", flush=True)
+    print("\n".join(summary(readings)))
+
+
+if __name__ == "__main__":
+    main()
