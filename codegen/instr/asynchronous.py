@@ -52,10 +52,12 @@ CU_LAUNCH_ATTRIBUTE_COOPERATIVE.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from layoutalg.codegen.instr.record import (
+    Asked,
     Effect,
     Instr,
     Operand,
@@ -64,6 +66,7 @@ from layoutalg.codegen.instr.record import (
     imm,
     in_ptx,
     into,
+    nothing,
     out,
     place,
     tensor_map,
@@ -91,19 +94,19 @@ def passed(machine: Any, group: Any) -> bool:
 
 MBARRIER_INIT = in_ptx(
     "mbarrier_init", "mbarrier.init.shared::cta.b64 [%0], %1;",
-    lambda machine, group, bar, count: machine.mbarriers.init(group, bar, count),
+    Asked("mbarriers.init"),
     barrier("bar"), imm("count"), requires=SM_90,
 )  # fmt: skip
 """Phase 0 of a barrier begins, to be completed by `count` arrivals."""
 
 ARRIVE = in_ptx(
     "mbarrier_arrive", "mbarrier.arrive.shared::cta.b64 _, [%0];",
-    lambda machine, group, bar: machine.mbarriers.arrive(group, bar), barrier("bar"), requires=SM_90,
+    Asked("mbarriers.arrive"), barrier("bar"), requires=SM_90,
 )  # fmt: skip
 
 ARRIVE_EXPECT_TX = in_ptx(
     "mbarrier_arrive_expect_tx", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
-    lambda machine, group, bar, nbytes: machine.mbarriers.arrive(group, bar, nbytes),
+    Asked("mbarriers.arrive"),
     barrier("bar"), value("nbytes"), requires=SM_90,
 )  # fmt: skip
 """An arrival that announces bytes: the phase is complete when they are written too."""
@@ -117,7 +120,7 @@ def _remote(*, release: bool) -> Instr:
         f'    asm volatile("mbarrier.arrive{scope}.shared::cluster.b64 _, [%0];"\n'
         '        :: "r"(peer_address(bar, rank)) : "memory");\n'
         "}",
-        lambda machine, group, bar, rank: machine.mbarriers.arrive_remote(group, bar, rank, release=release),
+        Asked("mbarriers.arrive_remote", (("release", release),)),
         SM_90, uses=(ADDRESS, PEER),
     )  # fmt: skip
 
@@ -145,7 +148,7 @@ def _try_wait(*, cluster: bool) -> Instr:
         '                 "DONE:\\n"\n'
         '                 "}" :: "r"(shared_address(bar)), "r"(parity) : "memory");\n'
         "}",
-        lambda machine, group, bar, parity: machine.mbarriers.wait(group, bar, parity, cluster=cluster),
+        Asked("mbarriers.wait", (("cluster", cluster),)),
         SM_90, ready=passed, uses=(ADDRESS,),
     )  # fmt: skip
 
@@ -158,14 +161,14 @@ TRY_WAIT_CLUSTER = _try_wait(cluster=True)
 
 NAMED_BARRIER = in_ptx(
     "named_barrier", "bar.sync %0, %1;",
-    lambda machine, group, number, threads: machine.mbarriers.sync_named(group, number, threads),
+    Asked("mbarriers.sync_named"),
     imm("number"), imm("threads"), requires=Requires(warp_converged=True), ready=passed,
 )  # fmt: skip
 """`threads` threads of a block, a multiple of 32, arrive at barrier `number`; those that wait go on."""
 
 NAMED_ARRIVE = in_ptx(
     "named_arrive", "bar.arrive %0, %1;",
-    lambda machine, group, number, threads: machine.mbarriers.arrive_named(group, number, threads),
+    Asked("mbarriers.arrive_named"),
     imm("number"), imm("threads"), requires=Requires(warp_converged=True),
 )  # fmt: skip
 """An arrival at a named barrier without waiting for the others."""
@@ -200,6 +203,18 @@ _POLICY = {"evict_first": "0x12F0000000000000ull", "evict_last": "0x14F000000000
 """The policies of the L2.  Source: CUTLASS, include/cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90."""
 
 
+def _load_box(machine: Any, group: Any, box: Any, tensor: Any, bar: Any, *crd: Any) -> None:
+    machine.tma.load(group, box, tensor, bar, crd)
+
+
+def _load_boxes(machine: Any, group: Any, box: Any, tensor: Any, bar: Any, blocks: Any, *crd: Any) -> None:
+    machine.tma.load(group, box, tensor, bar, crd, blocks)
+
+
+def _store_box(machine: Any, group: Any, tensor: Any, box: Any, *crd: Any) -> None:
+    machine.tma.store(group, box, tensor, crd)
+
+
 def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
     inputs = ['"r"(shared_address(box))', '"l"(map)', '"r"(shared_address(bar))']
     inputs += [f'"r"(c{i})' for i in range(rank)]
@@ -214,16 +229,13 @@ def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
     if not multicast:
         return _tma(
             name, rank, ptx, places, inputs, parameters, operands,
-            lambda machine, group, box, tensor, bar, *crd: machine.tma.load(group, box, tensor, bar, crd),
-            "tma",
+            _load_box, "tma",
         )  # fmt: skip
     return _tma(
         f"{name}_multicast", rank, f"{ptx}.multicast::cluster", f"{places}, %{len(inputs)}",
         [*inputs, '"h"(static_cast<unsigned short>(blocks))'], [*parameters, "u32 blocks"],
         [*operands, value("blocks")],
-        lambda machine, group, box, tensor, bar, blocks, *crd: (
-            machine.tma.load(group, box, tensor, bar, crd, blocks)
-        ), "tma",
+        _load_boxes, "tma",
     )  # fmt: skip
 
 
@@ -233,7 +245,7 @@ def _store(rank: int) -> Instr:
         ['"l"(map)', '"r"(shared_address(box))', *(f'"r"(c{i})' for i in range(rank))],
         ["const TensorMap* map", "const void* box"],
         [tensor_map("map"), place("box", BOX_ALIGN_BYTES, "cp.async.bulk.tensor:store")],
-        lambda machine, group, tensor, box, *crd: machine.tma.store(group, box, tensor, crd), "bulk",
+        _store_box, "bulk",
     )  # fmt: skip
 
 
@@ -246,17 +258,17 @@ TMA_LOAD_MULTICAST: Mapping[int, Instr] = MappingProxyType({r: _load(r, multicas
 TMA_STORE: Mapping[int, Instr] = MappingProxyType({rank: _store(rank) for rank in RANKS})
 
 BULK_COMMIT = in_ptx(
-    "bulk_commit", "cp.async.bulk.commit_group;", lambda machine, group: machine.tma.commit(group),
+    "bulk_commit", "cp.async.bulk.commit_group;", Asked("tma.commit"),
     requires=SM_90,
 )  # fmt: skip
 BULK_WAIT = in_ptx(
     "bulk_wait", "cp.async.bulk.wait_group %0;",
-    lambda machine, group, newest: machine.tma.wait(group, newest, written=True),
+    Asked("tma.wait", (("written", True),)),
     imm("newest"), requires=SM_90,
 )  # fmt: skip
 BULK_WAIT_READ = in_ptx(
     "bulk_wait_read", "cp.async.bulk.wait_group.read %0;",
-    lambda machine, group, newest: machine.tma.wait(group, newest, written=False),
+    Asked("tma.wait", (("written", False),)),
     imm("newest"), requires=SM_90,
 )  # fmt: skip
 
@@ -264,20 +276,20 @@ BULK_WAIT_READ = in_ptx(
 # --- fences, and the registers of a warpgroup --------------------------------------------------------------
 
 FENCE_PROXY_ASYNC = in_ptx(
-    "fence_proxy_async", "fence.proxy.async;", lambda machine, group: machine.fence_proxy_async(group),
+    "fence_proxy_async", "fence.proxy.async;", Asked("fence_proxy_async"),
     requires=SM_90,
 )  # fmt: skip
 """Writes before it are visible to the asynchronous proxy after it; it waits as a fence of the GPU does."""
 
 FENCE_PROXY_ASYNC_CTA = in_ptx(
     "fence_proxy_async_cta", "fence.proxy.async.shared::cta;",
-    lambda machine, group: machine.fence_proxy_async(group, cta=True), requires=SM_90,
+    Asked("fence_proxy_async", (("cta", True),)), requires=SM_90,
 )  # fmt: skip
 """The same of what threads of the block wrote to its own shared memory, which takes no fence of the GPU."""
 
 FENCE_BARRIER_INIT = in_ptx(
     "fence_barrier_init", "fence.mbarrier_init.release.cluster;",
-    lambda machine, group: machine.mbarriers.fence_inits(group), requires=SM_90,
+    Asked("mbarriers.fence_inits"), requires=SM_90,
 )  # fmt: skip
 """The initialisations of mbarriers before it become visible to TMA and to the blocks of the cluster."""
 
@@ -288,7 +300,7 @@ def _setmaxnreg(way: str) -> Instr:
         name,
         (imm("count"),),
         f'void {name}() {{\n    asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" :: "n"(count));\n}}',
-        lambda machine, group, count: None,  # the number of registers of a thread is the compiler's business
+        nothing,  # the number of registers of a thread is the compiler's business
         Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch_specific=True),
     )
 
@@ -302,15 +314,15 @@ with them is compiled for the one block per multiprocessor that its threads fill
 
 CLUSTER_ARRIVE = in_ptx(
     "cluster_arrive", "barrier.cluster.arrive.release.aligned;",
-    lambda machine, group: machine.cluster.arrive(group, relaxed=False), requires=_WHOLE_WARP,
+    Asked("cluster.arrive", (("relaxed", False),)), requires=_WHOLE_WARP,
 )  # fmt: skip
 CLUSTER_ARRIVE_RELAXED = in_ptx(
     "cluster_arrive_relaxed", "barrier.cluster.arrive.relaxed.aligned;",
-    lambda machine, group: machine.cluster.arrive(group, relaxed=True), requires=_WHOLE_WARP,
+    Asked("cluster.arrive", (("relaxed", True),)), requires=_WHOLE_WARP,
 )  # fmt: skip
 CLUSTER_WAIT = in_ptx(
     "cluster_wait", "barrier.cluster.wait.acquire.aligned;",
-    lambda machine, group: machine.cluster.wait(group), requires=_WHOLE_WARP, ready=passed,
+    Asked("cluster.wait"), requires=_WHOLE_WARP, ready=passed,
 )  # fmt: skip
 """Every thread of every block of a cluster arrives, then waits; work may be in between."""
 
@@ -327,6 +339,18 @@ def _of_peer(nbytes: int, name: str, first: int) -> tuple[str, int, str, str, li
     return name.format(8 * nbytes), words, kind, places, [at(register, i, words) for i in range(words)]
 
 
+def _from_peer(nbytes: int, machine: Any, group: Any, at: Any, rank: Any) -> Any:
+    return machine.cluster.load(group, at, rank, nbytes)
+
+
+def _to_peer(nbytes: int, machine: Any, group: Any, at: Any, rank: Any, v: Any) -> None:
+    machine.cluster.store(group, at, rank, nbytes, v)
+
+
+def _to_peer_async(nbytes: int, machine: Any, group: Any, at: Any, bar: Any, rank: Any, v: Any) -> None:
+    machine.cluster.store_async(group, at, bar, rank, nbytes, v)
+
+
 def _load_remote(nbytes: int) -> Instr:
     name, words, kind, places, registers = _of_peer(nbytes, "lds{}_remote", 0)
     text = (
@@ -337,7 +361,7 @@ def _load_remote(nbytes: int) -> Instr:
     )
     return Instr(
         name, (out("d", words), place("p", nbytes, f"ld.shared::cluster.b{8 * nbytes}"), value("rank")), text,
-        lambda machine, group, at, rank: machine.cluster.load(group, at, rank, nbytes),
+        partial(_from_peer, nbytes),
         SM_90, uses=(ADDRESS, PEER),
     )  # fmt: skip
 
@@ -353,7 +377,7 @@ def _store_remote(nbytes: int) -> Instr:
     return Instr(
         name,
         (place("p", nbytes, f"st.shared::cluster.b{8 * nbytes}"), value("rank"), into("v", words)), text,
-        lambda machine, group, at, rank, v: machine.cluster.store(group, at, rank, nbytes, v),
+        partial(_to_peer, nbytes),
         SM_90, uses=(ADDRESS, PEER),
     )  # fmt: skip
 
@@ -371,9 +395,7 @@ def _store_async(nbytes: int) -> Instr:
     return Instr(
         name,
         (place("p", nbytes, f"st.async.b{8 * nbytes}"), barrier("bar"), value("rank"), into("v", words)),
-        text, lambda machine, group, at, bar, rank, v: (
-            machine.cluster.store_async(group, at, bar, rank, nbytes, v)
-        ), SM_90, engine="tma", uses=(ADDRESS, PEER),
+        text, partial(_to_peer_async, nbytes), SM_90, engine="tma", uses=(ADDRESS, PEER),
     )  # fmt: skip
 
 
@@ -403,9 +425,9 @@ GRID_SYNC = Instr(
     "    }\n"
     "    __syncthreads();\n"
     "}",
-    lambda machine, group, count, arrivals: machine.grid.meet(group, count, arrivals),
+    Asked("grid.meet"),
     Requires(block_converged=True, all_blocks=True),
-    ready=lambda machine, group: bool(machine.grid.passed(group)),
+    ready=Asked("grid.passed"),
 )
 """All threads of the blocks that count there arrive, then all go on."""
 

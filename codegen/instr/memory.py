@@ -32,6 +32,7 @@ Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.7.8 (selp), redux.sync, 9.7.9.7 (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -40,6 +41,7 @@ import numpy
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
+    Asked,
     Instr,
     Requires,
     Space,
@@ -47,6 +49,7 @@ from layoutalg.codegen.instr.record import (
     imm,
     in_ptx,
     into,
+    nothing,
     out,
     read,
     value,
@@ -144,6 +147,10 @@ def _store_whole(nbytes: int) -> Instr:
     return Instr(name, operands, bits, requires=_needs(nbytes), float_text=floats)
 
 
+def _zeros(words: int, machine: Any, group: Any) -> Any:
+    return numpy.zeros((group.lanes, words), numpy.uint32)
+
+
 def _clear(nbytes: int) -> Instr:
     name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
 
@@ -154,7 +161,7 @@ def _clear(nbytes: int) -> Instr:
 
     return Instr(
         name, (out("d", words, ANY),), text("u32"),
-        lambda machine, group: numpy.zeros((group.lanes, words), numpy.uint32), float_text=text("float"),
+        partial(_zeros, words), float_text=text("float"),
     )  # fmt: skip
 
 
@@ -179,15 +186,15 @@ BAR = Instr(
     "block_sync",
     (),
     "void block_sync() { __syncthreads(); }",
-    lambda machine, group: machine.arrive_block_barrier(group),
+    Asked("arrive_block_barrier"),
     Requires(block_converged=True),
-    ready=lambda machine, group: bool(machine.block_barrier_open(group)),
+    ready=Asked("block_barrier_open"),
 )
 """bar.sync 0: every thread of the block arrives, then all go on."""
 
 
 WARP_SYNC = Instr(
-    "warp_sync", (), "void warp_sync() { __syncwarp(); }", lambda machine, group: machine.sync_warp(group),
+    "warp_sync", (), "void warp_sync() { __syncwarp(); }", Asked("sync_warp"),
     Requires(warp_converged=True),
 )  # fmt: skip
 """bar.warp.sync of all lanes: what one lane wrote, the others may read after it."""
@@ -273,12 +280,12 @@ CP_ASYNC_LINE = MappingProxyType({n: _cp_async(n, "_line", ".L2::128B") for n in
 
 
 CP_COMMIT = in_ptx(
-    "cp_async_commit", "cp.async.commit_group;", lambda machine, group: machine.commit_copies(group),
+    "cp_async_commit", "cp.async.commit_group;", Asked("commit_copies"),
     requires=Requires(sm=80),
 )  # fmt: skip
 CP_WAIT = in_ptx(
     "cp_async_wait", "cp.async.wait_group %0;",
-    lambda machine, group, newest: machine.wait_copies(group, newest), imm("newest"),
+    Asked("wait_copies"), imm("newest"),
     requires=Requires(sm=80),
 )  # fmt: skip
 
@@ -315,16 +322,20 @@ LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in _GLOBAL
 
 GRID_WAIT = in_ptx(
     "grid_wait", "griddepcontrol.wait;",
-    lambda machine, group: None,  # the simulator runs kernels one after the other
+    nothing,  # the simulator runs kernels one after the other
     requires=Requires(sm=90),
 )  # fmt: skip
+
+
+def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:
+    return numpy.where(odd & 1, b, a)
 
 
 SELECT = Instr(
     "select32",
     (out("d", 1, ANY), into("a", 1, ANY), into("b", 1, ANY), value("odd")),
     "void select32(u32& d, u32 a, u32 b, u32 odd) { d = odd & 1 ? b : a; }",
-    lambda machine, group, a, b, odd: numpy.where(odd & 1, b, a),
+    _select,
     float_text="void select32(float& d, float a, float b, u32 odd) { d = odd & 1 ? b : a; }",
 )
 """d = b in lanes where `odd` is odd, a in the others."""
@@ -353,21 +364,30 @@ def _shuffled(group: Any, v: Any, source: Any) -> Any:
     return v[lane // WARP * WARP + source]
 
 
+def _shuffle_xor(machine: Any, group: Any, v: Any, mask: int) -> Any:
+    return _shuffled(group, v, numpy.arange(group.lanes) % WARP ^ mask)
+
+
 SHUFFLE_XOR = Instr(
     "shuffle_xor",
     (out("d", 1, ANY), into("v", 1, ANY), imm("mask")),
     "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
-    lambda machine, group, v, mask: _shuffled(group, v, numpy.arange(group.lanes) % WARP ^ mask),
+    _shuffle_xor,
     Requires(warp_converged=True),
     float_text="void shuffle_xor(float& d, float v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
 )
 """d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
 
+
+def _shuffle_lane(machine: Any, group: Any, v: Any, lane: Any) -> Any:
+    return _shuffled(group, v, lane[:, 0] % WARP)
+
+
 SHUFFLE_LANE = Instr(
     "shuffle_lane",
     (out("d", 1, ANY), into("v", 1, ANY), value("lane")),
     "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
-    lambda machine, group, v, lane: _shuffled(group, v, lane[:, 0] % WARP),
+    _shuffle_lane,
     Requires(warp_converged=True),
     float_text="void shuffle_lane(float& d, float v, u32 lane) "
     "{ d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
@@ -375,28 +395,28 @@ SHUFFLE_LANE = Instr(
 """d = v of lane `lane`, modulo 32: shfl.sync.idx."""
 
 
-def _redux(op: str, call: str, join: Any) -> Instr:
+def _reduced(join: Any, machine: Any, group: Any, v: Any) -> Any:
+    with numpy.errstate(over="ignore"):
+        of_warp = join.reduce(v.view(numpy.int32).reshape(-1, WARP, 1), axis=1, dtype=numpy.int32)
+    return numpy.repeat(of_warp, WARP, axis=0).view(numpy.uint32)
+
+
+def _redux(op: str, call: str, join: numpy.ufunc) -> Instr:
     """redux.sync of all lanes of a warp, of s32."""
-
-    def effect(machine: Any, group: Any, v: Any) -> Any:
-        with numpy.errstate(over="ignore"):
-            of_warp = join(v.view(numpy.int32).reshape(-1, WARP, 1), axis=1, dtype=numpy.int32)
-        return numpy.repeat(of_warp, WARP, axis=0).view(numpy.uint32)
-
     name = f"redux_{op}_s32"
     text = (
         f"void {name}(u32& d, u32 v) {{\n"
         f"    d = static_cast<u32>(__reduce_{call}_sync(0xFFFFFFFFu, static_cast<int>(v)));\n}}"
     )
     requires = Requires(sm=80, warp_converged=True)
-    return Instr(name, (out("d", 1), into("v", 1)), text, effect, requires)
+    return Instr(name, (out("d", 1), into("v", 1)), text, partial(_reduced, join), requires)
 
 
 REDUX: Mapping[str, Instr] = MappingProxyType(
     {
-        "sum": _redux("sum", "add", numpy.add.reduce),
-        "max": _redux("max", "max", numpy.maximum.reduce),
-        "min": _redux("min", "min", numpy.minimum.reduce),
+        "sum": _redux("sum", "add", numpy.add),
+        "max": _redux("max", "max", numpy.maximum),
+        "min": _redux("min", "min", numpy.minimum),
     }
 )
 """redux.sync by operation: every lane gets the result of all 32; sums wrap."""

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.codegen.instr.words import ADDRESS
@@ -187,6 +188,24 @@ class Requires:
     warpgroup_converged: bool = False
     arch_specific: bool = False
     all_blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The effect that a part of the machine has: `of` names its method, which takes the group and the values.
+
+    Unlike a lambda it can be pickled, so that kernels go to the processes that compile them.
+    """
+
+    of: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, machine: Any, group: Any, *values: Any) -> Any:
+        return attrgetter(self.of)(machine)(group, *values, **dict(self.options))
+
+
+def nothing(machine: Any, group: Any, *values: Any) -> None:
+    """The effect of an instruction that changes nothing that is simulated."""
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:

@@ -45,7 +45,19 @@ import numpy
 
 from layoutalg.arch import CHUNK_BYTES, Major, SmemDescriptor, decode_descriptor
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
-from layoutalg.codegen.instr.record import Instr, Operand, Requires, imm, in_ptx, into, place, updated, value
+from layoutalg.codegen.instr.record import (
+    Asked,
+    Instr,
+    Operand,
+    Requires,
+    imm,
+    in_ptx,
+    into,
+    nothing,
+    place,
+    updated,
+    value,
+)
 from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, each, encode, ref
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout
@@ -268,20 +280,20 @@ def _gathered(values: Array, tv: Layout, rows: int) -> Array:
 
 
 WGMMA_FENCE = in_ptx(
-    "wgmma_fence", "wgmma.fence.sync.aligned;", lambda machine, group: machine.matrix.fence(group),
+    "wgmma_fence", "wgmma.fence.sync.aligned;", Asked("matrix.fence"),
     requires=_WARPGROUP,
 )  # fmt: skip
 """Orders what the warpgroup did to registers before what wgmma will do to them."""
 
 WGMMA_COMMIT = in_ptx(
-    "wgmma_commit", "wgmma.commit_group.sync.aligned;", lambda machine, group: machine.matrix.commit(group),
+    "wgmma_commit", "wgmma.commit_group.sync.aligned;", Asked("matrix.commit"),
     requires=_WARPGROUP,
 )  # fmt: skip
 """Closes the group of the wgmmas that were started since the last one."""
 
 WGMMA_WAIT = in_ptx(
     "wgmma_wait", "wgmma.wait_group.sync.aligned %0;",
-    lambda machine, group, newest: machine.matrix.wait(group, newest), imm("newest"), requires=_WARPGROUP,
+    Asked("matrix.wait"), imm("newest"), requires=_WARPGROUP,
 )  # fmt: skip
 """Waits until at most the `newest` groups of the warpgroup are unfinished."""
 
@@ -300,4 +312,4 @@ def hold(words: int, element: str = "") -> Instr:
     name = f"hold_{words}{f'_{element}' if element else ''}"
     body = each(words, [f'asm volatile("" : "+{kind}"({at("d", "i", words)}));'])
     text = f"void {name}({ref('d', words, element)}) {{\n{body}}}"
-    return Instr(name, (updated("d", words, element, deferred=True),), text, lambda machine, group, d: None)
+    return Instr(name, (updated("d", words, element, deferred=True),), text, nothing)

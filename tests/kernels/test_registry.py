@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import pytest
@@ -109,13 +108,6 @@ def test_where_nothing_stands_the_last_refusal_is_raised() -> None:
     for ask in (family.choose, family.configs):
         with pytest.raises(errors.ShapeError, match="too tall"):
             ask(p)
-
-
-def test_the_best_is_made_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    family, p = first("permute")
-    (best,) = islice(family.candidates(p, "sm_90"), 1)
-    monkeypatch.setattr("layoutalg.kernels.move.plan.configs", None)
-    assert family.choose(p, "sm_90") == best.config
 
 
 def test_predictions_add_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -186,3 +187,9 @@ def test_the_text_of_a_turn_is_its_effect() -> None:
     ]
     for _, got, (wanted, *_) in ran(cases):
         assert (got[0] == wanted).all()
+
+
+def test_instructions_go_to_other_processes() -> None:
+    """Kernels are compiled in processes of their own, and their instructions are pickled with them."""
+    for instr in ALL.values():
+        assert str(pickle.loads(pickle.dumps(instr))) == str(instr)

@@ -58,11 +58,13 @@ def test_what_the_first_kernel_writes_is_read_behind_the_wait_and_nothing_else(p
 @pytest.mark.parametrize("nbytes", LDG)
 def test_loads_of_every_width_stay_behind_the_wait(nbytes: int) -> None:
     k = KernelBuilder("read", threads=32)
-    v = k.reg("v", max(1, nbytes // 4))
-    partial, dst = k.pointer("scratch", nbytes), k.pointer("dst", nbytes, writable=True)
+    v, each = k.reg("v", max(1, nbytes // 4)), min(nbytes, 16)
+    partial, dst = (
+        k.pointer(name, each, writable=name == "dst", align_bytes=32) for name in ("scratch", "dst")
+    )
     with k.If(k.tid < 9):
-        k.do(LDG[nbytes], v, k.at(partial, k.tid))
-        k.do(STG[nbytes], k.at(dst, k.tid), v)
+        k.do(LDG[nbytes], v, k.at(partial, k.tid * (nbytes // each)))
+        k.do(STG[nbytes], k.at(dst, k.tid * (nbytes // each)), v)
     arch = "sm_90" if nbytes < 32 else "sm_100"
     kernel = dependent(k.build(), ["scratch"], arch)
     assert loads(kernel) == [(f"ldg{8 * nbytes}_fresh", "scratch")]
