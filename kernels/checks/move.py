@@ -58,7 +58,7 @@ ELEMS = 1 << 26
 
 
 def random_cases(seed: int = SEED, count: int = DRAWN) -> tuple[Case, ...]:
-    """Dense problems that are no plain copies, the same for the same seed.
+    """Dense problems, each of which is not a plain copy, the same for the same seed.
 
     >>> random_cases() == random_cases(), len(random_cases(seed=1, count=3))
     (True, 3)

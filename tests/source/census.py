@@ -44,7 +44,7 @@ def value_of(name: str, text: str) -> str:
 
 
 def counted(reading: KernelReading | None, refusal: str) -> dict[str, Any]:
-    """What the census keeps of a reading."""
+    """Refusal, counts and reasons: the row of a reading in the census."""
     if reading is None:
         return {"refused": refusal, "read": 0, "all": 0, "why": {}, "unfollowed": 0}
     memory = [access for access in reading.memory if access.reached]
