@@ -195,7 +195,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 T = TypeVar("T")
 Value: TypeAlias = "str | float | int | tuple[Any, ...]"
-"""The name of an operand or of a statement, a number, or an operation and its values."""
+"""The name of an operand or of a statement, a number, or an operation, or its name, and its values."""
 
 NARROW: Mapping[str, str] = MappingProxyType({pair: element for element, pair in PACKED.items()})
 """The element type of packed words."""
@@ -223,6 +223,10 @@ KNOWN: Mapping[str, Operation] = MappingProxyType(
         "double": Operation("", _joined, doubles="__hiloint2double({a}, {b})"),
     }
 )  # fmt: skip
+
+
+def _operation(op: str | Operation) -> Operation:
+    return KNOWN[op] if isinstance(op, str) else op
 
 
 class Block(NamedTuple):
@@ -306,7 +310,7 @@ def number(value: Value, known: Mapping[str, Array]) -> Array:
         case ("first", x):
             return known[x][:, :1]
         case (op, *args):
-            return KNOWN[op].effect(*(number(x, known) for x in args))
+            return _operation(op).effect(*(number(x, known) for x in args))
         case str():
             return known[value]
         case int():
@@ -348,7 +352,7 @@ class Writer:
             case (op, *args):
                 for x in args:
                     yield from self._uses(x, step)
-                yield from KNOWN[op].uses if self.element != "s32" else ()
+                yield from _operation(op).uses if self.element != "s32" else ()
             case str() if value in self.packed:
                 yield from (half[self.packed[value]] for half in (LOW, HIGH)[:step])
 
@@ -420,9 +424,9 @@ class Writer:
                 return f"low_{self.packed[x]}({x})"
             case ("call", function, *args):
                 return f"{function}({', '.join(self.value(x, read) for x in args)})"
-        own, args = KNOWN[value[0]], [self.value(x, read) for x in value[1:]]
+        own, args = _operation(value[0]), [self.value(x, read) for x in value[1:]]
         text = {"f32": own.text, "s32": own.integers, "f64": own.doubles}[self.element]
-        return text.format(**dict(zip("abc", args, strict=False)))
+        return text.format(**dict(zip("abcd", args, strict=False)))
 
 
 def _names(value: Value) -> Iterator[str]:

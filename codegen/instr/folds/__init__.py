@@ -1,6 +1,6 @@
 """Reductions of values of several words: integers of 64 bits, indices with their values, moments.
 
-values    how they join: text and effect
+values    how they are made of elements, join and end, in records of statements
 steps     the instructions: from elements, within a lane and between lanes, to what they stand for
 """
 

@@ -1,4 +1,4 @@
-"""Values of several words, and how they join: records with text and effect.
+"""Values of several words, and how they are made, join and end: records of statements.
 
     sum_s64, prod_s64, max_s64, min_s64     integers of 64 bits, modulo 2^64
     arg           an index carried with its value, as one number of 64 bits: the value, so that what comes
@@ -7,6 +7,8 @@
     logsumexp     a maximum m and s = sum e^(v - m)
     nll           the same, the element that a label names, and the label: minus the logarithm of a share
     moments       (count, mean, sum of squares from the mean)
+
+A `Fold` is a record of statements (`lanewise`), which are printed and computed.
 
 The idea.  The greatest of numbers made of a value and the complement of its index is the first of the
 greatest values, so that the join of `arg` is a maximum of integers: exact, in any order.  The others join in
@@ -25,14 +27,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy
 
-from layoutalg.codegen.instr.words import EXP2, MAX_NAN, Array, float_words, floats
+from layoutalg.codegen.instr.lanewise import Block, Operation, Value, Writer, number
+from layoutalg.codegen.instr.words import Array, each, float_words, floats
+
+Statements: TypeAlias = Mapping[str, Value]
+"""Names in order, each with the value that it is set to."""
+
+IGNORED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
+"""Labels of "nll" that name no element; others are one more than an index, and 0 is that of no label."""
 
 
 def wide(a: Array) -> Array:
-    """Values of two words, low half first, as numbers of 64 bits."""
+    """Numbers of 64 bits from pairs of words, low half first."""
     return a[..., 0].astype(numpy.uint64) | a[..., 1].astype(numpy.uint64) << numpy.uint64(32)
 
 
@@ -42,167 +52,236 @@ def words_of(numbers: Array) -> Array:
     return numpy.stack([low, (numbers >> numpy.uint64(32)).astype(numpy.uint32)], axis=-1)
 
 
-def _integers(function: Callable[[Array, Array], Array], *, signed: bool = True) -> Callable[..., Array]:
-    def joined(a: Array, b: Array) -> Array:
-        x, y = wide(a), wide(b)
-        if signed:
-            x, y = x.view(numpy.int64), y.view(numpy.int64)
-        with numpy.errstate(over="ignore"):
-            return words_of(function(x, y).view(numpy.uint64))
+# --- operations on words -------------------------------------------------------------------------------
 
-    return joined
+TOP = 1 << 31
+"""The sign of a word."""
 
-
-def _greater_of_four(a: Array, b: Array) -> Array:
-    x, y = wide(a), wide(b)
-    after = (y > x) | ((y == x) & (b[..., 2] > a[..., 2]))
-    return numpy.where(after[..., None], b, a)
-
-
-_LOG2_E = 1.44269502
-"""log2 e, which nine digits tell from all other floats."""
-
-
-def exponential(x: Array) -> Array:
-    """e^x as the hardware approximates it, except for its error."""
-    scaled = (x * numpy.float32(_LOG2_E)).astype(numpy.float64)
-    power = numpy.exp2(scaled).astype(numpy.float32)
-    return numpy.where(power < numpy.finfo(numpy.float32).tiny, numpy.float32(0), power)
-
-
-def _add_exponentials(a: Array, b: Array) -> Array:
-    with numpy.errstate(all="ignore"):
-        (m, s), (n, t) = ([floats(x[..., i]) for i in range(2)] for x in (a, b))
-        most = numpy.maximum(m, n)
-        base = numpy.where(numpy.isfinite(most), most, numpy.float32(0))
-        total = s * exponential(m - base) + t * exponential(n - base)
-        return numpy.stack([float_words(most), float_words(total)], axis=-1)
-
-
-def _add_labelled(a: Array, b: Array) -> Array:
-    with numpy.errstate(all="ignore"):
-        named = float_words(floats(a[..., 2]) + floats(b[..., 2]))
-    label = numpy.maximum(a[..., 3], b[..., 3])
-    return numpy.concatenate(
-        [_add_exponentials(a[..., :2], b[..., :2]), named[..., None], label[..., None]], axis=-1
-    )
-
-
-def _merge(a: Array, b: Array) -> Array:
-    with numpy.errstate(all="ignore"):
-        (n, mean, q), (k, other, r) = ([floats(x[..., i]) for i in range(3)] for x in (a, b))
-        every = n + k
-        share = k / every
-        apart = other - mean
-        both = numpy.float32(apart * apart) * numpy.float32(n * share)
-        merged = numpy.stack(
-            [
-                float_words(every),
-                float_words(mean + apart * share),
-                float_words((q + r) + both),
-                numpy.zeros_like(a[..., 3]),
-            ],
-            axis=-1,
-        )
-        return numpy.where((k == 0)[..., None], a, numpy.where((n == 0)[..., None], b, merged))
-
-
-def _long(x: str) -> str:
-    return f"((u64){x}[1] << 32 | {x}[0])"
-
-
-def _integer_text(name: str, value: str) -> str:
-    return (
-        f"void join_{name}(u32* a, const u32* b) {{\n"
-        f"    const u64 x = {_long('a')}, y = {_long('b')};\n"
-        f"    const u64 d = {value};\n    a[0] = (u32)d;\n    a[1] = (u32)(d >> 32);\n}}"
-    )
-
-
-_FOUR_TEXT = f"""void join_arg_s64(u32* a, const u32* b) {{
-    const u64 x = {_long("a")}, y = {_long("b")};
-    const bool after = y > x || (y == x && b[2] > a[2]);
-    #pragma unroll
-    for (int i = 0; i < 3; ++i) a[i] = after ? b[i] : a[i];
-}}"""
-
-_EXPONENTIALS_TEXT = """void join_logsumexp(u32* a, const u32* b) {
-    const float m = __uint_as_float(a[0]), n = __uint_as_float(b[0]), most = max_nan(m, n);
-    const float base = fabsf(most) < INFINITY ? most : 0.0f;
-    const float x = exp2_approx(__fmul_rn(__fsub_rn(m, base), 1.44269502f));
-    const float y = exp2_approx(__fmul_rn(__fsub_rn(n, base), 1.44269502f));
-    const float s = __fadd_rn(__fmul_rn(__uint_as_float(a[1]), x), __fmul_rn(__uint_as_float(b[1]), y));
-    a[0] = __float_as_uint(most);
-    a[1] = __float_as_uint(s);
+_FLOAT_ORDER = """u32 float_order(float x) {
+    const u32 bits = __float_as_uint(x == 0.0f ? 0.0f : x);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
 }"""
 
-_LABELLED_TEXT = """void join_nll(u32* a, const u32* b) {
-    join_logsumexp(a, b);
-    a[2] = __float_as_uint(__fadd_rn(__uint_as_float(a[2]), __uint_as_float(b[2])));
-    a[3] = max(a[3], b[3]);
-}"""
 
-_MERGE_TEXT = """void join_moments(u32* a, const u32* b) {
-    const float n = __uint_as_float(a[0]), k = __uint_as_float(b[0]), every = __fadd_rn(n, k);
-    const float mean = __uint_as_float(a[1]), apart = __fsub_rn(__uint_as_float(b[1]), mean);
-    const float share = __fdiv_rn(k, every), both = __fmul_rn(__fmul_rn(apart, apart), __fmul_rn(n, share));
-    const float q = __fadd_rn(__fadd_rn(__uint_as_float(a[2]), __uint_as_float(b[2])), both);
-    const float at = __fadd_rn(mean, __fmul_rn(apart, share));
-    if (n == 0.0f) {
-        a[0] = b[0];
-        a[1] = b[1];
-        a[2] = b[2];
-    } else if (k != 0.0f) {
-        a[0] = __float_as_uint(every);
-        a[1] = __float_as_uint(at);
-        a[2] = __float_as_uint(q);
+def _float_order(a: Array) -> Array:
+    bits = float_words(numpy.where(a == 0, numpy.float32(0), a))
+    return numpy.where(bits >> 31 == 1, ~bits, bits | numpy.uint32(TOP))
+
+
+_ADD, _MUL = Operation("{a} + {b}", numpy.add), Operation("{a} * {b}", numpy.multiply)
+_MAX = Operation("{a} > {b} ? {a} : {b}", numpy.maximum)
+_MIN = Operation("{a} < {b} ? {a} : {b}", numpy.minimum)
+_GREATEST = Operation("max({a}, {b})", numpy.maximum)  # of words, where it is one instruction
+_NOT = Operation("~{a}", numpy.invert)
+_COMES_FIRST = Operation(
+    "{a} > {b} || ({a} == {b} && {c} > {d})", lambda a, b, c, d: (a > b) | (a == b) & (c > d)
+)
+_IF = Operation("{a} ? {b} : {c}", numpy.where)
+_WORD = Operation("(u32){a}", lambda a: a.astype(numpy.uint32))
+_PAIR = Operation("(u64){a} << 32 | {b}", lambda a, b: wide(numpy.stack([b, a], axis=-1)))
+_RANK = Operation("(u32){a} ^ 0x80000000u", lambda a: a.astype(numpy.uint32) ^ numpy.uint32(TOP))
+_LONG_RANK = Operation("(u64){a} ^ 1ull << 63", lambda a: a.astype(numpy.uint64) ^ numpy.uint64(1 << 63))
+_RANK_OF_FLOAT = Operation("float_order({a})", _float_order, uses=(_FLOAT_ORDER,))
+_NAN_FIRST = Operation(
+    "{a} != {a} ? 0xFFFFFFFFu : {b}", lambda a, b: numpy.where(a != a, numpy.uint32(0xFFFFFFFF), b)
+)
+_FINITE = Operation(
+    "fabsf({a}) < INFINITY ? {a} : 0.0f", lambda a: numpy.where(numpy.isfinite(a), a, numpy.float32(0))
+)
+_NAMED = Operation("{a} + 1 == {b} ? {c} : 0.0f", lambda a, b, c: numpy.where(a + 1 == b, c, c.dtype.type(0)))
+_LOSS = Operation(
+    f"{{a}} == {IGNORED}u ? 0.0f : {{a}} == {UNKNOWN}u ? __uint_as_float(0x7FC00000u) : {{b}}",
+    lambda a, b: numpy.where(a == IGNORED, 0, numpy.where(a == UNKNOWN, numpy.nan, b)),
+)
+
+
+# --- folds ---------------------------------------------------------------------------------------------
+
+_C_FIELD = MappingProxyType(
+    {
+        "f32": "__uint_as_float({x}[{n}])", "u32": "{x}[{n}]", "u64": "((u64){x}[{m}] << 32 | {x}[{n}])",
+        "s64": "(long long)((u64){x}[{m}] << 32 | {x}[{n}])",
     }
-}"""
+)  # fmt: skip
+"""A field of a value in C, by its type: a number in its words from number n on."""
+
+_FIELD: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
+    {
+        "f32": lambda x: floats(x[..., 0]), "u32": lambda x: x[..., 0], "u64": wide,
+        "s64": lambda x: wide(x).view(numpy.int64),
+    }
+)  # fmt: skip
+"""The same of arrays of such words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A way to join values of several words: the words of one that changes nothing, text and effect.
+    """A way to join values of several words: the words of one that changes nothing, and statements.
 
-    `effect` joins arrays of words whose last axis is that of a value.
+    `fields` have a type and a first word each.  `lift` sets those of a value made of an element x with an
+    `index`, or with its rank in an `order`; `join` those of a value that is joined with another one, whose
+    fields end in _b; `finish` the `result`, what a value stands for.
     """
 
+    fields: Mapping[str, tuple[str, int]]
     neutral: tuple[int, ...]
-    text: str
-    effect: Callable[[Array, Array], Array]
-    uses: tuple[str, ...] = ()
+    lift: Statements
+    join: Statements
+    finish: Statements
 
     @property
     def words(self) -> int:
         """Words of a value: 2 or 4."""
         return len(self.neutral)
 
+    # --- on arrays, whose last axis is that of a value's words -----------------------------------------
 
-TOP = 1 << 31
-"""The sign of a word."""
+    def read(self, words: Array, behind: str = "") -> dict[str, Array]:
+        """The fields of values, by their names with something behind them."""
+        return {name + behind: _FIELD[kind](words[..., n:]) for name, (kind, n) in self.fields.items()}
 
-_LEAST, _MOST = (0, TOP), (0xFFFFFFFF, TOP - 1)
-_SIGNED = "(long long)x {} (long long)y ? x : y"
+    def made(self, statements: Statements, known: Mapping[str, Array]) -> Array:
+        """Values whose fields statements set."""
+        known, fields = dict(known), dict[str, Array]()
+        with numpy.errstate(all="ignore"):
+            for name, formula in statements.items():
+                (fields if name in self.fields else known)[name] = number(formula, known)
+        shape = numpy.broadcast_shapes(*(x.shape for x in fields.values()))
+        words = numpy.zeros((*shape, self.words), numpy.uint32)
+        for name, (kind, n) in self.fields.items():
+            x = fields[name]
+            words[..., n] = float_words(x) if kind == "f32" else x & 0xFFFFFFFF
+            if kind.endswith("64"):
+                words[..., n + 1] = x >> x.dtype.type(32)
+        return words
+
+    def effect(self, a: Array, b: Array) -> Array:
+        """Values joined."""
+        return self.made(self.join, self.read(a) | self.read(b, "_b"))
+
+    # --- in C ------------------------------------------------------------------------------------------
+
+    def named(self, x: str, behind: str = "") -> dict[str, str]:
+        """The fields of the value x, by their names with something behind them."""
+        return {
+            name + behind: _C_FIELD[kind].format(x=x, n=n, m=n + 1) for name, (kind, n) in self.fields.items()
+        }
+
+    def lines(self, statements: Statements, to: str, known: Mapping[str, str]) -> list[str]:
+        """Set the fields of the value `to` by statements, once all that they read is read."""
+        # a field that is read twice has a name, or NVRTC 13 compares and selects each of its words apart
+        reads, lines, last = dict[str, str](), list[str](), list[str]()
+
+        def read(name: str) -> str:
+            if name in known:
+                reads[name] = f"const auto {name} = {known[name]};"
+            return name
+
+        for name, x in statements.items():
+            own = f"new_{name}" if name in self.fields else name
+            lines.append(f"const auto {own} = {WRITER.value(x, read)};")
+            if own != name:
+                kind, n = self.fields[name]
+                last.append(f"{to}[{n}] = {'__float_as_uint' if kind == 'f32' else '(u32)'}({own});")
+                last += [f"{to}[{n + 1}] = (u32)((u64){own} >> 32);"] if kind.endswith("64") else []
+        return [*reads.values(), *lines, *last]
+
+    @property
+    def text(self) -> str:
+        """The function that joins two values."""
+        lines = self.lines(self.join, "a", self.named("a") | self.named("b", "_b"))
+        name = next(name for name, fold in FOLDS.items() if fold is self)
+        return f"void join_{name}(u32* a, const u32* b) {{\n{each(1, lines)}}}"
+
+    def uses(self, *statements: Statements) -> tuple[str, ...]:
+        """The functions that some statements call, and the join with those that it calls."""
+        return (*WRITER.uses([Block(s) for s in (self.join, *statements)]), self.text)
+
+
+WRITER = Writer("f32", ())
+"""The writer of values, whose names `Fold.lines` reads."""
+
+
+def _integers(kind: str, neutral: int, join: Operation) -> Fold:
+    """Integers of 64 bits under a join."""
+    words = (neutral & 0xFFFFFFFF, neutral >> 32)
+    return Fold({"n": (kind, 0)}, words, {"n": "x"}, {"n": (join, "n", "n_b")}, {"result": "n"})
+
+
+def ranked(element: str, way: str) -> Statements:
+    """An element x in its `order`: a number without a sign, the greatest for the one that is looked for."""
+    rank = {"f32": _RANK_OF_FLOAT, "s64": _LONG_RANK}.get(element, _RANK)
+    order: Value = (_NOT, "rank") if way == "min" else "rank"
+    return {"rank": (rank, "x"), "order": (_NAN_FIRST, "x", order) if element == "f32" else order}
+
+
+def power_of(x: str) -> Value:
+    """The statement of e^(x - base)."""
+    return "exp", ("sub", x, "base")
+
+
+def _of_both(x: str, joined: str) -> Value:
+    """A field of moments: joined, or that of the only part that has elements."""
+    return "if_positive", "count_b", ("if_positive", "count", joined, f"{x}_b"), x
+
+
+_EXPONENTIAL = Fold(
+    {"m": ("f32", 0), "s": ("f32", 1)}, (0xFF800000, 0),
+    lift={"m": "x", "s": 1.0},
+    join={
+        "most": ("max", "m", "m_b"), "base": (_FINITE, "most"), "m": "most",
+        "s": ("add", ("mul", "s", power_of("m")), ("mul", "s_b", power_of("m_b"))),
+    },
+    finish={"result": ("add", ("add", "m", ("log", "s")), "number")},
+)  # fmt: skip
 
 FOLDS: Mapping[str, Fold] = MappingProxyType(
     {
-        "sum_s64": Fold((0, 0), _integer_text("sum_s64", "x + y"), _integers(numpy.add)),
-        "prod_s64": Fold((1, 0), _integer_text("prod_s64", "x * y"), _integers(numpy.multiply)),
-        "max_s64": Fold(
-            _LEAST, _integer_text("max_s64", _SIGNED.format(">")), _integers(numpy.maximum)
-        ),
-        "min_s64": Fold(_MOST, _integer_text("min_s64", _SIGNED.format("<")), _integers(numpy.minimum)),
+        "sum_s64": _integers("u64", 0, _ADD),  # without a sign, since that of C may not overflow
+        "prod_s64": _integers("u64", 1, _MUL),
+        "max_s64": _integers("s64", 1 << 63, _MAX),
+        "min_s64": _integers("s64", (1 << 63) - 1, _MIN),
         "arg": Fold(
-            (0, 0), _integer_text("arg", "x > y ? x : y"), _integers(numpy.maximum, signed=False)
+            {"n": ("u64", 0)}, (0, 0),
+            lift={"n": (_PAIR, "order", (_NOT, "index"))}, join={"n": (_MAX, "n", "n_b")},
+            finish={"result": (_NOT, (_WORD, "n"))},
         ),
-        "arg_s64": Fold((0, 0, 0, 0), _FOUR_TEXT, _greater_of_four),
-        "logsumexp": Fold(
-            (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2)
+        "arg_s64": Fold(
+            {"n": ("u64", 0), "after": ("u32", 2)}, (0, 0, 0, 0),
+            lift={"n": "order", "after": (_NOT, "index")},
+            join={
+                "other": (_COMES_FIRST, "n_b", "n", "after_b", "after"),
+                "n": (_IF, "other", "n_b", "n"), "after": (_IF, "other", "after_b", "after"),
+            },
+            finish={"result": (_NOT, "after")},
         ),
+        "logsumexp": _EXPONENTIAL,
         "nll": Fold(
-            (0xFF800000, 0, 0, 0), _LABELLED_TEXT, _add_labelled, (MAX_NAN, EXP2, _EXPONENTIALS_TEXT)
+            {**_EXPONENTIAL.fields, "named": ("f32", 2), "label": ("u32", 3)}, (*_EXPONENTIAL.neutral, 0, 0),
+            lift={**_EXPONENTIAL.lift, "named": (_NAMED, "index", "label", "x"), "label": 0},
+            join={
+                **_EXPONENTIAL.join, "named": ("add", "named", "named_b"),
+                "label": (_GREATEST, "label", "label_b"),
+            },
+            finish={
+                "loss": ("add", ("add", ("sub", "m", "named"), ("log", "s")), "number"),
+                "result": (_LOSS, "label", "loss"),
+            },
         ),
-        "moments": Fold((0, 0, 0, 0), _MERGE_TEXT, _merge),
+        "moments": Fold(
+            {"count": ("f32", 0), "mean": ("f32", 1), "q": ("f32", 2)}, (0, 0, 0, 0),
+            lift={"count": 1.0, "mean": "x", "q": ("sub", "x", "x")},  # NaN of what is not finite
+            join={
+                "every": ("add", "count", "count_b"), "apart": ("sub", "mean_b", "mean"),
+                "share": ("div", "count_b", "every"),
+                "at": ("add", "mean", ("mul", "apart", "share")),
+                "between": ("mul", ("mul", "apart", "apart"), ("mul", "count", "share")),
+                "spread": ("add", ("add", "q", "q_b"), "between"),
+                "count": _of_both("count", "every"), "mean": _of_both("mean", "at"),
+                "q": _of_both("q", "spread"),
+            },
+            finish={"result": ("mul", "q", "number")},
+        ),
     }
 )  # fmt: skip
 """The folds of values of several words, by name."""
