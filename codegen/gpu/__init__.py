@@ -104,6 +104,7 @@ from layoutalg.codegen.gpu.sass import (
     find_disassembler,
     main_loop,
     parse_sass,
+    read_code,
 )
 from layoutalg.codegen.gpu.tensor_maps import (
     MapImages,
@@ -183,6 +184,7 @@ __all__ = [
     "prepare",
     "random_bytes",
     "random_normal",
+    "read_code",
     "reason_names",
     "repeat_for",
     "require_gpu",

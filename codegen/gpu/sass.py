@@ -38,13 +38,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
+from layoutalg.codegen.expr import Const
+from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.program import For, Kernel, walk
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.tools import run_tool, scratch
 
@@ -219,31 +222,73 @@ def count_classes(instructions: Iterable[SassInstruction]) -> Mapping[str, int]:
     return MappingProxyType({name: counts[name] for name in (*CLASSES, OTHER) if counts[name]})
 
 
-def main_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
-    """The loop with the most tensor instructions or else multiply-adds; () where no loop has any.
+def find_loops(function: SassFunction) -> tuple[tuple[int, int], ...]:
+    """The numbers of the first and the last instruction of each loop, a loop before those in it.
 
-    Of several with as many, the shortest: the innermost.
-
-    >>> main_loop(SassFunction("k", (SassInstruction(0, "EXIT"),), {}))
-    ()
+    >>> branch = SassInstruction(16, "BRA 0x0", "@P0")
+    >>> find_loops(SassFunction("k", (SassInstruction(0, "FADD R0, R0, R1"), branch), {}))
+    ((0, 1),)
     """
-    code = function.instructions
-    starts = {i.address: n for n, i in enumerate(code)}
-    best: tuple[tuple[int, int, int], tuple[SassInstruction, ...]] | None = None
-    for end, branch in enumerate(code):
+    starts, loops = {i.address: n for n, i in enumerate(function.instructions)}, []
+    for end, branch in enumerate(function.instructions):
         target = _TARGET.search(branch.text)
         if target is None:
             continue
         label, address = target["label"], target["address"]
         start = function.labels.get(label) if label else starts.get(int(address, 16))
-        if start is None or start > end:
-            continue
-        body = code[start : end + 1]
-        counts = count_classes(body)
-        rank = (counts.get("tensor", 0), counts.get("fma", 0), -len(body))
-        if any(rank[:2]) and (best is None or rank > best[0]):
-            best = rank, body
-    return best[1] if best else ()
+        if start is not None and start <= end:
+            loops.append((start, end))
+    return tuple(sorted(loops, key=lambda loop: (loop[0], -loop[1])))
+
+
+def main_loop(function: SassFunction, turns: Sequence[int | None] = ()) -> tuple[SassInstruction, ...]:
+    """The instructions of a turn of the loop with the most tensor instructions or else multiply-adds; ()
+    where no loop has any.
+
+    Of several with as many, the shortest: the innermost.  `turns` are those of the program's loops, in its
+    order, None where a launch decides.  If the machine code has as many loops, a main loop of so many turns
+    is a part of the loop around it, and what a turn of that executes is repeated as often as its loops turn.
+
+    >>> main_loop(SassFunction("k", (SassInstruction(0, "EXIT"),), {}))
+    ()
+    """
+    code, loops = function.instructions, find_loops(function)
+
+    def rank(loop: tuple[int, int]) -> tuple[int, int, int]:
+        counts = count_classes(code[loop[0] : loop[1] + 1])
+        return counts.get("tensor", 0), counts.get("fma", 0), loop[0] - loop[1]
+
+    best = max(loops, key=rank, default=None)
+    if best is None or not any(rank(best)[:2]):
+        return ()
+    stated = dict(zip(loops, turns, strict=True)) if len(turns) == len(loops) else {}
+    around = [(first, last) for first, last in loops if first < best[0] and best[1] < last]
+    while stated.get(best) and around:
+        best = around.pop()
+
+    def executed(first: int, last: int) -> Iterator[SassInstruction]:
+        at = first
+        for loop in loops:
+            if first <= at <= loop[0] and loop[1] <= last and loop != (first, last):
+                yield from code[at : loop[0]]
+                yield from tuple(executed(*loop)) * (stated.get(loop) or 1)
+                at = loop[1] + 1
+        yield from code[at : last + 1]
+
+    return tuple(executed(*best))
+
+
+def read_code(
+    kernel: Kernel, cubin: Cubin, *, encodings: bool = False
+) -> tuple[SassFunction, tuple[SassInstruction, ...]]:
+    """The machine code of a kernel, and the instructions of a turn of its main loop.
+
+    Raises as `disassemble` does.
+    """
+    functions = parse_sass(disassemble(cubin.image, encodings=encodings))
+    (function,) = (f for f in functions if f.name == kernel.name)
+    counts = [loop.count for loop in walk(kernel.body) if isinstance(loop, For)]
+    return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 
 
 def disassemble(image: bytes, *, encodings: bool = False) -> str:

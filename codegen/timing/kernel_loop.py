@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import Cubin, disassemble, main_loop, parse_sass
+from layoutalg.codegen.gpu import Cubin, read_code
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.timing.bounds import LoopBounds, loop_bounds
 from layoutalg.codegen.timing.facts import find_facts
@@ -51,8 +51,7 @@ def time_main_loop(
     True
     """
     facts = find_facts(arch)
-    code = parse_sass(disassemble(cubin.image, encodings=True))
-    loop = next((main_loop(function) for function in code if function.name == kernel.name), ())
+    _, loop = read_code(kernel, cubin, encodings=True)
     if not loop:
         raise UnsupportedError(f"{kernel.name} has no loop that multiplies, so that none is timed")
     steps = loop_steps(loop, facts, level=level, wavefronts=wavefronts_of(kernel, arch))

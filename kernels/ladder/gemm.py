@@ -34,16 +34,7 @@ from types import MappingProxyType
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
-from layoutalg.codegen.gpu import (
-    Cubin,
-    SassFunction,
-    SassInstruction,
-    count_classes,
-    disassemble,
-    main_loop,
-    parse_sass,
-    prepare,
-)
+from layoutalg.codegen.gpu import Cubin, SassFunction, SassInstruction, count_classes, prepare, read_code
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
@@ -110,7 +101,7 @@ def predict_step(
     cubin = prepare(kernel, machine.target).cubin
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
     warps = blocks * kernel.threads // find_arch(machine.arch).lanes
-    code = _Code.read(cubin, count / warps)
+    code = _Code.read(kernel, cubin, count / warps)
     loads = round(warps * code.executed(lambda i: i.kind == LOADS[by_mma]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
     if loads < written and isinstance(config, Sgemm):
@@ -162,25 +153,28 @@ class _Code:
     turns: float
 
     @classmethod
-    def read(cls, cubin: Cubin, multiplies: float) -> _Code:
+    def read(cls, kernel: Kernel, cubin: Cubin, multiplies: float) -> _Code:
         """Disassemble; a warp's multiplications are all in the main loop."""
-        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
-        loop = main_loop(function)
+        function, loop = read_code(kernel, cubin)
         inner = count_classes(loop)
         return cls(function, loop, multiplies / (inner.get("tensor", 0) or inner["fma"]))
 
     def executed(self, wanted: Callable[[SassInstruction], bool]) -> float:
         """Instructions of a warp that are wanted: those of the main loop every turn, the others once."""
-        every, inner = (sum(map(wanted, x)) for x in (self.function.instructions, self.loop))
-        return every + inner * (self.turns - 1)
+        once = (i for i in self.function.instructions if not self.turns_over(i))
+        return sum(map(wanted, once)) + self.turns * sum(map(wanted, self.loop))
+
+    def turns_over(self, i: SassInstruction) -> bool:
+        """Whether an instruction stands between the first and the last of the main loop."""
+        return self.loop[0].address <= i.address <= self.loop[-1].address
 
     @property
     def idle_loads(self) -> tuple[float, float]:
         """Loads of shared memory that a warp goes through and no lane executes: all, outside the loop."""
         idle = [i for i in self.function.padding if i.kind == "lds"]
-        inner = [i for i in idle if self.loop[0].address <= i.address <= self.loop[-1].address]
-        once = len(idle) - len(inner)
-        return once + len(inner) * self.turns, once
+        inner = sum(map(self.turns_over, idle))
+        once = len(idle) - inner
+        return once + inner * self.turns, once
 
 
 def index_operations(kernel: Kernel, *, by_mma: bool) -> float:

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_sass
+from layoutalg.codegen.gpu import count_classes, read_code
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
@@ -144,8 +144,7 @@ def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config)
     sequence = family.launches(p, config, ARCH)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.numbers(p, config)}
     cubin, occupancy = held(kernel)
-    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
-    loop = {kind: float(n) for kind, n in count_classes(main_loop(function)).items()}
+    loop = {kind: float(n) for kind, n in count_classes(read_code(kernel, cubin)[1]).items()}
     found = work(p, config, kernel, params)
     return WgmmaStep(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, loop=MappingProxyType(loop),

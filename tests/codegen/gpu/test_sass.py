@@ -107,6 +107,18 @@ def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
     assert gpu.main_loop(code_of("FFMA R2, R3, R4, R2", "BRA 0x20", "EXIT")) == ()  # a branch forwards
 
 
+def test_a_main_loop_of_a_known_count_is_a_part_of_the_loop_around_it() -> None:
+    """A loop of copies and one of products, in a loop over tiles: what a tile takes, each as often as it turns."""
+    found = code_of(
+        "S2R R0, SR_TID.X", "LDG R1, [R2]", "BRA 0x10", "BAR.SYNC", "FFMA R3, R4, R5, R3", "BRA 0x40",
+        "BRA 0x10", "EXIT",
+    )  # fmt: skip
+    turn = [*[16, 32] * 3, 48, *[64, 80] * 2, 96]
+    assert [i.address for i in gpu.main_loop(found, (None, 3, 2))] == turn
+    for unknown in ((), (None, 3), (None, 3, None)):
+        assert [i.address for i in gpu.main_loop(found, unknown)] == [64, 80]
+
+
 # --- with a disassembler -------------------------------------------------------------------------------
 
 

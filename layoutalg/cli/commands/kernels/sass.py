@@ -107,9 +107,8 @@ def sass_command(
         located = find_kernel(family, options, arch, step, part)
         problem, kernel = located.problem, located.kernel
         cubin = gpu.prepare(kernel, arch).cubin
-        (function,) = (f for f in gpu.parse_sass(gpu.disassemble(cubin.image)) if f.name == kernel.name)
+        function, loop = gpu.read_code(kernel, cubin)
         timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
-    loop = gpu.main_loop(function)
     totals, inner = gpu.count_classes(function.instructions), gpu.count_classes(loop)
     if as_json:
         turn = None
