@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, t
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from layoutalg.codegen.gpu import SassInstruction
     from layoutalg.codegen.timing import KernelTime
 
 SCHEDULERS = 4
@@ -29,9 +31,10 @@ SCHEDULERS = 4
 
 @dataclass(frozen=True)
 class InstructionClasses:
-    """Machine instructions by class."""
+    """Machine instructions by class, and those of each class by opcode without suffix."""
 
     classes: Mapping[str, Positive]
+    opcodes: Mapping[str, Mapping[str, Positive]]
     total: Count
 
 
@@ -62,7 +65,8 @@ class MachineCode(Answer, command="sass"):
     spill_bytes: Count
     all: InstructionClasses
     main_loop: InstructionClasses | None
-    """The loop that multiplies most, null where none does."""
+    """A turn of the loop that multiplies most, inner loops of a known count repeated; null where none
+    multiplies."""
     time: TurnTime | None
     """With --time."""
 
@@ -86,7 +90,8 @@ def sass_command(
     level: Annotated[str, option("With --time: where loads of global memory hit: L1, L2 or DRAM.")] = "L2",
     as_json: JsonOption = False,
 ) -> None:
-    """Count the SASS instructions of a kernel by class, in total and in its main loop. Needs no GPU.
+    """Count the SASS instructions of a kernel by class and opcode, in total and in a turn of its main loop.
+    Needs no GPU.
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
 
@@ -109,7 +114,7 @@ def sass_command(
         cubin = gpu.prepare(kernel, arch).cubin
         function, loop = gpu.read_code(kernel, cubin)
         timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
-    totals, inner = gpu.count_classes(function.instructions), gpu.count_classes(loop)
+    totals, inner = _counted(function.instructions), _counted(loop)
     if as_json:
         turn = None
         if timed:
@@ -121,7 +126,7 @@ def sass_command(
         say_answer(
             taken(
                 MachineCode, cubin, family=family, problem=problem, kernel=kernel.name, arch=arch,
-                all=_counted(totals), main_loop=_counted(inner) if loop else None, time=turn,
+                all=totals, main_loop=inner if loop else None, time=turn,
             )
         )  # fmt: skip
         return
@@ -129,21 +134,36 @@ def sass_command(
         say(*_time_words(kernel.name, problem, timed))
         return
     rows = [
-        (name, count(totals[name]), count(inner.get(name, 0)) if loop else "-")
-        for name in (*gpu.CLASSES, gpu.OTHER)
-        if name in totals
+        (name, count(n), count(inner.classes.get(name, 0)) if loop else "-")
+        for name, n in totals.classes.items()
     ]
-    total = ("total", count(sum(totals.values())), count(len(loop)) if loop else "-")
+    total = ("total", count(totals.total), count(inner.total) if loop else "-")
     spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
     say(
         table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
+        f"Opcodes of {'the main loop' if loop else 'the kernel'}: {_mix(inner if loop else totals)}.",
         f"{cubin.registers} registers per thread, {spills}."
         + ("" if loop else " No loop of it multiplies, so none is its main loop."),
     )
 
 
-def _counted(classes: Mapping[str, int]) -> InstructionClasses:
-    return InstructionClasses(classes, sum(classes.values()))
+def _counted(instructions: Sequence[SassInstruction]) -> InstructionClasses:
+    from layoutalg.codegen.gpu import count_classes
+
+    classes = count_classes(instructions)
+    opcodes = {
+        kind: Counter(i.opcode.partition(".")[0] for i in instructions if i.kind == kind) for kind in classes
+    }
+    return InstructionClasses(classes, opcodes, len(instructions))
+
+
+def _mix(counted: InstructionClasses) -> str:
+    """The opcodes of each class, most frequent first."""
+    listed = (
+        (kind, sorted(opcodes.items(), key=lambda pair: -pair[1]))
+        for kind, opcodes in counted.opcodes.items()
+    )
+    return "; ".join(f"{kind} " + ", ".join(f"{op} {n:,}" for op, n in pairs) for kind, pairs in listed)
 
 
 def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
