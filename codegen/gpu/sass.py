@@ -286,7 +286,7 @@ def read_code(
     Raises as `disassemble` does.
     """
     functions = parse_sass(disassemble(cubin.image, encodings=encodings))
-    (function,) = (f for f in functions if f.name == kernel.name)
+    (function,) = (f for f in functions if f.name == cubin.name)
     counts = [loop.count for loop in walk(kernel.body) if isinstance(loop, For)]
     return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 

@@ -3,11 +3,11 @@
 A block of eight warps computes a tile of D; each warp has a 64-wide part of it, in fragments of 16 x 8.
 Tiles of A and B go from global memory through registers to shared memory, and from there by ldmatrix.
 
-    1  tiles of blocks, of warps and of instructions; elements are copied one by one
-    2  16 bytes are copied at once
+    1  tiles of blocks, of warps and of instructions; a loop copies one element after the other
+    2  copies of 16 bytes, all of a thread's loads before its stores
     3  tiles in shared memory are swizzled: ldmatrix has no bank conflict
     4  the next tile is loaded into registers while one is multiplied
-    5  a tile of 256 x 256 x 32, and addresses that are one XOR
+    5  a tile of 256 x 256 x 32; fragments by four matrices at once, whose addresses are one XOR
     6  two tiles in shared memory: one barrier per tile of k
 
 Source: How To Write A Fast Matrix Multiplication From Scratch With Tensor Cores, alexarmbr.github.io, 2024.
@@ -15,17 +15,13 @@ Source: How To Write A Fast Matrix Multiplication From Scratch With Tensor Cores
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from layoutalg import codegen as cg
 from layoutalg.analysis import Access
-from layoutalg.atoms import (
-    TiledMMA,
-    make_tiled_copy_A,
-    make_tiled_copy_B,
-    make_tiled_mma,
-)
+from layoutalg.atoms import TiledMMA, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr
 from layoutalg.codegen.instr import find_mma
 from layoutalg.kernels.gemm import GemmProblem, Side
@@ -36,15 +32,18 @@ from layoutalg.synthesis import synthesize
 WARPS_M, WARPS_N = 4, 2
 """The warps of a block."""
 
-MMA_K, FRAGMENT_K, PAIR = 8, 16, 2
-"""The k of an mma, and of a load of fragments; the results that a lane has side by side."""
+MMA_K, WARP_K, PAIR = 8, 32, 2
+"""The k of an mma, and of a turn of the loop that multiplies; the results that a lane has side by side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hgemm:
-    """A kernel of the six: `vector` elements are copied at once, tiles in shared memory are `swizzled`,
-    the next tile is loaded `ahead`, addresses are computed as `lean` as linearity allows, and there are
-    `stages` tiles of either operand.
+    """A kernel of the six: `vector` elements are copied at once, single ones in a loop; tiles in shared
+    memory are `swizzled`, the next tile is loaded `ahead`, and there are `stages` tiles of either operand.
+
+    A `lean` kernel reads fragments of 16 k by ldmatrix.x4, and addresses are as short as linearity makes
+    them.  The others read those of an mma, by .x2 and .x1, in a loop over parts of a tile of k, at addresses
+    that are printed as they are written.
     """
 
     tile_m: int = 256
@@ -60,6 +59,11 @@ class Hgemm:
     def threads(self) -> int:
         """Threads of a block."""
         return 32 * WARPS_M * WARPS_N
+
+    @property
+    def fragment_k(self) -> int:
+        """The k of a load of fragments."""
+        return 2 * MMA_K if self.lean else MMA_K
 
     def build(self, p: GemmProblem) -> cg.Program:
         """Return the program of a kernel for the problem's sizes and below."""
@@ -77,13 +81,14 @@ def tiled_mma(p: GemmProblem, c: Hgemm) -> TiledMMA:
         Layout((8, WARPS_N, columns // 8), (1, columns, 8)),
     )
     atom = find_mma(p.operand.name, p.accumulator.name, MMA_K).atom
-    return make_tiled_mma(atom, (WARPS_M, WARPS_N, 1), (*pieces, FRAGMENT_K))
+    return make_tiled_mma(atom, (WARPS_M, WARPS_N, 1), (*pieces, c.fragment_k))
 
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
     """An operand on its way: what a thread copies of its tiles, by registers, and the fragments it reads."""
 
+    name: Side
     source: cg.Tensor
     staged: cg.Fragment
     target: cg.Tensor
@@ -108,6 +113,15 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
     def at(ring: cg.Tensor, stage: Expr) -> cg.Tensor:
         return ring if c.stages == 1 else ring[None, None, None, stage]
 
+    def copy(tile: Expr) -> None:
+        """Element after element: the next is loaded when one is stored."""
+        for x in (a, b):
+            source = x.source[None, None, None, tile]
+            _, rows, columns = source.shape
+            with k.For(f"copied_{x.name}", rows * columns) as i:
+                place = None, i // columns, i % columns
+                k.store(k.load(source[place], into=x.staged[None, 0, 0]), x.target[place])
+
     def load(tile: Expr) -> None:
         for x in (a, b):
             k.load(x.source[None, None, None, tile], into=x.staged)
@@ -117,11 +131,13 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
             k.store(x.staged, at(x.target, stage))
 
     def multiply(stage: Expr) -> None:
-        for step in range(c.tile_k // FRAGMENT_K):
-            for x in (a, b):
-                k.load(at(x.read, stage)[None, None, step], into=x.copied)
-            for part in range(FRAGMENT_K // MMA_K):
-                k.mma(mma, acc, a.held[None, None, part], b.held[None, None, part])
+        steps = (c.tile_k if c.lean else WARP_K) // c.fragment_k
+        with nullcontext(Const(0)) if c.lean else k.For("warp_k", c.tile_k // WARP_K) as turn:
+            for step in range(steps):
+                for x in (a, b):
+                    k.load(at(x.read, stage)[None, None, turn * steps + step], into=x.copied)
+                for part in range(c.fragment_k // MMA_K):
+                    k.mma(mma, acc, a.held[None, None, part], b.held[None, None, part])
 
     tiles = k.let("tiles", depth // c.tile_k)
     if c.ahead:
@@ -132,6 +148,9 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
         if c.ahead:
             with k.If(kt + 1 < tiles):
                 load(kt + 1)
+        elif c.vector == 1:
+            copy(kt)
+            k.do(cg.BAR)
         else:
             load(kt)
             store(Const(0))
@@ -148,7 +167,7 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
 
 
 def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, tiles: cg.Tensor) -> _Operand:
-    """A tile (rows, k) of A or B: lanes copy along its stored rows, ldmatrix.x4 reads four matrices of it."""
+    """A tile (rows, k) of A or B: lanes copy along its stored rows, ldmatrix reads matrices of it."""
     by_k = (p.a_major if side == "a" else p.b_major) == "k"
     tile = (c.tile_m if side == "a" else c.tile_n), c.tile_k
     copy = row_copy(p.operand, tile, "k" if by_k else "mn", c.threads, c.vector, c.vector)
@@ -157,7 +176,8 @@ def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, 
         if side == "a"
         else (make_tiled_copy_B, k.get_slice(mma).fragment_B)
     )
-    read = make("SM75_U32x4_LDSM_N" if by_k else "SM75_U16x8_LDSM_T", mma)
+    matrices = 4 if c.lean else 2 if side == "a" else 1
+    read = make(f"SM75_U32x{matrices}_LDSM_N" if by_k else f"SM75_U16x{2 * matrices}_LDSM_T", mma)
     layout: AnyLayout = Layout(tile, (tile[1], 1) if by_k else (1, tile[0]))
     if c.swizzled:
         accesses = (
@@ -167,9 +187,14 @@ def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, 
         order: Literal["row", "col"] = "row" if by_k else "col"
         layout = synthesize(tile, accesses, element=p.operand, order=order, form="single").layout or layout
     ring = k.shared(f"tile_{side}", p.operand, layout, stages=c.stages, align_bytes=1024)
-    copying, reading, held = k.get_slice(copy), k.get_slice(read), fragment(f"r{side}", (tile[0], FRAGMENT_K))
+    copying, reading, held = (
+        k.get_slice(copy),
+        k.get_slice(read),
+        fragment(f"r{side}", (tile[0], c.fragment_k)),
+    )
     source = copying.partition_S(tiles)
-    staged = k.fragment(f"staged_{side}", p.operand, source.shape[:3], values=c.vector)
+    shape = source.shape[:3] if c.vector > 1 else (1, 1, 1)
+    staged = k.fragment(f"staged_{side}", p.operand, shape, values=c.vector)
     return _Operand(
-        source, staged, copying.partition_D(ring), reading.partition_S(ring), reading.retile(held), held
+        side, source, staged, copying.partition_D(ring), reading.partition_S(ring), reading.retile(held), held
     )

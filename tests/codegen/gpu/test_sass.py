@@ -108,7 +108,7 @@ def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
 
 
 def test_a_main_loop_of_a_known_count_is_a_part_of_the_loop_around_it() -> None:
-    """A loop of copies and one of products, in a loop over tiles: what a tile takes, each as often as it turns."""
+    """A loop of copies and one of products, in a loop over tiles: what a tile takes."""
     found = code_of(
         "S2R R0, SR_TID.X", "LDG R1, [R2]", "BRA 0x10", "BAR.SYNC", "FFMA R3, R4, R5, R3", "BRA 0x40",
         "BRA 0x10", "EXIT",
