@@ -13,8 +13,8 @@ Nothing imports this room: `kernels.registry.find_steps` finds it when a step is
 
 from __future__ import annotations
 
-from layoutalg.kernels.ladder.gemm import ARCH, effects, predict_steps, usual_arch
-from layoutalg.kernels.ladder.machines import Machine, find_machine
+from layoutalg.kernels.ladder.gemm import effects, predict_steps, usual_arch
+from layoutalg.kernels.ladder.machines import ARCH, Machine, find_machine
 from layoutalg.kernels.ladder.step import Step
 from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
 

@@ -94,17 +94,13 @@ def declare(
         ld = k.param(f"ld{source}", pitch, elems, elems)
         return k.tensor(name, element, (rows, columns), (ld, 1), align_bytes=elems * element.nbytes, **how)
 
+    def operand(name: str, major: Major, rows: Expr, elems: int) -> cg.Tensor:
+        if major == "k":
+            return matrix(name, name, rows, depth, elems)
+        return matrix(name, name, depth, rows, elems).transposed
+
     along_a, along_b, across = vectors
-    a = (
-        matrix("a", "a", m, depth, along_a)
-        if p.a_major == "k"
-        else matrix("a", "a", depth, m, along_a).transposed
-    )
-    b = (
-        matrix("b", "b", n, depth, along_b)
-        if p.b_major == "k"
-        else matrix("b", "b", depth, n, along_b).transposed
-    )
+    a, b = operand("a", p.a_major, m, along_a), operand("b", p.b_major, n, along_b)
     d = matrix("d", "d", m, n, across, writable=True)
     added, scalars = dict[str, cg.Tensor](), dict[str, Scalar]()
     for step in p.epilogue.steps:

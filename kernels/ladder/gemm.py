@@ -13,8 +13,9 @@ Divided by the rates of a multiprocessor per cycle, the work of one pass over a 
     L2, DRAM       bytes of the tiles / bytes per cycle; DRAM divides by how often the L2 serves a panel again
 
 cycles.  The largest bounds the step.  Where a block has a multiprocessor to itself and copies between two
-barriers, nothing is multiplied meanwhile, and the cycles of both phases add up.  What a measurement takes
-beyond that is latency that nothing covers.  Rates are those of a machine, see machines.
+barriers, hardly anything is multiplied meanwhile: that the cycles of both phases add up is an estimate, and
+the bound stays what it is.  What a measurement takes beyond that is latency that nothing covers.  Rates are
+those of a machine, see machines.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> (second,) = predict_steps(find_family("gemm-sm80"), 512, ("2 vectors",))
@@ -34,22 +35,27 @@ from types import MappingProxyType
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
-from layoutalg.codegen.gpu import Cubin, SassFunction, SassInstruction, count_classes, prepare, read_code
+from layoutalg.codegen.gpu import Cubin, SassFunction, SassInstruction, count_classes, read_code
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, UnsupportedError, check_choice
+from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.hgemm import Hgemm
-from layoutalg.kernels.ladder.machines import find_machine
+from layoutalg.kernels.ladder.machines import ARCH, find_machine
 from layoutalg.kernels.ladder.sgemm import Sgemm
-from layoutalg.kernels.ladder.step import FRAGMENT, LOADS, Config, Step, mma_k
+from layoutalg.kernels.ladder.step import (
+    FRAGMENT,
+    LOADS,
+    Config,
+    Step,
+    held,
+    mma_k,
+    panel_reuse,
+    require_whole,
+)
 from layoutalg.kernels.ladder.steps import LADDERS
 from layoutalg.kernels.ladder.wgmma import predict_wgmma
-from layoutalg.model import Occupancy, l2_locality, occupancy_of
-
-ARCH, TARGET = "sm_90", "sm_90a"
-"""The default architecture of predictions, and its compilation target."""
 
 
 def usual_arch(family: str) -> str:
@@ -98,7 +104,7 @@ def predict_step(
     sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.scalars(p)}
     accesses = counted(kernel, params, machine.arch)
-    cubin = prepare(kernel, machine.target).cubin
+    cubin, occupancy = held(kernel, machine.target)
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
     warps = blocks * kernel.threads // find_arch(machine.arch).lanes
     code = _Code.read(kernel, cubin, count / warps)
@@ -112,18 +118,15 @@ def predict_step(
             stored = replace(config, single=False).build(p)
         accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
     idle, once = code.idle_loads
-    held = occupancy_of(
-        machine.arch, threads=kernel.threads, registers_per_thread=cubin.registers,
-        shared_bytes=kernel.shared_bytes,
-    )  # fmt: skip
     return Step(
-        family.name, name, p, config, cubin,
-        MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
-        round(warps * code.executed(lambda _: True)), count, written, loads,
-        round(warps * idle), round(warps * once),
-        round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
-        accesses, held, _reuse(p, config, held, machine.sms),
-        (index_operations(kernel, by_mma=by_mma), index_operations(lower(kernel), by_mma=by_mma)), machine,
+        family=family.name, name=name, problem=p, config=config, cubin=cubin, multiplies=count,
+        loop=MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
+        accesses=accesses, occupancy=occupancy, reuse=panel_reuse(p, config, occupancy, machine),
+        executed=round(warps * code.executed(lambda _: True)), written_loads=written, fragment_loads=loads,
+        idle_loads=round(warps * idle), idle_once=round(warps * once),
+        barriers=round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
+        index=(index_operations(kernel, by_mma=by_mma), index_operations(lower(kernel), by_mma=by_mma)),
+        machine=machine,
     )  # fmt: skip
 
 
@@ -135,9 +138,7 @@ def multiplies(p: GemmProblem, c: Config) -> int:
     ...  for config in list(LADDERS[f.name].values())[-1:]]
     [4194304, 65536]
     """
-    for name, extent, tile in (("m", p.m, c.tile_m), ("n", p.n, c.tile_n), ("k", p.k, c.tile_k)):
-        if extent % tile:
-            raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
+    require_whole(p, c.tile_m, c.tile_n, c.tile_k)
     if isinstance(c, Sgemm | SimtConfig):
         return p.m * p.n * p.k // find_arch(ARCH).lanes
     rows = c.mma_m if isinstance(c, Sm80Config) else 16
@@ -213,15 +214,3 @@ def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, floa
     one, two = before.counts, after.counts
     factors = {what: two[what] / one[what] for what in one if what in two}
     return MappingProxyType({what: f for what, f in factors.items() if abs(f - 1) > least})
-
-
-def _reuse(p: GemmProblem, config: Config, held: Occupancy, sms: int) -> float:
-    """The number of loads of a panel per read from DRAM: blocks of published kernels go along rows of tiles,
-    others down panels of tile columns.
-    """
-    grid = p.n // config.tile_n, p.m // config.tile_m
-    panel = grid[0] if isinstance(config, Sgemm | Hgemm) else min(config.panel, grid[0])
-    found = l2_locality(
-        grid, in_flight=sms * held.blocks_per_sm, order=panel, tile=(config.tile_n, config.tile_m)
-    )
-    return found.reuse

@@ -22,14 +22,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from layoutalg.arch import T4_ACHIEVED, Arch, find_arch, find_board
+from layoutalg.arch import T4_ACHIEVED, Arch, board_rates, find_arch, find_board
 from layoutalg.errors import UnsupportedError
+
+ARCH, TARGET = "sm_90", "sm_90a"
+"""The default architecture of predictions, and its compilation target."""
 
 Provenance = Literal["measured", "published", "documented", "assumed"]
 
 FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
 """Floating-point operations per cycle and multiprocessor on registers alone, on an H200: six cycles of a
 partition for an mma of k = 16, four for an mma of k = 8.  Counted by `python -m tests.gpu.peak`."""
+
+WGMMA_PER_CYCLE = 4096.0
+"""Dense operations of f16 and bf16 of a multiprocessor.  Source: NVIDIA H100 Tensor Core GPU Architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +73,15 @@ class Machine:
 
 
 def _h200() -> Machine:
-    chip = find_arch("sm_90")
-    board = chip.board
-    if board is None:
-        raise UnsupportedError("sm_90 has no board")
+    chip, board = find_arch("sm_90"), find_board("sm_90")
     clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
     dram = board.dram_bytes_per_s / board.sms / clock
     return Machine(
-        "H200", "sm_90", "sm_90a", board.sms, clock, FLOPS_PER_CYCLE, 1.0, 64.0, dram,
+        "H200", "sm_90", "sm_90a", board.sms, clock, {**FLOPS_PER_CYCLE, "wgmma": WGMMA_PER_CYCLE}, 1.0, 64.0,
+        dram,
         (
             "tensor and fma: measured on registers alone",
+            f"wgmma: {WGMMA_PER_CYCLE:,.0f} flops per cycle, documented",
             "L1: a wavefront per cycle, measured",
             "L2: 64 bytes per cycle, assumed",
             f"DRAM: {dram:.1f} bytes per cycle, documented",
@@ -90,24 +95,21 @@ _T4_BOOST_HZ = 1.59e9
 
 
 def _t4() -> Machine:
-    chip = find_arch("sm_75")
-    board = chip.board
-    if board is None or board.f16_tensor_flops_per_s is None:
-        raise UnsupportedError("sm_75 has no board")
-    cycles = board.sms * _T4_BOOST_HZ
-    units = {name: rate / cycles for name, rate in T4_ACHIEVED.units.items()}
-    levels = {name: rate / cycles for name, rate in T4_ACHIEVED.levels.items()}
-    stated = {"tensor": board.f16_tensor_flops_per_s / cycles, "f32": board.f32_flops_per_s / cycles}
-    dram = board.dram_bytes_per_s / cycles
+    chip, board = find_arch("sm_75"), find_board("sm_75")
+    cycles, stated = board.sms * _T4_BOOST_HZ, board_rates(board)
+    units, levels, peak, sheet = (
+        {name: rate / cycles for name, rate in rates.items()}
+        for rates in (T4_ACHIEVED.units, T4_ACHIEVED.levels, stated.units, stated.levels)
+    )
     return Machine(
         "T4", "sm_75", "sm_75", board.sms, _T4_BOOST_HZ, {"f16.k8": units["tensor"], "ffma": units["f32"]},
         chip.line_bytes / levels["shared"], levels["l2"], levels["dram"],
         (
-            f"tensor: {units['tensor']:,.0f} flops per cycle, published ({stated['tensor']:,.0f} documented)",
-            f"fma: {units['f32']:,.0f}, published ({stated['f32']:,.0f} documented)",
+            f"tensor: {units['tensor']:,.0f} flops per cycle, published ({peak['tensor']:,.0f} documented)",
+            f"fma: {units['f32']:,.0f}, published ({peak['f32']:,.0f} documented)",
             f"L1: {levels['shared']:.1f} bytes per cycle, published",
             f"L2: {levels['l2']:.1f} bytes per cycle, published",
-            f"DRAM: {levels['dram']:.2f} bytes per cycle, published ({dram:.2f} documented)",
+            f"DRAM: {levels['dram']:.2f} bytes per cycle, published ({sheet['dram']:.2f} documented)",
             "issue: 4 instructions per cycle, clock 1.59 GHz: documented only",
             "wavefronts: the rules that were counted on sm_90, assumed here",
         ),

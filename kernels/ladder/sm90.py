@@ -36,15 +36,12 @@ from dataclasses import dataclass
 from math import gcd
 from types import MappingProxyType
 
-from layoutalg.arch import MULTICAST_LEAST, MULTICAST_ZEROS, find_arch
+from layoutalg.arch import MULTICAST_LEAST, MULTICAST_ZEROS
 from layoutalg.codegen.costs import Prediction, traffic
-from layoutalg.codegen.gpu import Cubin, prepare
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
-from layoutalg.model import Occupancy, occupancy_of
-
-ARCH, TARGET = "sm_90", "sm_90a"
+from layoutalg.kernels.ladder.machines import ARCH
 
 SECTOR_BYTES, LINE_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128, 128
 """The units of global memory, its requests, boxes along a line, and wgmma's reads of shared memory."""
@@ -235,22 +232,4 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
         p, c, tiles, steps, WARPS * groups, loads, stores, SECTOR_BYTES * received, SECTOR_BYTES * out,
         groups * (ROWS + c.tile_n) * DEEP * p.operand.nbytes // WAVEFRONT_BYTES, copied,
         read + _sectors(accesses, "ld.global"), out + _sectors(accesses, "st.global"), accesses,
-    )  # fmt: skip
-
-
-def held(kernel: Kernel) -> tuple[Cubin, Occupancy]:
-    """The machine code of a kernel, with its registers, and its occupancy of a multiprocessor.
-
-    Compiles; needs no GPU.  Raises UnsupportedError without NVRTC.
-
-    >>> from layoutalg.kernels.registry import find_family
-    >>> family = find_family("gemm-sm90")
-    >>> cubin, occupancy = held(family.build(family.problem(4096), Sm90Config(128, 256, 4)))
-    >>> cubin.registers, occupancy.blocks_per_sm
-    (168, 1)
-    """
-    cubin = prepare(kernel, TARGET).cubin
-    return cubin, occupancy_of(
-        find_arch(ARCH), threads=kernel.threads, registers_per_thread=cubin.registers,
-        shared_bytes=kernel.shared_bytes,
     )  # fmt: skip

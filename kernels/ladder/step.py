@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction
-from layoutalg.codegen.gpu import Cubin
+from layoutalg.codegen.gpu import Cubin, prepare
+from layoutalg.codegen.program import Kernel
+from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.hgemm import MMA_K, Hgemm
-from layoutalg.kernels.ladder.machines import Machine
+from layoutalg.kernels.ladder.hopper import Hopper
+from layoutalg.kernels.ladder.machines import TARGET, Machine
 from layoutalg.kernels.ladder.sgemm import Sgemm
 from layoutalg.kernels.ladder.steps import PUBLISHED
-from layoutalg.model import Occupancy, tile_intensity
+from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 FRAGMENT = MappingProxyType({True: "ldmatrix", False: "ld.shared"})
 LOADS = MappingProxyType({True: "ldsm", False: "lds"})
@@ -28,7 +31,7 @@ machine code."""
 Config: TypeAlias = Sgemm | Hgemm | SimtConfig | Sm80Config
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A step at a problem; counts are of warp instructions of a whole launch unless stated otherwise.
 
@@ -53,23 +56,28 @@ class Step:
     config: Config
     cubin: Cubin
     loop: Mapping[str, float]
-    executed: int
     multiplies: int
-    written_loads: int
-    fragment_loads: int
-    idle_loads: int
-    idle_once: int
-    barriers: int
     accesses: Prediction
     occupancy: Occupancy
     reuse: float
-    index: tuple[float, float]
     machine: Machine
+    executed: int = 0
+    written_loads: int = 0
+    fragment_loads: int = 0
+    idle_loads: int = 0
+    idle_once: int = 0
+    barriers: int = 0
+    index: tuple[float, float] = (0.0, 0.0)
 
     @property
     def by_mma(self) -> bool:
         """Whether tensor cores multiply."""
-        return isinstance(self.config, Hgemm | Sm80Config)
+        return not isinstance(self.config, Sgemm | SimtConfig)
+
+    @property
+    def unit(self) -> str:
+        """The resource that multiplies, a key of `cycles`."""
+        return "tensor" if self.by_mma else "fma"
 
     @property
     def blocks(self) -> int:
@@ -126,7 +134,7 @@ class Step:
         loaded = (c.tile_m + c.tile_n) * c.tile_k * self.problem.operand.nbytes
         return MappingProxyType(
             {
-                "tensor" if self.by_mma else "fma": self._flops / machine.flops_of(self.rate_name),
+                self.unit: self._flops / machine.flops_of(self.rate_name),
                 "L1": sum(self._l1_cycles),
                 "issue": sum(self.loop.values()) * c.threads / chip.lanes / chip.sm_partitions,
                 "L2": loaded / machine.l2,
@@ -167,23 +175,30 @@ class Step:
 
     @property
     def least_cycles(self) -> float:
-        """Cycles of a pass at least: of the bound, or of copying and multiplying one after another."""
-        found = self.cycles
-        if self.overlapped:
-            return found[self.bound]
-        copies, fragments = self._l1_cycles
-        multiplied = max(found["tensor" if self.by_mma else "fma"], fragments)
+        """Cycles that a pass takes at least."""
+        return self.cycles[self.bound]
+
+    @property
+    def alternating_cycles(self) -> float:
+        """Cycles of a pass whose copies end before it multiplies."""
+        found, (copies, fragments) = self.cycles, self._l1_cycles
+        multiplied = max(found[self.unit], fragments)
         return max(found["issue"], max(copies, found["L2"], found["DRAM"]) + multiplied)
 
     @property
     def share(self) -> float:
         """The most that the step can reach, as a share of the rate on registers alone."""
-        return self.cycles["tensor" if self.by_mma else "fma"] / self.least_cycles
+        return self.cycles[self.unit] / self.least_cycles
+
+    @property
+    def estimated_share(self) -> float | None:
+        """The share if copying and multiplying never overlap; None for a step that overlaps them."""
+        return None if self.overlapped else self.cycles[self.unit] / self.alternating_cycles
 
     @property
     def rate_name(self) -> str:
         """The key of FLOPS_PER_CYCLE that the step multiplies at."""
-        if isinstance(self.config, Sgemm | SimtConfig):
+        if not self.by_mma:
             return "ffma"
         return f"{self.problem.operand}.k{mma_k(self.problem, self.config)}"
 
@@ -200,8 +215,44 @@ class Step:
 
     @property
     def flops_per_cycle(self) -> float:
-        """Operations a cycle and multiprocessor that the bound allows."""
-        return self.problem.flops / self.passes / self.cycles[self.bound]
+        """Operations per cycle and multiprocessor at most."""
+        return self._flops / self.least_cycles
+
+
+def require_whole(p: GemmProblem, m: int, n: int, k: int) -> None:
+    """Raise ShapeError for sizes that are not multiples of such tiles."""
+    for name, extent, tile in (("m", p.m, m), ("n", p.n, n), ("k", p.k, k)):
+        if extent % tile:
+            raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
+
+
+def panel_reuse(p: GemmProblem, c: Any, held: Occupancy, machine: Machine) -> float:
+    """The number of loads of a panel per read from DRAM: blocks of published kernels go along rows of tiles,
+    others down panels of tile columns.
+    """
+    grid = p.n // c.tile_n, p.m // c.tile_m
+    panel = grid[0] if isinstance(c, Sgemm | Hgemm | Hopper) else min(c.panel, grid[0])
+    together = machine.sms * held.blocks_per_sm
+    return l2_locality(grid, in_flight=together, order=panel, tile=(c.tile_n, c.tile_m)).reuse
+
+
+def held(kernel: Kernel, target: str = TARGET) -> tuple[Cubin, Occupancy]:
+    """The machine code of a kernel, with its registers, and its occupancy of a multiprocessor.
+
+    Compiles; needs no GPU.  Raises UnsupportedError without NVRTC.
+
+    >>> from layoutalg.kernels.gemm import Sm90Config
+    >>> from layoutalg.kernels.registry import find_family
+    >>> family = find_family("gemm-sm90")
+    >>> cubin, occupancy = held(family.build(family.problem(4096), Sm90Config(128, 256, 4)))
+    >>> cubin.registers, occupancy.blocks_per_sm
+    (168, 1)
+    """
+    cubin = prepare(kernel, target).cubin
+    return cubin, occupancy_of(
+        find_arch(target), threads=kernel.threads, registers_per_thread=cubin.registers,
+        shared_bytes=kernel.shared_bytes,
+    )  # fmt: skip
 
 
 def mma_k(p: GemmProblem, c: Hgemm | Sm80Config) -> int:

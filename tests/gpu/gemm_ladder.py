@@ -23,7 +23,8 @@ from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.checks.gemm import STEPS_SIZE
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
-from layoutalg.kernels.ladder.gemm import TARGET, predict_step
+from layoutalg.kernels.ladder.gemm import predict_step
+from layoutalg.kernels.ladder.machines import TARGET
 from layoutalg.kernels.registry import find_steps
 from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
-from layoutalg.kernels.ladder.sm90 import held, work
+from layoutalg.kernels.ladder.sm90 import work
+from layoutalg.kernels.ladder.step import held
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import BY_TMA, JOINED, MOST_WARPS, launch_all, most_sectors
 

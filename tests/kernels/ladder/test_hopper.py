@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import disassemble
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.hopper import Hopper
-from layoutalg.kernels.ladder.sm90 import held
+from layoutalg.kernels.ladder.step import held
 from layoutalg.kernels.ladder.steps import SM90_LADDER
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
@@ -47,7 +46,6 @@ def steps() -> dict[str, Any]:
     """The steps, with one machine code for all: it is the program that the numbers are read off."""
     p = FAMILY.problem(1024)
     cubin, _ = held(FAMILY.build(p, SM90_LADDER["2 TMA"]))
-    text = disassemble(cubin.image)
 
     def like(kernel: Any) -> Any:
         return cubin, occupancy_of(
@@ -56,7 +54,6 @@ def steps() -> dict[str, Any]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wgmma, "held", like)
-        patched.setattr(wgmma, "disassemble", lambda image: text)
         return {step.name: step for step in predict_steps(FAMILY, 1024)}
 
 
@@ -95,7 +92,8 @@ def test_one_stage_and_one_block_load_and_multiply_in_turn() -> None:
     assert step.overlapped and step.occupancy.blocks_per_sm == 3
     alone = replace(step, occupancy=steps()["3 ring of 4"].occupancy)
     assert not alone.overlapped and steps()["3 ring of 4"].overlapped
-    assert alone.least_cycles == sum(alone.cycles[what] for what in ("L1", "L2", "results"))
+    assert alone.alternating_cycles == sum(alone.cycles[what] for what in ("L1", "L2", "results"))
+    assert alone.estimated_share is not None and alone.estimated_share < alone.share == step.share
 
 
 def test_sizes_that_tiles_do_not_divide_are_refused() -> None:

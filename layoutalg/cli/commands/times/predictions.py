@@ -43,10 +43,13 @@ class StepAnswer:
     """The resource that takes most cycles."""
     flops_per_cycle: Rate
     least_cycles: Rate
-    """Cycles of the bound, or of copying and multiplying one after another where they do not overlap."""
+    """The cycles of a pass at least."""
     overlapped: bool
+    """Whether copies and multiplications overlap."""
     share: Rate
     """The largest share of the rate on registers alone."""
+    estimated_share: Rate | None
+    """The share if copying and multiplying never overlap, null for a step that overlaps them."""
     published_share: float | None
     """The share of cuBLAS that the step's author gives."""
     flops_per_byte: Rate
@@ -206,8 +209,8 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
             _number(step),
             *(f"{step.cycles[what]:,.0f}" for what in resources),
             step.bound,
-            f"{step.least_cycles:,.0f}",
             f"{step.share:.0%}",
+            "" if step.estimated_share is None else f"{step.estimated_share:.0%}",
             *([_published(step)] if published else []),
             f"{step.intensity:.1f}",
             f"{step.index[0]:.1f}",
@@ -224,10 +227,10 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
                 "step",
                 *resources,
                 "bound",
-                "cycles",
                 "at most",
+                "estimate",
                 *["was"] * published,
-                "flops/byte",
+                "flops/B",
                 "index",
                 "lowered",
             ),
