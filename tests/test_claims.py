@@ -13,7 +13,7 @@ from layoutalg.kernels.checks import rowwise as rowwise_cases
 from layoutalg.kernels.checks.gemm import SIZES
 from layoutalg.kernels.checks.move import DTYPES, MATRIX_DTYPES, SIDES
 from tests.command import run
-from tests.docs.claims import HOLDERS, claims, documents, held, register
+from tests.docs.claims import HOLDERS, claims, documents, figures, held, register, shown
 from tests.test_architecture import MOST_LINES, MOST_MODULES
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +66,14 @@ def test_a_claim_is_listed_with_what_holds_it(document: str) -> None:
     found, listed = claims(documents()[document]), held(document)
     assert [claim for claim in found if not any(excerpt in claim for excerpt in listed)] == []
     assert [excerpt for excerpt in listed if not any(excerpt in claim for claim in found)] == []
+
+
+@pytest.mark.parametrize("document", [name for name in register() if name in documents()])
+def test_a_figure_that_a_transcript_holds_stands_in_it(document: str) -> None:
+    """In a block of the document or in a table that is printed, so that a sentence follows what is run."""
+    text, excerpts = documents()[document], register()[document].get("transcript", [])
+    sentences = [claim for claim in claims(text) if any(excerpt in claim for excerpt in excerpts)]
+    assert {claim: missing for claim in sentences if (missing := figures(claim) - shown(text))} == {}
 
 
 def test_what_holds_a_claim_exists() -> None:

@@ -53,6 +53,28 @@ def is_claim(unit: str) -> bool:
     return bool(_ALL.search(plain) or _FIGURE.search(plain))
 
 
+_STATED = re.compile(
+    r"(?<![\w.^/#-])(?:\d[\d,]*\.\d+|\d{1,3}(?:,\d{3})+|\d+(?=(?:(?:, \d+)* and \d+)? ?%))(?!\w|\.\d)"
+)
+"""A figure in a sentence: with decimals or thousands, or of per cent; others are counts and names."""
+
+
+def figures(unit: str) -> set[str]:
+    """The figures of a sentence or table; code in it and addresses of links do not count."""
+    return {_number(x) for x in _STATED.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", unit))}
+
+
+def shown(text: str) -> set[str]:
+    """All numbers in blocks and printed regions of a document."""
+    parts = [part[0] for pattern in (BLOCK, REGION) for part in pattern.finditer(text)]
+    parts += re.findall(r"^    .*$", text, flags=re.M)
+    return {_number(x) for part in parts for x in re.findall(r"\d[\d,]*(?:\.\d+)?", part)}
+
+
+def _number(text: str) -> str:
+    return re.sub(r"\.?0*$", "", text.replace(",", "")) if "." in text else text.replace(",", "")
+
+
 def claims(text: str) -> list[str]:
     """The claims of a document."""
     return [unit for unit in units(text) if is_claim(unit)]

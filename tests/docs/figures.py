@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from layoutalg.kernels.ladder import PUBLISHED
 from tests.docs.charts import section
 from tests.documents import ROOT
 
@@ -366,10 +367,10 @@ def libraries() -> str:
 
 
 def executed(row: Mapping[str, Any]) -> float:
-    """Millions of instructions that a launch at 4096 x 4096 x 4096 executes, by its loops."""
-    of = row["loops"]
-    tile = of["inner"] * of["turns"] + of["around"]
-    return float((tile * of["tiles"] + of["outside"]) * of["warps"] / 1e6)
+    """Millions of instructions that a launch at 4096 x 4096 x 4096 executes: those of each loop in a turn of
+    the main loop, as often as it turns there, and those outside."""
+    turn = sum(turns * instructions for turns, instructions in row["tile"])
+    return float((turn * row["turns"] + row["outside"]) * row["warps"] / 1e6)
 
 
 def published_hgemm() -> str:
@@ -377,9 +378,9 @@ def published_hgemm() -> str:
     of = data()["published_hgemm"]
     rows = []
     for row in of["rows"]:
-        loops, own = row["loops"], (row["kernel"], row["registers"], _or(row["published_registers"], "-"))
-        tile = f"{loops['inner']} x {loops['turns']} + {loops['around']}" if loops else "-"
-        rows.append((*own, tile, f"{executed(row):.1f}" if loops else "-", _or(row["published"], "-")))
+        tile = " + ".join(f"{turns} x {n}" if turns > 1 else f"{n}" for turns, n in row["tile"])
+        registers = row["registers"], _or(row["published_registers"], "-")
+        rows.append((row["kernel"], *registers, tile, f"{executed(row):.1f}", _or(row["published"], "-")))
     per_tile = "instructions per tile of k"
     head = ("kernel", "registers", "published", per_tile, "executed, millions", "published")
     where = f"at commit {of['commit']}, {of['compiler']}, {of['date']}"
@@ -387,12 +388,28 @@ def published_hgemm() -> str:
     return f"{table(head, rows)}\n{filled(run)}"
 
 
+def hgemm_gains() -> str:
+    """The gains of two steps on an H200 beside those that are published for a T4."""
+    rates = section("The steps of gemm-sm75, predicted and counted").split("| step | PTX of sm_75 |")[1]
+    tflops = [float(rate) for rate in re.findall(r"^\| \d [^|]+\| ([\d.]+) \|", rates, re.M)]
+    shares = [*PUBLISHED.values()]
+    gains = [
+        f"{tflops[n - 1] / tflops[n - 2]:.2f} where {shares[n - 1] / shares[n - 2]:.2f} is published"
+        for n in (2, 6)
+    ]
+    measured = "[measured](../measured.md#the-steps-of-gemm-sm75-predicted-and-counted)"
+    return filled(
+        f"On an H200 the steps gain other factors than on a T4: the second {gains[0]}, and the sixth "
+        f"{gains[1]} ({measured})."
+    )
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     print_region.__name__.replace("_", "-"): print_region
     for print_region in (
         numbers, bf16, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
         speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
-        published_hgemm,
+        published_hgemm, hgemm_gains,
     )
 }  # fmt: skip
 """Name of a region -> its text."""

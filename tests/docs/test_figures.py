@@ -78,8 +78,11 @@ def test_no_figure_stands_beside_the_regions(path: Path) -> None:
 
 
 def test_the_published_kernels_execute_what_their_author_counts() -> None:
-    """216,227,840 instructions of kernel 4 and about 90 million of kernel 5, and its registers."""
+    """216,227,840 instructions of kernel 4 and about 90 million of kernel 5, and its registers.
+
+    A turn of the main loop of kernel 5 stands before it, so that it turns once less than there are tiles.
+    """
     rows = {row["kernel"]: row for row in data()["published_hgemm"]["rows"]}
     assert executed(rows[4]) == pytest.approx(216.227840, rel=0.001)
-    assert executed(rows[5]) == pytest.approx(90, rel=0.07)
+    assert executed(rows[5]) == pytest.approx(90, rel=0.06)
     assert all(rows[n]["registers"] == rows[n]["published_registers"] for n in (3, 4))
