@@ -44,6 +44,7 @@ from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.hgemm import Hgemm
 from layoutalg.kernels.ladder.machines import ARCH, find_machine
 from layoutalg.kernels.ladder.sgemm import Sgemm
+from layoutalg.kernels.ladder.steps import LADDERS
 from layoutalg.kernels.ladder.step import (
     FRAGMENT,
     LOADS,
@@ -52,10 +53,9 @@ from layoutalg.kernels.ladder.step import (
     held,
     mma_k,
     panel_reuse,
+    predict_wgmma,
     require_whole,
 )
-from layoutalg.kernels.ladder.steps import LADDERS
-from layoutalg.kernels.ladder.wgmma import predict_wgmma
 
 
 def usual_arch(family: str) -> str:

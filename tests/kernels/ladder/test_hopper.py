@@ -12,11 +12,10 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.ladder import effects, predict_steps, wgmma
+from layoutalg.kernels.ladder import effects, predict_steps, step
 from layoutalg.kernels.ladder.hopper import Hopper
-from layoutalg.kernels.ladder.step import held
 from layoutalg.kernels.ladder.steps import SM90_LADDER
-from layoutalg.kernels.ladder.wgmma import WgmmaStep
+from layoutalg.kernels.ladder.step import WgmmaStep, held
 from layoutalg.model import occupancy_of
 from tests.kernels.gemm import cases
 from tests.sweeps import each
@@ -53,7 +52,7 @@ def steps() -> dict[str, Any]:
         )
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(wgmma, "held", like)
+        patched.setattr(step, "held", like)
         return {step.name: step for step in predict_steps(FAMILY, 1024)}
 
 
