@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from layoutalg.kernels.ladder.gemm import effects, predict_steps, usual_arch
 from layoutalg.kernels.ladder.machines import ARCH, Machine, find_machine
-from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
 from layoutalg.kernels.ladder.step import Step
+from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
 
 __all__ = [
     "ARCH", "LADDERS", "PUBLISHED", "Machine", "Step", "effects", "find_machine", "predict_steps",

@@ -44,7 +44,6 @@ from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.hgemm import Hgemm
 from layoutalg.kernels.ladder.machines import ARCH, find_machine
 from layoutalg.kernels.ladder.sgemm import Sgemm
-from layoutalg.kernels.ladder.steps import LADDERS
 from layoutalg.kernels.ladder.step import (
     FRAGMENT,
     LOADS,
@@ -56,6 +55,7 @@ from layoutalg.kernels.ladder.step import (
     predict_wgmma,
     require_whole,
 )
+from layoutalg.kernels.ladder.steps import LADDERS
 
 
 def usual_arch(family: str) -> str:

@@ -12,10 +12,10 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.ladder import effects, predict_steps, step
+from layoutalg.kernels.ladder import effects, predict_steps
 from layoutalg.kernels.ladder.hopper import Hopper
-from layoutalg.kernels.ladder.steps import SM90_LADDER
 from layoutalg.kernels.ladder.step import WgmmaStep, held
+from layoutalg.kernels.ladder.steps import SM90_LADDER
 from layoutalg.model import occupancy_of
 from tests.kernels.gemm import cases
 from tests.sweeps import each
@@ -52,7 +52,7 @@ def steps() -> dict[str, Any]:
         )
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(step, "held", like)
+        patched.setattr("layoutalg.kernels.ladder.step.held", like)
         return {step.name: step for step in predict_steps(FAMILY, 1024)}
 
 
