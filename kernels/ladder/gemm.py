@@ -30,12 +30,12 @@ program loads them one by one: `merged` says so.  Accesses are as counters show 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
-from layoutalg.codegen.gpu import Cubin, SassFunction, SassInstruction, count_classes, read_code
+from layoutalg.codegen.gpu import SassInstruction, count_classes, read_code
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
@@ -107,24 +107,37 @@ def predict_step(
     cubin, occupancy = held(kernel, machine.target)
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
     warps = blocks * kernel.threads // find_arch(machine.arch).lanes
-    code = _Code.read(kernel, cubin, count / warps)
-    loads = round(warps * code.executed(lambda i: i.kind == LOADS[by_mma]))
+    function, loop = read_code(kernel, cubin)
+    in_loop = count_classes(loop)
+    turns = (
+        count / warps / (in_loop.get("tensor", 0) or in_loop["fma"])
+    )  # all multiplications are in the loop
+
+    def turned(i: SassInstruction) -> bool:
+        return loop[0].address <= i.address <= loop[-1].address
+
+    def executed(wanted: Callable[[SassInstruction], bool]) -> int:
+        """Instructions of the launch that are wanted: those outside the main loop once for each warp."""
+        once = (i for i in function.instructions if not turned(i))
+        return round(warps * (sum(map(wanted, once)) + turns * sum(map(wanted, loop))))
+
+    loads = executed(lambda i: i.kind == LOADS[by_mma])
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
     if loads < written and isinstance(config, Sgemm):
-        stores = round(warps * code.executed(lambda i: i.opcode.startswith("STS")))
+        stores = executed(lambda i: i.opcode.startswith("STS"))
         alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
         stored = kernel
         if stores < alone:  # the compiler joins them
             stored = replace(config, single=False).build(p)
         accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
-    idle, once = code.idle_loads
+    idle = [turned(i) for i in function.padding if i.kind == "lds"]
     return Step(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, multiplies=count,
-        loop=MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
+        loop=MappingProxyType({x: n * turns / tiles_k for x, n in in_loop.items()}),
         accesses=accesses, occupancy=occupancy, reuse=panel_reuse(p, config, occupancy, machine),
-        executed=round(warps * code.executed(lambda _: True)), written_loads=written, fragment_loads=loads,
-        idle_loads=round(warps * idle), idle_once=round(warps * once),
-        barriers=round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
+        executed=executed(lambda _: True), written_loads=written, fragment_loads=loads,
+        idle_loads=round(warps * (idle.count(False) + idle.count(True) * turns)),
+        idle_once=warps * idle.count(False), barriers=executed(lambda i: i.opcode.startswith("BAR")),
         index=(index_operations(kernel, by_mma=by_mma), index_operations(lower(kernel), by_mma=by_mma)),
         machine=machine,
     )  # fmt: skip
@@ -143,39 +156,6 @@ def multiplies(p: GemmProblem, c: Config) -> int:
         return p.m * p.n * p.k // find_arch(ARCH).lanes
     rows = c.mma_m if isinstance(c, Sm80Config) else 16
     return p.m * p.n * p.k * p.packed // (rows * 8 * mma_k(p, c))
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """The machine code of a kernel, its main loop, and how many turns of it a warp takes."""
-
-    function: SassFunction
-    loop: tuple[SassInstruction, ...]
-    turns: float
-
-    @classmethod
-    def read(cls, kernel: Kernel, cubin: Cubin, multiplies: float) -> _Code:
-        """Disassemble; a warp's multiplications are all in the main loop."""
-        function, loop = read_code(kernel, cubin)
-        inner = count_classes(loop)
-        return cls(function, loop, multiplies / (inner.get("tensor", 0) or inner["fma"]))
-
-    def executed(self, wanted: Callable[[SassInstruction], bool]) -> float:
-        """Instructions of a warp that are wanted: those of the main loop every turn, the others once."""
-        once = (i for i in self.function.instructions if not self.turns_over(i))
-        return sum(map(wanted, once)) + self.turns * sum(map(wanted, self.loop))
-
-    def turns_over(self, i: SassInstruction) -> bool:
-        """Whether an instruction stands between the first and the last of the main loop."""
-        return self.loop[0].address <= i.address <= self.loop[-1].address
-
-    @property
-    def idle_loads(self) -> tuple[float, float]:
-        """Loads of shared memory that a warp goes through and no lane executes: all, outside the loop."""
-        idle = [i for i in self.function.padding if i.kind == "lds"]
-        inner = sum(map(self.turns_over, idle))
-        once = len(idle) - inner
-        return once + inner * self.turns, once
 
 
 def index_operations(kernel: Kernel, *, by_mma: bool) -> float:

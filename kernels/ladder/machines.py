@@ -20,15 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from layoutalg.arch import T4_ACHIEVED, Arch, board_rates, find_arch, find_board
 from layoutalg.errors import UnsupportedError
 
 ARCH, TARGET = "sm_90", "sm_90a"
 """The default architecture of predictions, and its compilation target."""
-
-Provenance = Literal["measured", "published", "documented", "assumed"]
 
 FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
 """Floating-point operations per cycle and multiprocessor on registers alone, on an H200: six cycles of a

@@ -111,8 +111,6 @@ class Work:
     ladder's first step alone.
     """
 
-    problem: GemmProblem
-    config: Sm90Config
     tiles: int
     steps: int
     wgmma: int
@@ -229,7 +227,7 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
         copied = sum(cost.total for op, cost in accesses.items() if "shared" in op)
         loads = received = read = 0
     return Work(
-        p, c, tiles, steps, WARPS * groups, loads, stores, SECTOR_BYTES * received, SECTOR_BYTES * out,
+        tiles, steps, WARPS * groups, loads, stores, SECTOR_BYTES * received, SECTOR_BYTES * out,
         groups * (ROWS + c.tile_n) * DEEP * p.operand.nbytes // WAVEFRONT_BYTES, copied,
         read + _sectors(accesses, "ld.global"), out + _sectors(accesses, "st.global"), accesses,
     )  # fmt: skip
