@@ -217,7 +217,7 @@ class Step:
     @property
     def rate_name(self) -> str:
         """The key of FLOPS_PER_CYCLE that the step multiplies at."""
-        if not self.by_mma:
+        if isinstance(self.config, Sgemm | SimtConfig):
             return "ffma"
         return f"{self.problem.operand}.k{mma_k(self.problem, self.config)}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -35,13 +34,6 @@ def _named(family: Family, n: int, names: tuple[str, ...], *, arch: str) -> Iter
 def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command predicts two steps, once a session."""
     monkeypatch.setattr(ladder, "predict_steps", _named)
-
-
-def _steps(family: str) -> list[dict[str, Any]]:
-    payload = answer("bench", family, "--predict", "--size", "512")
-    assert payload["arch"] == "sm_90" and [r["problem"] for r in payload["predicted"]]
-    found: list[dict[str, Any]] = payload["predicted"][0]["steps"]
-    return found
 
 
 @pytest.mark.deep

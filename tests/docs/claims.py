@@ -59,20 +59,16 @@ _STATED = re.compile(
 """A figure in a sentence: with decimals or thousands, or of per cent; others are counts and names."""
 
 
-def figures(unit: str) -> set[str]:
+def figures(unit: str) -> set[float]:
     """The figures of a sentence or table; code in it and addresses of links do not count."""
-    return {_number(x) for x in _STATED.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", unit))}
+    return {float(x.replace(",", "")) for x in _STATED.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", unit))}
 
 
-def shown(text: str) -> set[str]:
+def shown(text: str) -> set[float]:
     """All numbers in blocks and printed regions of a document."""
     parts = [part[0] for pattern in (BLOCK, REGION) for part in pattern.finditer(text)]
-    parts += re.findall(r"^    .*$", text, flags=re.M)
-    return {_number(x) for part in parts for x in re.findall(r"\d[\d,]*(?:\.\d+)?", part)}
-
-
-def _number(text: str) -> str:
-    return re.sub(r"\.?0*$", "", text.replace(",", "")) if "." in text else text.replace(",", "")
+    found = re.findall(r"\d[\d,]*(?:\.\d+)?", "\n".join([*parts, *re.findall(r"^    .*$", text, re.M)]))
+    return {float(x.replace(",", "")) for x in found}
 
 
 def claims(text: str) -> list[str]:

@@ -392,15 +392,11 @@ def hgemm_gains() -> str:
     """The gains of two steps on an H200 beside those that are published for a T4."""
     rates = section("The steps of gemm-sm75, predicted and counted").split("| step | PTX of sm_75 |")[1]
     tflops = [float(rate) for rate in re.findall(r"^\| \d [^|]+\| ([\d.]+) \|", rates, re.M)]
-    shares = [*PUBLISHED.values()]
-    gains = [
-        f"{tflops[n - 1] / tflops[n - 2]:.2f} where {shares[n - 1] / shares[n - 2]:.2f} is published"
-        for n in (2, 6)
-    ]
-    measured = "[measured](../measured.md#the-steps-of-gemm-sm75-predicted-and-counted)"
+    ours, theirs = ([x[1] / x[0], x[5] / x[4]] for x in (tflops, [*PUBLISHED.values()]))
     return filled(
-        f"On an H200 the steps gain other factors than on a T4: the second {gains[0]}, and the sixth "
-        f"{gains[1]} ({measured})."
+        f"On an H200 the second step gains {ours[0]:.2f} and the sixth {ours[1]:.2f}, where {theirs[0]:.2f} "
+        f"and {theirs[1]:.2f} are published for a T4 "
+        "([measured](../measured.md#the-steps-of-gemm-sm75-predicted-and-counted))."
     )
 
 
