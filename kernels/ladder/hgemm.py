@@ -113,15 +113,6 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
     def at(ring: cg.Tensor, stage: Expr) -> cg.Tensor:
         return ring if c.stages == 1 else ring[None, None, None, stage]
 
-    def copy(tile: Expr) -> None:
-        """Element after element: the next is loaded when one is stored."""
-        for x in (a, b):
-            source = x.source[None, None, None, tile]
-            _, rows, columns = source.shape
-            with k.For(f"copied_{x.name}", rows * columns) as i:
-                place = None, i // columns, i % columns
-                k.store(k.load(source[place], into=x.staged[None, 0, 0]), x.target[place])
-
     def load(tile: Expr) -> None:
         for x in (a, b):
             k.load(x.source[None, None, None, tile], into=x.staged)
@@ -129,6 +120,19 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
     def store(stage: Expr) -> None:
         for x in (a, b):
             k.store(x.staged, at(x.target, stage))
+
+    def copy(tile: Expr) -> None:
+        """Bring a tile to the first stage; of single elements each is stored before the next is loaded."""
+        if c.vector > 1:
+            load(tile)
+            store(Const(0))
+            return
+        for x in (a, b):
+            source = x.source[None, None, None, tile]
+            _, rows, columns = source.shape
+            with k.For(f"copied_{x.name}", rows * columns) as i:
+                place = None, i // columns, i % columns
+                k.store(k.load(source[place], into=x.staged[None, 0, 0]), x.target[place])
 
     def multiply(stage: Expr) -> None:
         steps = (c.tile_k if c.lean else WARP_K) // c.fragment_k
@@ -141,19 +145,14 @@ def write(p: GemmProblem, c: Hgemm) -> cg.Program:
 
     tiles = k.let("tiles", depth // c.tile_k)
     if c.ahead:
-        load(Const(0))
-        store(Const(0))
+        copy(Const(0))
         k.do(cg.BAR)
     with k.For("kt", tiles) as kt:
         if c.ahead:
             with k.If(kt + 1 < tiles):
                 load(kt + 1)
-        elif c.vector == 1:
-            copy(kt)
-            k.do(cg.BAR)
         else:
-            load(kt)
-            store(Const(0))
+            copy(kt)
             k.do(cg.BAR)
         multiply(kt % c.stages)
         if c.ahead:
@@ -171,11 +170,7 @@ def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, 
     by_k = (p.a_major if side == "a" else p.b_major) == "k"
     tile = (c.tile_m if side == "a" else c.tile_n), c.tile_k
     copy = row_copy(p.operand, tile, "k" if by_k else "mn", c.threads, c.vector, c.vector)
-    make, fragment = (
-        (make_tiled_copy_A, k.get_slice(mma).fragment_A)
-        if side == "a"
-        else (make_tiled_copy_B, k.get_slice(mma).fragment_B)
-    )
+    make = make_tiled_copy_A if side == "a" else make_tiled_copy_B
     matrices = 4 if c.lean else 2 if side == "a" else 1
     read = make(f"SM75_U32x{matrices}_LDSM_N" if by_k else f"SM75_U16x{2 * matrices}_LDSM_T", mma)
     layout: AnyLayout = Layout(tile, (tile[1], 1) if by_k else (1, tile[0]))
@@ -187,11 +182,9 @@ def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, 
         order: Literal["row", "col"] = "row" if by_k else "col"
         layout = synthesize(tile, accesses, element=p.operand, order=order, form="single").layout or layout
     ring = k.shared(f"tile_{side}", p.operand, layout, stages=c.stages, align_bytes=1024)
-    copying, reading, held = (
-        k.get_slice(copy),
-        k.get_slice(read),
-        fragment(f"r{side}", (tile[0], c.fragment_k)),
-    )
+    thread, copying, reading = map(k.get_slice, (mma, copy, read))
+    fragment = thread.fragment_A if side == "a" else thread.fragment_B
+    held = fragment(f"r{side}", (tile[0], c.fragment_k))
     source = copying.partition_S(tiles)
     shape = source.shape[:3] if c.vector > 1 else (1, 1, 1)
     staged = k.fragment(f"staged_{side}", p.operand, shape, values=c.vector)
