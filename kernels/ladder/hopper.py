@@ -70,14 +70,10 @@ def write(p: GemmProblem, c: Hopper) -> cg.Program:
         cg.local_tile(t, (rows, c.tile_k), (block, None))
         for (t, rows), block in zip(sides, (block_m, block_n), strict=True)
     ]
-    steps, nbytes = k.let("steps", (depth + (c.tile_k - 1)) // c.tile_k), 0
+    steps = k.let("steps", (depth + (c.tile_k - 1)) // c.tile_k)
+    nbytes = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes
     if c.loop != "threads":
-        boxes = [(rows, c.tile_k) for _, rows in sides]
-        maps = [
-            k.tensor_map(f"load_{t.buffer.name}", t, box, mode="128B")
-            for (t, _), box in zip(sides, boxes, strict=True)
-        ]
-        nbytes = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes
+        maps = [k.tensor_map(f"load_{t.buffer.name}", t, (rows, c.tile_k), mode="128B") for t, rows in sides]
 
     def at(ring: cg.Tensor, stage: Expr) -> cg.Tensor:
         return ring if c.stages == 1 else ring[None, None, stage]
