@@ -182,7 +182,7 @@ def _operand(k: cg.Kernel, p: GemmProblem, c: Hgemm, mma: TiledMMA, side: Side, 
         order: Literal["row", "col"] = "row" if by_k else "col"
         layout = synthesize(tile, accesses, element=p.operand, order=order, form="single").layout or layout
     ring = k.shared(f"tile_{side}", p.operand, layout, stages=c.stages, align_bytes=1024)
-    thread, copying, reading = map(k.get_slice, (mma, copy, read))
+    thread, copying, reading = k.get_slice(mma), k.get_slice(copy), k.get_slice(read)
     fragment = thread.fragment_A if side == "a" else thread.fragment_B
     held = fragment(f"r{side}", (tile[0], c.fragment_k))
     source = copying.partition_S(tiles)
