@@ -197,12 +197,7 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
         "b": matrix("b", p.operand, *b),
         "d": matrix("d", p.result, "m", "n"),
     }
-    from layoutalg.kernels.gemm import AddMatrix, AddVector
-
-    for step in p.epilogue.steps:
-        match step:
-            case AddMatrix(name):
-                found[name] = matrix("c", p.result, "m", "n")
-            case AddVector(name, along):
-                found[name] = extent(along), BufferView(p.result, (extent(along),), (Const(1),))
+    for name, modes in p.epilogue.arrays.items():
+        vector = extent(modes[-1]), BufferView(p.result, (extent(modes[-1]),), (Const(1),))
+        found[name] = matrix("c", p.result, "m", "n") if modes == "mn" else vector
     return found

@@ -46,10 +46,7 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import (
     GEMM_FAMILIES,
     PACKED_BYTES,
-    AddMatrix,
-    AddVector,
     GemmProblem,
-    Scale,
     Sm90Config,
     epilogue_operands,
     equal_sizes,
@@ -57,6 +54,7 @@ from layoutalg.kernels.gemm import (
     group_boxes,
     matrices,
     operand_view,
+    operands_of,
     scalar_value,
     scalar_words,
     sizes_of,
@@ -140,7 +138,7 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return bits_of(values, name)
 
-    lengths = dict(epilogue_operands(p.epilogue, p))
+    lengths = epilogue_operands(p.epilogue, p)
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
@@ -228,16 +226,11 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     a, b = factors(p, given)
     exact: dict[str, Any] = {}
     for step in p.epilogue.steps:
-        match step:
-            case Scale(name):
-                exact[name] = scalar_value(p, name, given)
-            case AddMatrix(name, factor):
-                exact[factor] = scalar_value(p, factor, given)
-                exact[name] = numbers_of(given[name], p.result.name)[_places(p, "c", p.ldc)]
-            case AddVector(name, _):
-                exact[name] = numbers_of(given[name], p.result.name)
-            case _:
-                pass
+        arrays, numbers = operands_of(step)
+        exact |= {name: scalar_value(p, name, given) for name in numbers}
+        for name, modes in arrays.items():
+            array = numbers_of(given[name], p.result.name)
+            exact[name] = array[_places(p, "c", p.ldc)] if modes == "mn" else array
     sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
         error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))

@@ -26,6 +26,7 @@ from layoutalg.kernels.gemm.epilogue import (
     Scale,
     epilogue_operands,
     named_epilogue,
+    operands_of,
 )
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES
 from layoutalg.kernels.gemm.gemv import GemvConfig
@@ -70,5 +71,5 @@ __all__ = [
     "SimtConfig", "Sm75Config", "Sm80Config", "Sm90Config", "batch_scalars", "check_config",
     "drawn_sizes", "epilogue_operands", "equal_sizes", "expected_family", "gemm_problem",
     "group_begins", "group_boxes", "group_words", "grouped", "matrices", "mma_of", "named_epilogue",
-    "operand_tile", "operand_view", "scalar_value", "scalar_words", "sizes_of", "tiled_mma",
+    "operand_tile", "operand_view", "operands_of", "scalar_value", "scalar_words", "sizes_of", "tiled_mma",
 ]  # fmt: skip

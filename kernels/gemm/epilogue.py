@@ -18,7 +18,7 @@ An epilogue is identified by what it prints: the text of a function is part of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -116,6 +116,24 @@ class Map:
 Step: TypeAlias = Scale | AddMatrix | AddVector | Map
 
 
+def operands_of(step: Step) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The arrays that a step reads, each with the modes of D along which it lies, and the numbers.
+
+    >>> operands_of(AddMatrix()), operands_of(AddVector())
+    (({'c': 'mn'}, ('beta',)), ({'bias': 'n'}, ()))
+    """
+    match step:
+        case Scale(name):
+            return {}, (name,)
+        case AddMatrix(name, factor):
+            return {name: "mn"}, (factor,)
+        case AddVector(name, along):
+            return {name: along}, ()
+        case Map():
+            return {}, ()
+    raise ArgumentTypeError(f"step {step!r} of an epilogue: a step is needed")
+
+
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """Steps from the first to the last; `a | b` is a, then b.
@@ -132,15 +150,8 @@ class Epilogue:
     def __post_init__(self) -> None:
         names: list[str] = []
         for step in self.steps:
-            match step:
-                case Scale(name) | AddVector(name):
-                    names.append(name)
-                case AddMatrix(name, factor):
-                    names += [name, factor]
-                case Map():
-                    pass
-                case _:
-                    raise ArgumentTypeError(f"step {step!r} of an epilogue: a step is needed")
+            arrays, numbers = operands_of(step)
+            names += [*arrays, *numbers]
             if isinstance(step, AddVector) and step.along not in ("n", "m"):
                 raise UnsupportedError(f"along = {step.along!r}: 'n' and 'm' are accepted")
         for name, count in Counter(map(check_name, names)).items():
@@ -158,14 +169,9 @@ class Epilogue:
         return Epilogue((*self.steps, *(other.steps if isinstance(other, Epilogue) else (other,))))
 
     @property
-    def matrix(self) -> AddMatrix | None:
-        """The step that adds a matrix."""
-        return next((step for step in self.steps if isinstance(step, AddMatrix)), None)
-
-    @property
-    def vectors(self) -> tuple[AddVector, ...]:
-        """The steps that add vectors."""
-        return tuple(step for step in self.steps if isinstance(step, AddVector))
+    def arrays(self) -> dict[str, str]:
+        """The arrays that are read, each with the modes of D along which it lies: "mn", "n" or "m"."""
+        return {name: modes for step in self.steps for name, modes in operands_of(step)[0].items()}
 
     @property
     def functions(self) -> tuple[instr.ScalarFunction, ...]:
@@ -320,16 +326,15 @@ class Output:
             strides = (*batch_strides(k, p, "d", vec), ldd, 1)
             self.d = k.pointer("d", size, strides, writable=True, align_bytes=self.align)
         for step in self.epilogue.steps:
-            match step:
-                case Scale(name):
-                    self._scalar(name)
-                case AddMatrix(name, factor):
-                    strides = (*batch_strides(k, p, "c", vec), leading("ldc", p.ldc), 1)
-                    self.buffers[name] = k.pointer(name, size, strides, align_bytes=self.align)
-                    self._scalar(factor)
-                case AddVector(name, along):
-                    align = self.align if along == "n" else size
-                    self.buffers[name] = k.pointer(name, size, (1,), align_bytes=align)
+            arrays, numbers = operands_of(step)
+            for name, modes in arrays.items():
+                strides = (
+                    (*batch_strides(k, p, "c", vec), leading("ldc", p.ldc), 1) if len(modes) > 1 else (1,)
+                )
+                align = size if modes == "m" else self.align
+                self.buffers[name] = k.pointer(name, size, strides, align_bytes=align)
+            for name in numbers:
+                self._scalar(name)
         self._registers: dict[str, Reg] = {}
 
     def _scalar(self, name: str) -> None:
@@ -418,17 +423,13 @@ class Output:
                 k.do(f.instr(vec, self.number), sums)
 
 
-def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> Iterator[tuple[str, int]]:
+def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> dict[str, int]:
     """The arrays that an epilogue takes, with their elements: the matrix in rows of ldc, the vectors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p = gemm_problem(8, 16, 4, reads_c=True, bias=True)
-    >>> list(epilogue_operands(p.epilogue, p))
-    [('c', 128), ('bias', 16)]
+    >>> epilogue_operands(p.epilogue, p)
+    {'c': 128, 'bias': 16}
     """
-    for step in epilogue.steps:
-        match step:
-            case AddMatrix(name, _):
-                yield name, p.c_elems
-            case AddVector(name, along):
-                yield name, p.n if along == "n" else p.m
+    elems = {"mn": p.c_elems, "n": p.n, "m": p.m}
+    return {name: elems[modes] for name, modes in epilogue.arrays.items()}

@@ -139,17 +139,7 @@ class GemmProblem:
     @property
     def reads_c(self) -> bool:
         """Whether a matrix is added."""
-        return self.epilogue.matrix is not None
-
-    @property
-    def bias(self) -> bool:
-        """Whether a number per column of D, `bias`, is added."""
-        return any(step.name == "bias" and step.along == "n" for step in self.epilogue.vectors)
-
-    @property
-    def activation(self) -> str:
-        """The last function that is applied, or "none"."""
-        return self.epilogue.functions[-1].name if self.epilogue.functions else "none"
+        return "mn" in self.epilogue.arrays.values()
 
     @property
     def a_elems(self) -> int:

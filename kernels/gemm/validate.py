@@ -333,7 +333,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
-        if p.reads_c or p.epilogue.vectors:
+        if p.epilogue.arrays:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.n * size % 16:

@@ -413,7 +413,7 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.epilogue.arrays)
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)

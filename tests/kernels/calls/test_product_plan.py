@@ -53,7 +53,9 @@ def test_a_result_in_columns_is_the_transposed_product() -> None:
     found = plan(A, B, out=form((32, 48), (1, 32)), bias=form((32, 1)))
     assert found.turned and (found.p.m, found.p.n, found.p.ldd) == (48, 32, 32)
     assert (found.p.a_major, found.p.b_major) == ("mn", "k")
-    assert found.p.bias and not found.copies  # by row of the result: by column of what is computed
+    assert (
+        found.p.epilogue.arrays == {"bias": "n"} and not found.copies
+    )  # by row of the result: by column of what is computed
     column = plan(A, form((64,)))  # 32 results in a row, by vectors of four
     assert column.turned and (column.p.m, column.p.n) == (1, 32)
 

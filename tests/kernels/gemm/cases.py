@@ -48,7 +48,7 @@ def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[st
 
     extents = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
     factors = {"alpha": ALPHA, "beta": BETA, "gamma": GAMMA}
-    others = {"c": (p.m - 1) * p.ldc + p.n, "bias": p.n} | dict(epilogue_operands(p.epilogue, p))
+    others = {"c": (p.m - 1) * p.ldc + p.n, "bias": p.n} | epilogue_operands(p.epilogue, p)
     return {
         **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
         factors[name]).items()},

@@ -15,7 +15,7 @@ def test_defaults_are_dense_and_of_one_type_and_a_problem_is_a_value() -> None:
     assert (p.lda, p.ldb, p.ldc, p.ldd) == (7, 7, 5, 5)
     assert (p.operand.name, p.accumulator.name, p.result.name) == ("f16", "f32", "f16")
     assert (p.a_elems, p.b_elems, p.flops) == (21, 35, 210)
-    assert not p.reads_c and not p.bias and p.activation == "none"
+    assert not p.reads_c and p.epilogue.said("A B") == "alpha A B"
     assert {p} == {gemm_problem(3, 5, 7, "f16", accumulator="f32")} and isinstance(p, GemmProblem)
 
 
@@ -52,5 +52,5 @@ def test_a_part_of_k_is_a_product_without_an_end() -> None:
     assert parts.part_problem(p) == gemm_problem(
         64, 72, 128, "f16", result="f32", epilogue=parts.part_problem(p).epilogue
     )
-    assert (parts.part_problem(p).reads_c, parts.part_problem(p).bias) == (False, False)
+    assert not parts.part_problem(p).epilogue.arrays
     assert parts.combine_vector(gemm_problem(64, 65, 32)) == 1
