@@ -9,8 +9,8 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family, Law
-from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice, cold_ns
-from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
+from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice, cold_ns
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
     equal_sizes,
     group_begins,
@@ -58,7 +58,7 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 # --- configurations ------------------------------------------------------------------------------------
 
 
-def _candidates(choice: Choice[Any] | GemvChoice, p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
     if choice.accepts is not None:
         choice.accepts(p)
     first = choice.fastest(p, arch)
@@ -89,11 +89,11 @@ def way(config: AnyConfig) -> str:
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 
-def _law_ns(choice: Choice[Any] | GemvChoice, p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
+def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
     """The time that `expected_family` gives a configuration: tiles without wgmma start cold too."""
     for ns, config in choice.timed(p, arch)[0]:
         if config == c:
-            return ns + (0.0 if choice is SM90 or choice is GEMV else cold_ns(p, find_arch(arch)))
+            return ns + choice.warm * cold_ns(p, find_arch(arch))
     raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
 
 
@@ -101,7 +101,7 @@ def _law_ns(choice: Choice[Any] | GemvChoice, p: GemmProblem, c: AnyConfig, arch
 
 
 def _family(
-    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
+    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any],
     rows: int = LARGEST, sums: str | None = None, more: Sequence[str] = (), board: str = FITTED,
 ) -> Family:  # fmt: skip
     def problem(

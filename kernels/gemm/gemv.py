@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd, hypot
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Select, minus
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, Kernel, RegRef
-from layoutalg.errors import DivisibilityError, LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.errors import DivisibilityError, ResourceError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch
@@ -164,54 +163,13 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     return 1e3 * (LAUNCH_US + BARRIER_US + hypot(max(memory, issue), waiting))
 
 
-class GemvChoice:
-    """The configurations of the family that fit a product, best first: what `Choice` is to tiles."""
+def offered(p: GemmProblem) -> Iterator[GemvConfig]:
+    """The configurations to try, in vectors as wide as rows allow.
 
-    def timed(
-        self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[tuple[tuple[float, GemvConfig], ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
-        """Configurations behind the nanoseconds that are expected of them, and those that do not fit.
-
-        >>> from layoutalg.kernels.gemm.problem import gemm_problem
-        >>> print(GEMV.timed(gemm_problem(1, 8192, 8192, "bf16"))[0][0][1])
-        1 rows, 1 columns of 32 threads, vectors of 8
-        """
-        return _timed(p, find_arch(arch))
-
-    def tried(
-        self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[tuple[GemvConfig, ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
-        """The same configurations without their times."""
-        found, refused = self.timed(p, arch)
-        return tuple(c for _, c in found), refused
-
-    accepts = None
-
-    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, GemvConfig] | None:
-        """The first of `timed`, None where nothing fits."""
-        return next(iter(self.timed(p, arch)[0]), None)
-
-
-@lru_cache(maxsize=256)
-def _timed(
-    p: GemmProblem, chip: Arch
-) -> tuple[tuple[tuple[float, GemvConfig], ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
-    found, refused = [], []
-    for c in _offered(p):
-        try:
-            check(p, c)
-        except LayoutAlgError as error:
-            refused.append((c, error))
-            continue
-        found.append((expected_ns(p, c, chip), c))
-    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
-
-
-GEMV = GemvChoice()
-"""The configurations of gemv."""
-
-
-def _offered(p: GemmProblem) -> Iterator[GemvConfig]:
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> print(next(offered(gemm_problem(1, 8192, 8192, "bf16"))))
+    1 rows, 1 columns of 32 threads, vectors of 8
+    """
     flight, vec, threads = IN_FLIGHT if p.m <= 4 else IN_FLIGHT // 2, vector(p), THREADS[p.b_major][0]
     columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
     for some in columns:

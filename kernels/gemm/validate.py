@@ -16,6 +16,8 @@ from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.gemm import gemv
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.parts import check_splits, part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
@@ -49,7 +51,7 @@ MOST_CALLING = 1024
 """The most sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 
-def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
+def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_90") -> None:
     """Raise for the first rule that a configuration breaks for a problem.
 
     Raises what `check_fields` raises, UnsupportedError (element types, an mma or a copy that the architecture
@@ -61,6 +63,9 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
+    if isinstance(c, GemvConfig):
+        gemv.check(p, c)
+        return
     chip = find_arch(arch)
     check_fields(c)
     if p.grouped and not isinstance(c, Sm90Config):

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from layoutalg.arch import find_board
+from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import CompiledSequence, random_normal
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem
@@ -52,7 +52,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
             check_config(p, config)
         except LayoutAlgError:
             continue
-        yield choice.clock(p, find_board("sm_90").sms)(config, tile, 1), config
+        yield choice.clock(p, find_arch("sm_90"))(config, tile, 1), config
 
 
 def drawn(number: int) -> tuple[GemmProblem, Any]:

@@ -8,6 +8,7 @@ sm90_time   the expected time of the wgmma configurations
 from __future__ import annotations
 
 from layoutalg.kernels.gemm.choice.heuristic import (
+    GEMV,
     SIMT,
     SM75,
     SM80,
@@ -19,5 +20,5 @@ from layoutalg.kernels.gemm.choice.heuristic import (
 )
 
 __all__ = [
-    "SIMT", "SM75", "SM80", "SM90", "Choice", "check_or_suggest", "cold_ns", "expected_family",
+    "GEMV", "SIMT", "SM75", "SM80", "SM90", "Choice", "check_or_suggest", "cold_ns", "expected_family",
 ]  # fmt: skip

@@ -32,16 +32,16 @@ but one law for all of them, sm90_time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
 from layoutalg.kernels.gemm.choice.tables import (
     SIMT_SUMS,
@@ -56,7 +56,7 @@ from layoutalg.kernels.gemm.choice.tables import (
     Sums,
     Tile,
 )
-from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.parts import part_count, share_of
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
@@ -90,14 +90,14 @@ Chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 o
 three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2."""
 
 
-def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
+def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> offered_splits(gemm_problem(256, 256, 1024), Sm80Config(128, 128, 64, 2, 2, 3), 132)
     (1, 2, 3, 4, 6, 8)
     """
-    if p.accumulator.name == "f16" or p.batch:
+    if p.accumulator.name == "f16" or p.batch or isinstance(c, GemvConfig):
         return (1,)
     if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
         return (1,)
@@ -106,7 +106,7 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
 
 
 def expected_ns(
-    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
+    p: GemmProblem, c: Config, tile: Tile[Any], sums: Sums, sms: int, splits: int | None = None
 ) -> float:
     """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
     so many parts of k, its own where none are given.
@@ -133,25 +133,35 @@ def expected_ns(
     return ns
 
 
-def clock_by(sums: Sums) -> Callable[[GemmProblem, int], Callable[[C, Tile[C], int], float]]:
+Clock: TypeAlias = Callable[[GemmProblem, Arch], Callable[[Any, Tile[Any], int], float]]
+"""The nanoseconds that a problem takes on an architecture in a tile, as a configuration has it, in so many
+parts of k."""
+
+
+def clock_by(sums: Sums) -> Clock:
     """`expected_ns` in the form that a `Choice` takes.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> clock = clock_by(Sums(0, 0))(gemm_problem(256, 256, 1024), 132)
+    >>> clock = clock_by(Sums(0, 0))(gemm_problem(256, 256, 1024), find_arch("sm_90"))
     >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
     2600.0
     """
-    return lambda p, sms: lambda c, tile, splits: expected_ns(p, c, tile, sums, sms, splits)
+    return lambda p, chip: lambda c, tile, splits: expected_ns(p, c, tile, sums, _sms(chip), splits)
 
 
-def _sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
+def _sms(chip: Arch) -> int:
+    """Multiprocessors: one where no board of the architecture is known."""
+    return chip.board.sms if chip.board else 1
+
+
+def _sm90_clock(p: GemmProblem, chip: Arch) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
     """The law of sm90_time, which has no numbers of single tiles."""
-    clock = sm90_clock(p, sms)
+    clock = sm90_clock(p, _sms(chip))
     return lambda c, tile, splits: clock(c, splits)
 
 
-def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+def _streamk_ns(p: GemmProblem, c: Config, tile: Tile[Any], sums: Sums, sms: int) -> float:
     """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
     tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
     waves, share = tiles // blocks, share_of(tiles, steps, blocks)
@@ -183,25 +193,22 @@ def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `rules` raises where a problem alone says that no tile fits; `clock` gives the nanoseconds that a problem
-    takes on so many multiprocessors in a tile, as a configuration has it, in so many parts of k; `fields` are
-    those that depend on the problem alone;
-    `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that have it.
+    `rules` raises where a problem alone says that no tile fits; `fields` are those that depend on the problem
+    alone; `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that
+    have it.  `offered` are the tiles of problems that have others than `tiles`.  The clock of a family that
+    starts `warm` does not have what memory takes.
     """
 
     tiles: tuple[Tile[C], ...]
-    clock: Callable[[GemmProblem, int], Callable[[Any, Tile[Any], int], float]]
+    clock: Clock
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     shared: Callable[[C], C] | None = None
-    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
-
-    def tiles_of(self, p: GemmProblem) -> tuple[Tile[C], ...]:
-        """The tiles of a problem's element type: `special` ones, or those of all others."""
-        return self.special.get(p.element, self.tiles)
+    offered: Callable[[GemmProblem], Iterable[Tile[C]]] | None = None
+    warm: bool = True
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -307,15 +314,15 @@ def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
 
 @lru_cache(maxsize=16)
 def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile[Any], Any], ...]:
-    return tuple((tile, choice.fit(p, tile.config, chip)) for tile in choice.tiles_of(p))
+    tiles = choice.offered(p) if choice.offered else choice.tiles
+    return tuple((tile, choice.fit(p, tile.config, chip)) for tile in tiles)
 
 
 def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
     """Every tile, with every number of parts worth trying, whether or not it fits."""
-    sms = chip.board.sms if chip.board else 1
-    clock = choice.clock(p, sms)
+    clock = choice.clock(p, chip)
     for tile, config in _fitted(choice, p, chip):
-        for splits in offered_splits(p, config, sms):
+        for splits in offered_splits(p, config, _sms(chip)):
             yield clock(config, tile, splits), config, splits
 
 
@@ -324,7 +331,7 @@ def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -
     that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
     if choice.shared is None or chip.board is None or p.batch:
         return
-    clock = choice.clock(p, chip.board.sms)
+    clock = choice.clock(p, chip)
     for tile, fitted in _fitted(choice, p, chip):
         if tile_count(p, fitted) < chip.board.sms:
             continue
@@ -384,7 +391,7 @@ M = TypeVar("M", Sm80Config, Sm75Config)
 
 def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     size = p.operand.nbytes
-    tile_k = c.tile_k if p.element in SM80.special else c.tile_k * 2 // size
+    tile_k = c.tile_k if p.element == "f64" else c.tile_k * 2 // size
     a, b, across = _vectors(p)
     major, minor = chip.compute_capability
     rows = {m.rows for m in mmas_of(p) if m.sm <= 10 * major + minor}  # those that the architecture has
@@ -427,7 +434,7 @@ SM80: Choice[Sm80Config] = Choice(
     clock_by(SM80_SUMS),
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
-    special=MappingProxyType({"f64": SM80_F64_TILES}),
+    offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
@@ -441,8 +448,18 @@ SM90: Choice[Sm90Config] = Choice(
     rules=check_sm90_problem,
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
+    warm=False,
 )
-"""The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
+GEMV: Choice[GemvConfig] = Choice(
+    (),
+    lambda p, chip: lambda c, tile, splits: gemv.expected_ns(p, c, chip),
+    lambda p, c, chip: c,
+    (),
+    offered=lambda p: map(Tile, gemv.offered(p)),
+    warm=False,
+)
+"""The families: without tensor cores, with mma.sync, with mma.sync before cp.async, with wgmma,
+and of few rows."""
 
 
 def choice_of(c: Config) -> Choice[Any]:
@@ -480,22 +497,19 @@ def expected_family(
     'gemm-sm75'
     """
     chip = find_arch(arch)
-    families: tuple[tuple[str, Choice[Any]], ...] = ("gemm-sm80", SM80), ("gemm-sm90", SM90)
+    families: list[tuple[str, Choice[Any]]] = [("gemm-sm80", SM80), ("gemm-sm90", SM90)]
     if p.grouped:
-        families = (("gemm-sm90", SM90),)
+        families = [("gemm-sm90", SM90)]
     elif p.operand.name in ("f32", "f64"):
-        families = (("gemm-simt", SIMT),)
+        families = [("gemm-simt", SIMT)]
     elif chip.compute_capability < (8, 0):
-        families = (("gemm-sm75", SM75),)
+        families = [("gemm-sm75", SM75)]
+    if p.m <= MOST_ROWS and not p.grouped:
+        families.append(("gemv", GEMV))
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
-    cold = cold_ns(p, chip)
     for family, choice in families:
         ns, config = choice.fastest(p, chip) or (inf, None)
-        if choice is not SM90:  # whose model has the memory
-            ns += cold
-        found.append((ns, family, config))
-    if p.m <= MOST_ROWS and not p.grouped and (fitting := GEMV.timed(p, chip)[0]):
-        found.append((fitting[0][0], "gemv", fitting[0][1]))
+        found.append((ns + choice.warm * cold_ns(p, chip), family, config))
     return min(found, key=lambda x: x[0])
 
 

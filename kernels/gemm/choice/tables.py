@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.tiles import BLOCK_BYTES, SimtConfig, Sm75Config, Sm80Config, Sm90Config
 
-C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config)
+C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config, GemvConfig)
 
 
 @dataclass(frozen=True, slots=True)
