@@ -113,7 +113,7 @@ def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
 
 C = TypeVar("C")
 
-LEAST: Mapping[str, int] = MappingProxyType({"mma_k": 0, "pad": 0})
+LEAST: Mapping[str, int] = MappingProxyType({"mma_k": 0})
 """Counts that may be less than 1."""
 
 FAR = 10.0

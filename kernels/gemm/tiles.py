@@ -37,6 +37,7 @@ from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["cp.async", "registers"]
 Side: TypeAlias = Literal["a", "b"]
+SIDES: tuple[Side, Side] = "a", "b"
 Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
 
 ALL_AT_ONCE: Schedule = "data_parallel"
@@ -49,10 +50,10 @@ SECTOR_BYTES = 32
 class SimtConfig:
     """The way a block computes with multiply-adds of threads; extents and vectors in elements.
 
-    `via` says how tiles reach shared memory, through registers or by cp.async; `turn` is the same for a tile
-    whose stored order is not the matrix's.  `stages` tiles are kept there.  `a_vector`, `b_vector` are what a
-    copy moves where the order is kept, or through registers; `fragment` is what a load from shared memory
-    brings; `pad` widens the rows of turned tiles. `edges` is for sizes that are not multiples of the tile.
+    `via` says how tiles reach shared memory, through registers or by cp.async; `stages` of them are kept
+    there.  `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers.  Runs
+    of n, loads of fragments and what widens the rows of turned tiles are 16 bytes, or runs of m where these
+    are shorter.  `edges` is for sizes that are not multiples of the tile.
     `panel` columns of tiles are walked together. `splits` blocks share a tile of D, each with a part of k,
     see parts.
 
@@ -69,26 +70,21 @@ class SimtConfig:
     thread_n: int
     lanes_m: int
     run_m: int = 4
-    run_n: int = 4
     via: Via = "cp.async"
-    turn: Via = "cp.async"
     stages: int = 3
     a_vector: int = 4
     b_vector: int = 4
-    fragment: int = 4
-    pad: int = 4
     edges: bool = False
     panel: int = 8
     result_vec: int = 4
     min_blocks: int = 1
-    static_ld: bool = False
     splits: int = 1
 
     # sets of fragments in registers: all but one are loaded ahead
     fragments = 2
 
     # what other families choose, and every configuration of this one has
-    schedule = ALL_AT_ONCE
+    schedule, static_ld = ALL_AT_ONCE, False
 
     @property
     def lanes_n(self) -> int:
@@ -436,12 +432,14 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
             rows, c.tile_k, p.operand, major, major, c.via, c.threads, nbytes // size,
             c.tile_k if major == "k" else rows, fragment_k(p, c) // 2, warp_rows // 16,
         )  # fmt: skip
-    run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
-    turned = major == "k"
-    via, fragment = c.turn if turned else c.via, min(c.fragment, run)
+    most, turned = 16 // size, major == "k"
+    run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (most, c.thread_n, c.b_vector)
+    fragment = min(most, run)
+    if turned and c.via == "cp.async":
+        vector = 1  # neighbours in the matrix are not neighbours in the tile
     return OperandTile(
-        rows, c.tile_k, p.operand, major, "mn", via, c.threads, 1 if turned and via == "cp.async" else vector,
-        rows + (c.pad if turned else 0), fragment, thread // fragment,
+        rows, c.tile_k, p.operand, major, "mn", c.via, c.threads, vector, rows + most * turned, fragment,
+        thread // fragment,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm.parts import check_splits, part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
+    SIDES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -75,7 +76,7 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     if isinstance(c, Sm90Config):
         _sm90(p, c, chip)
         return
-    if "cp.async" in (c.via, getattr(c, "turn", "")):
+    if c.via == "cp.async":
         if chip.compute_capability < (8, 0):
             raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
         if c.stages < 2:
@@ -157,30 +158,22 @@ def _threads(threads: int, chip: Arch) -> None:
 def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     if c.lanes_m not in (1, 2, 4, 8, 16):
         raise DivisibilityError(f"lanes_m = {c.lanes_m} does not divide a warp; powers of two up to 16 do")
-    for name, tile, lanes, thread, run in (
-        ("m", c.tile_m, c.lanes_m, c.thread_m, c.run_m), ("n", c.tile_n, c.lanes_n, c.thread_n, c.run_n)
-    ):  # fmt: skip
-        _multiple(f"thread_{name}", thread, run, f"run_{name}")
+    size, (a, b) = p.operand.nbytes, (operand_tile(p, c, side) for side in SIDES)
+    for name, tile, lanes, thread, run, what in (
+        ("m", c.tile_m, c.lanes_m, c.thread_m, c.run_m, "run_m"),
+        ("n", c.tile_n, c.lanes_n, c.thread_n, b.fragment, "a run of 16 bytes"),
+    ):
+        _multiple(f"thread_{name}", thread, run, what)
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
     _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
-    size = p.operand.nbytes
-    _multiple("run_n", c.run_n, c.result_vec, "result_vec")
+    _multiple("run_m", c.run_m, a.fragment, "a load of a fragment")
     for name, elems in (
         ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
-        ("fragment", c.fragment),
+        ("a fragment of run_m", a.fragment),
     ):  # fmt: skip
         if elems * size not in (4, 8, 16):
             raise UnsupportedError(f"{name} = {elems} of {p.operand}: {16 // size} or less, powers of two")
-    for side, run in (("a", c.run_m), ("b", c.run_n)):
-        t = operand_tile(p, c, "a" if side == "a" else "b")
-        _multiple(f"{run} rows of {side} in a run", run, t.fragment, "a load of a fragment")
-        if t.fragment * size not in (4, 8, 16):
-            raise UnsupportedError(
-                f"fragments of {t.fragment} elements of {side}, as its runs are: powers of two up to "
-                f"{16 // size} are loaded at once"
-            )
-        _multiple(f"the pitch of {side}'s tile", t.pitch, t.fragment, "a load of a fragment: pad")
 
 
 def _sm80_widths(p: GemmProblem, c: Sm80Config) -> None:
@@ -391,8 +384,8 @@ def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple
 
 def _copies(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     """Threads copy tiles in whole passes, some along each stored row, the others across."""
-    for side in ("a", "b"):
-        t = operand_tile(p, c, "a" if side == "a" else "b")
+    for side in SIDES:
+        t = operand_tile(p, c, side)
         row = f"rows of {t.near} elements of {side}"
         _multiple(row, t.near, t.vector, "vectors")
         _multiple(
@@ -495,7 +488,7 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
         if c.cluster_k > 1:
             results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8
         return c.stages * (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + barriers + results
-    ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
+    ring = sum(operand_tile(p, c, side).stage_elems for side in SIDES) * c.stages
     words = p.accumulator.nbytes // 4 or 1
     return max(ring * p.operand.nbytes, words * c.stage_bytes if isinstance(c, Sm80Config) else 0)
 
@@ -511,7 +504,7 @@ def registers(p: GemmProblem, c: Config) -> int:
     if isinstance(c, Sm90Config):
         sums = c.consumer_m * c.tile_n // 128
         return FREE_REGISTERS + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
-    tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
+    tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
         held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)

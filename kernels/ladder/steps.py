@@ -55,11 +55,11 @@ SIMT_LADDER: Mapping[str, Any] = {
         },
     ),
     **ladder(
-        SimtConfig(128, 128, 8, 8, 8, 4, via="registers", turn="registers", stages=1, panel=1),
+        SimtConfig(128, 128, 8, 8, 8, 4, via="registers", stages=1, panel=1),
         {
             "prefetch": {},  # the next tile is loaded into registers while one is multiplied
             "double buffer": {"stages": 2},  # two tiles in shared memory, one barrier per tile
-            "cp.async": {"via": "cp.async", "turn": "cp.async", "stages": 3},  # a ring of three
+            "cp.async": {"via": "cp.async", "stages": 3},  # a ring of three
             "wide": {"tile_n": 256, "thread_m": 16, "panel": 8, "edges": True},  # blocks in panels
         },
     ),

@@ -177,8 +177,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "simt registers": lambda: _product(
         "gemm_simt f64 registers",
         SimtConfig(
-            8, 32, 8, 2, 2, 4, run_m=2, run_n=2, via="registers", turn="registers", stages=2, edges=True,
-            a_vector=1, b_vector=1, fragment=2, pad=2, result_vec=2,
+            8, 32, 8, 2, 2, 4, run_m=2, via="registers", stages=2, edges=True, a_vector=1, b_vector=1,
+            result_vec=2,
         ),
         *_sizes((25, 3, 8, 16), 11, 40, "f64", b_major="mn", activation="relu"),
     ),

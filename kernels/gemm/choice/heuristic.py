@@ -372,17 +372,13 @@ def _vectors(p: GemmProblem) -> tuple[int, int, int]:
 
 
 def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
-    words = p.operand.nbytes // 4
-    most = 4 // words
+    most = 16 // p.operand.nbytes
     a, b, across = (gcd(most, x) for x in _vectors(p))
-    c = replace(
-        c, a_vector=a, b_vector=b, fragment=most, run_m=min(c.run_m, most), run_n=most, pad=most, edges=True,
-        result_vec=across,
-    )  # fmt: skip
-    if words == 2:
+    c = replace(c, a_vector=a, b_vector=b, run_m=min(c.run_m, most), edges=True, result_vec=across)
+    if most == 2:
         c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)
     if chip.compute_capability < (8, 0):
-        c = replace(c, via="registers", turn="registers", stages=2)
+        c = replace(c, via="registers", stages=2)
     return c
 
 

@@ -250,7 +250,6 @@ class Mainloop:
             for side, x in zip("ab", self.operands, strict=True)
         )
         self.steps = self.operands[0].plan.steps
-        self.copied = [x for x in self.operands if x.tile.via == "cp.async"]
 
     def write(self, multiply: Callable[[int], None]) -> None:
         """Write the loop, where the block has k to multiply; `multiply` takes the number of a set."""
@@ -264,27 +263,27 @@ class Mainloop:
         the end.
         """
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
-        lead = c.fragments - 1
+        lead, copied = c.fragments - 1, c.via == "cp.async"
         turn = self.steps - max(1, lead)
-        across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
-        staged = len(self.copied) < 2
+        across = copied or (isinstance(c, SimtConfig) and stages > 1)
         opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
         ragged = self.depth if c.edges else None
-        self._load(opening, ragged)
-        if self.copied:
+        if copied:
             self._start(opening, Const(0), ragged)
             k.do(CP_COMMIT)
             for s in range(1, stages - 1):
                 with k.If(Const(s) < tiles):
                     self._start(second + (s - 1), Const(s))
                 k.do(CP_COMMIT)
-        self._store(Const(0))
+        else:
+            self._load(opening, ragged)
+            self._store(Const(0))
         self._wait()
         for step in range(lead if across else 0):
             self._fetch(step, Const(0), step)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
-            if staged:
+            if not copied:
                 with k.If(kt + 1 < tiles):
                     self._load(second + kt)
             for step in range(0 if across else lead):
@@ -293,12 +292,12 @@ class Mainloop:
                 due = step + lead
                 if due < self.steps:
                     self._fetch(due % c.fragments, here, due)
-                if self.copied and step == 0:
+                if copied and step == 0:
                     with k.If(kt + (stages - 1) < tiles):
                         self._start(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
                 if across and step == turn:
-                    if staged:
+                    if not copied:
                         with k.If(kt + 1 < tiles):
                             self._store(after)
                     self._wait()
@@ -311,16 +310,16 @@ class Mainloop:
                 with k.If(kt + 1 < tiles):
                     self._store(after)
                 k.do(BAR)
-        if self.copied:
+        if copied:
             k.do(CP_WAIT, 0)
 
     def _start(self, tile: Expr, stage: Value, bound: Expr | None = None) -> None:
         """Start copying a tile."""
-        for x in self.copied:
+        for x in self.operands:
             x.start(simplify(tile * self.c.tile_k), stage, bound)
 
     def _load(self, tile: Expr, bound: Expr | None = None) -> None:
-        """Load a tile of k into registers, of the operands that go through them."""
+        """Load a tile of k into registers."""
         for x in self.operands:
             x.load(simplify(tile * self.c.tile_k), bound)
 
@@ -331,7 +330,7 @@ class Mainloop:
 
     def _wait(self) -> None:
         """Wait for this thread's copies of the oldest tile in flight, then for everybody's."""
-        if self.copied:
+        if self.c.via == "cp.async":
             self.k.do(CP_WAIT, self.c.stages - 2)
         self.k.do(BAR)
 

@@ -46,8 +46,9 @@ def tiled_mma(element: DType, c: SimtConfig) -> TiledMMA:
     ((2,4,4,4,2),(1,((4,2),1))):((0,4,0,32,0),(0,((1,16),0)))
     """
     return _tiled_mma(
-        element, (c.lanes_m, c.warps_m, c.run_m, c.thread_m), (c.lanes_n, c.warps_n, c.run_n, c.thread_n)
-    )
+        element, (c.lanes_m, c.warps_m, c.run_m, c.thread_m),
+        (c.lanes_n, c.warps_n, 16 // element.nbytes, c.thread_n),
+    )  # fmt: skip
 
 
 @cache

@@ -82,7 +82,7 @@ def test_a_thread_multiplies_runs_of_rows_beside_those_of_its_neighbours(name: s
     lane_n = lane % simt.WEAVE + lane // (simt.WEAVE * c.lanes_m) * simt.WEAVE
     warp_m, warp_n = warp % c.warps_m, warp // c.warps_m
     rows = _rows(lane_m, warp_m, c.lanes_m, c.thread_m, c.run_m)
-    columns = _rows(lane_n, warp_n, c.lanes_n, c.thread_n, c.run_n)
+    columns = _rows(lane_n, warp_n, c.lanes_n, c.thread_n, 16 // p.operand.nbytes)
     sums = simt.tiled_mma(p.operand, c).tidfrg("C", Layout((c.tile_m, c.tile_n)))
     at = sums(tid[:, None, None], (0, (np.arange(c.thread_m)[:, None], np.arange(c.thread_n))))
     np.testing.assert_array_equal(at % c.tile_m, rows[:, :, None] + 0 * columns[:, None, :])
