@@ -8,9 +8,9 @@
     validate    constraints on configurations
     gemv        products of few rows, which are bound by memory
     choice      candidate tiles, best first, and errors that name the nearest valid one
+    times       the tiles that are offered, with their measured times; the law of those of wgmma
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
-    launches    the kernels of a product
-    family      the Family records
+    launches    the kernels of a product, and the Family records
 
 Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
 """
@@ -28,7 +28,6 @@ from layoutalg.kernels.gemm.epilogue import (
     named_epilogue,
     operands_of,
 )
-from layoutalg.kernels.gemm.family import GEMM_FAMILIES
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
     MOST_TOGETHER,
@@ -40,6 +39,7 @@ from layoutalg.kernels.gemm.groups import (
     grouped,
     sizes_of,
 )
+from layoutalg.kernels.gemm.launches import GEMM_FAMILIES
 from layoutalg.kernels.gemm.problem import (
     PACKED_BYTES,
     BatchMode,

@@ -18,7 +18,7 @@ from layoutalg.codegen.expr import Expr, Var, ctype, evaluate, summands, to_c, v
 from layoutalg.codegen.expr.ctext import TYPES
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll, lower
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80

@@ -25,7 +25,7 @@ from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynami
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, matrix
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem

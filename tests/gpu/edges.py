@@ -13,7 +13,7 @@ from dataclasses import replace
 from layoutalg.codegen.gpu import median_times_ms
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SM80
+from layoutalg.kernels.gemm.choice import SM80
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import Product, launcher, load_all
 

@@ -1,4 +1,4 @@
-"""Fit the law of gemm-sm90's time, kernels/gemm/choice/sm90_time, to times of its choices; needs no GPU.
+"""Fit the law of gemm-sm90's time, kernels/gemm/times, to times of its choices; needs no GPU.
 
 python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json          the numbers of the law, fitted
 python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and those of the module, judged
@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
-from layoutalg.kernels.gemm.choice import SM90, sm90_time
-from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law
+from layoutalg.kernels.gemm import times as laws
+from layoutalg.kernels.gemm.choice import SM90
+from layoutalg.kernels.gemm.times import LAW, Law
 
 SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
 """Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
@@ -50,8 +51,8 @@ Row = Mapping[str, Any]
 class Times(NamedTuple):
     """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
 
-    tiles: sm90_time.TileShape
-    demands: sm90_time.Demand
+    tiles: laws.TileShape
+    demands: laws.Demand
     ns: Any
     problem: Any
 
@@ -81,23 +82,23 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     tiles, demands, ns, problem = [], [], [], []
     for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        demand_of, most = sm90_time.sm90_demand(p, SMS), near * min(row["choices"].values())
+        demand_of, most = laws.sm90_demand(p, SMS), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
             if c is not None:
-                tiles.append(sm90_time.tile_of(c))
-                demands.append(demand_of(sm90_time.fixed_of(c, p, c.splits), c.splits))
+                tiles.append(laws.tile_of(c))
+                demands.append(demand_of(laws.fixed_of(c, p, c.splits), c.splits))
                 ns.append(1e3 * us)
                 problem.append(number)
     return Times(
-        sm90_time.TileShape(*np.array(tiles, float).T), sm90_time.Demand(*np.array(demands, float).T),
+        laws.TileShape(*np.array(tiles, float).T), laws.Demand(*np.array(demands, float).T),
         np.array(ns), np.array(problem),
     )  # fmt: skip
 
 
 def expected(times: Times, law: Law) -> Any:
     """Nanoseconds by the law."""
-    return sm90_time.law_ns(sm90_time.tile_time(times.tiles, law), times.demands, law)
+    return laws.law_ns(laws.tile_time(times.tiles, law), times.demands, law)
 
 
 def fitted(times: Times, first: Law = LAW) -> Law:

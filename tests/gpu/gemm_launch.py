@@ -20,7 +20,7 @@ from layoutalg.kernels.checks.baselines import torch_matmul
 from layoutalg.kernels.checks.gemm import differs
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.launches import shared_launches
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.gpu.timing import Run, plainly

@@ -16,7 +16,7 @@ from typing import Any
 from layoutalg.arch import find_board
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.launches import way
 from tests.gpu.gemm_launch import Product, load_all
 from tests.gpu.timing import Turns, one_stream, study
 

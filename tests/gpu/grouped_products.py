@@ -25,7 +25,7 @@ from typing import Any
 import layoutalg
 from layoutalg.codegen.gpu import compile_sequence, in_processes
 from layoutalg.kernels.gemm import drawn_sizes, gemm_problem, group_words, grouped, scalar_words
-from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.launches import called_launches
 from tests.gpu.gemm_launch import launcher
 from tests.gpu.timing import CALL_CYCLES, SEED, Run, Turns, study

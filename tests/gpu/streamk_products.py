@@ -23,8 +23,8 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import CompiledSequence, random_normal
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SM80, SM90, Choice
-from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.choice import SM80, SM90, Choice
+from layoutalg.kernels.gemm.launches import way
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import Product, launcher, load_all
 from tests.gpu.timing import SEED, Run, Turns, one_stream, study

@@ -18,7 +18,7 @@ from typing import Any
 from layoutalg.codegen.gpu import CompiledSequence, median_times_ms, require_gpu
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import Config, GemmProblem
-from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.launches import way
 from tests.gpu.gemm_launch import Product, load_all
 from tests.gpu.timing import Run, one_stream, write
 

@@ -31,10 +31,9 @@ from typing import Any
 from layoutalg.codegen.gpu import CompiledSequence, compile_sequence, in_processes, require_gpu
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SM90, offered_splits
-from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
-from layoutalg.kernels.gemm.choice.tables import deepest
+from layoutalg.kernels.gemm.choice import SM90, offered_splits
 from layoutalg.kernels.gemm.launches import called_launches
+from layoutalg.kernels.gemm.times import deepest, sm90_clock
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import Product
 from tests.gpu.hopper_products import SIZES

@@ -27,9 +27,8 @@ from layoutalg.codegen.gpu import compile_sequence, in_processes, require_gpu
 from layoutalg.kernels import find_family
 from layoutalg.kernels.checks.move import Case
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SM90
-from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.launches import called_launches
+from layoutalg.kernels.gemm.choice import SM90
+from layoutalg.kernels.gemm.launches import called_launches, way
 from layoutalg.kernels.move import normalise, permute_problem
 from tests.gpu.gemm_launch import Product
 from tests.gpu.moves import Moved, Variant, timed_cases, variants

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from layoutalg.codegen import gpu
 from layoutalg.kernels.gemm import gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SM75
+from layoutalg.kernels.gemm.choice import SM75
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.steps import SM75_LADDER
 from tests.gpu.gemm_launch import Product, Way, launch_all, launcher

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.times import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.identity import check_fields, difference, distance, nearest, neighbours
 from tests.sweeps import each
 

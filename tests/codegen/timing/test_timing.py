@@ -16,8 +16,8 @@ from layoutalg.codegen import timing
 from layoutalg.codegen.gpu import Control, SassInstruction, parse_sass, prepare
 from layoutalg.errors import CompileError, ParseError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
-from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.launches import way
+from layoutalg.kernels.gemm.times import SIMT_TILES, SM80_TILES
 from tests.gpu import latency_probe
 from tests.sweeps import each
 

@@ -18,7 +18,7 @@ from layoutalg.kernels.calls import grouped_api
 from layoutalg.kernels.calls.grouped_api import grouped_matmul, plan_grouped_matmul
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm import launches as gemm_launches
-from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.limits import Most
 from tests.stand_ins.hostgpu import HostArray, HostGpu, allocation, simulated_gpu

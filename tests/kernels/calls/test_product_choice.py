@@ -12,7 +12,7 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.calls import plan_matmul, product_choice
 from layoutalg.kernels.calls.product_choice import copy_ns, ways
 from layoutalg.kernels.calls.product_plan import Copy, find_product, paddable, plan_of
-from layoutalg.kernels.gemm.choice import heuristic
+from layoutalg.kernels.gemm import choice as choices
 from layoutalg.kernels.gemm.problem import BatchMode
 from tests.draws import products
 from tests.judges.view_judge import Host
@@ -53,10 +53,10 @@ def test_a_new_size_makes_no_configuration_anew() -> None:
         best(4097 + 64 * i, 4095, 4095)
 
     planned(0)
-    made = heuristic._with.cache_info()
+    made = choices._with.cache_info()
     for i in range(1, 9):
         planned(i)
-    now = heuristic._with.cache_info()
+    now = choices._with.cache_info()
     assert now.misses <= made.misses + 1 and now.hits > 8 * 45, "but for a tile that divides a size exactly"
 
 

@@ -29,11 +29,10 @@ from layoutalg.kernels.gemm import (
     group_words,
     grouped,
 )
-from layoutalg.kernels.gemm.choice import GEMV
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80, SM90
-from layoutalg.kernels.gemm.choice.tables import SM90_TILES
+from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig, check
+from layoutalg.kernels.gemm.times import SM90_TILES
 from layoutalg.kernels.gemm.validate import check_config
 
 LEAKY = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), lambda x, y: 0.0)

@@ -23,14 +23,24 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.errors import ResourceError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import BatchMode, Sm80Config, Sm90Config, expected_family, gemm_problem, grouped
-from layoutalg.kernels.gemm.choice import heuristic
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, expected_ns
-from layoutalg.kernels.gemm.choice.tables import SM75_TILES, Sums, Tile
-from layoutalg.kernels.gemm.family import way
+from layoutalg.kernels.gemm.choice import (
+    LEAST_K,
+    MOST_ROUNDS,
+    OFFERED,
+    SIMT,
+    SM75,
+    SM80,
+    SM90,
+    Choice,
+    clock_by,
+    expected_ns,
+    offered_splits,
+)
 from layoutalg.kernels.gemm.groups import most_row_tiles
-from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.launches import launches, way
 from layoutalg.kernels.gemm.programs.streamk import block_count
 from layoutalg.kernels.gemm.tiles import tile_count
+from layoutalg.kernels.gemm.times import SM75_TILES, Sums, Tile
 from layoutalg.kernels.gemm.validate import check_config
 from tests.sweeps import each
 
@@ -65,11 +75,11 @@ EXTENT = st.integers(1, 20000)
 @given(EXTENT, EXTENT, EXTENT)
 def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) -> None:
     p = gemm_problem(m, n, k)
-    one, *parts = heuristic.offered_splits(p, CONFIG, 132)
-    assert one == 1 and set(parts) <= set(heuristic.OFFERED)
+    one, *parts = offered_splits(p, CONFIG, 132)
+    assert one == 1 and set(parts) <= set(OFFERED)
     for s in parts:
-        assert s * heuristic.LEAST_K <= k and s * tile_count(p, CONFIG) <= heuristic.MOST_ROUNDS * 132
-    assert heuristic.offered_splits(gemm_problem(m, n, k, accumulator="f16"), CONFIG, 132) == (1,)
+        assert s * LEAST_K <= k and s * tile_count(p, CONFIG) <= MOST_ROUNDS * 132
+    assert offered_splits(gemm_problem(m, n, k, accumulator="f16"), CONFIG, 132) == (1,)
 
 
 @given(st.randoms(use_true_random=False))
@@ -109,8 +119,8 @@ def test_what_is_offered_for_an_architecture_is_built_for_it(family: str, dtype:
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
-    clock = heuristic.clock_by(SUMS)
-    choice = heuristic.Choice((TILE, TILE), clock, lambda p, c, chip: replace(c, stages=16), ())
+    clock = clock_by(SUMS)
+    choice = Choice((TILE, TILE), clock, lambda p, c, chip: replace(c, stages=16), ())
     with pytest.raises(ResourceError, match="16 stages: 524288 asked"):
         choice.configs(gemm_problem(128, 128, 64))
 

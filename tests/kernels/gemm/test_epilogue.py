@@ -18,7 +18,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.parts import part_problem

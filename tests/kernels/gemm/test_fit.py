@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.kernels.gemm.choice.heuristic import SM90
-from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law, expected_sm90_ns
+from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.times import LAW, Law, expected_sm90_ns
 from tests.gpu.fit_wgmma import config_named, expected, fitted, shares, text_of, times_of
 
 DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
@@ -72,7 +72,7 @@ def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
     for name, x in asdict(found).items():
         assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
     law: dict[str, Any] = {}
-    exec(f"from layoutalg.kernels.gemm.choice.sm90_time import Law\n{text_of(LAW)}", law)
+    exec(f"from layoutalg.kernels.gemm.times import Law\n{text_of(LAW)}", law)
     assert law["LAW"] == LAW
 
 

@@ -26,8 +26,7 @@ from layoutalg.kernels.gemm import (
     grouped,
     scalar_words,
 )
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90
-from layoutalg.kernels.gemm.choice.tables import SM80_TILES, SM90_TILES
+from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.launches import (
     called_launches,
@@ -38,6 +37,7 @@ from layoutalg.kernels.gemm.launches import (
 )
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
+from layoutalg.kernels.gemm.times import SM80_TILES, SM90_TILES
 from layoutalg.kernels.gemm.validate import shared_bytes
 from layoutalg.kernels.sizes import buffer_bytes
 from tests.sweeps import each

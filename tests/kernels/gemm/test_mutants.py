@@ -16,7 +16,7 @@ from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, Sm90Config, gemm_problem, group_words
-from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.groups import sizes_of
 from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.programs.sm80 import build

@@ -16,7 +16,7 @@ from layoutalg.decide import is_bijective
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import Major, SimtConfig, Sm80Config, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.programs import simt, sm80
 from layoutalg.kernels.gemm.programs.mainloop import OperandPlan
 from layoutalg.kernels.gemm.validate import check_config

@@ -21,7 +21,7 @@ from layoutalg.kernels.gemm import (
     gemm_problem,
     grouped,
 )
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import fragment_k

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.gemm import SimtConfig, Sm80Config, gemm_problem
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80, check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.choice import SIMT, SM80, check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.identity import difference
 from tests.kernels.gemm.drawn import product

@@ -7,7 +7,7 @@ from typing import Any
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.choice.heuristic import SIMT
+from layoutalg.kernels.gemm.choice import SIMT
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER

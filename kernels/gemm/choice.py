@@ -27,7 +27,7 @@ configuration that a refusal names fulfils all:
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
 measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
 proportion: a tile of k has the same bytes there, or the same multiply-adds.  Tiles of wgmma have no such data
-but one law for all of them, sm90_time.
+but one law for all of them, times.
 """
 
 from __future__ import annotations
@@ -42,20 +42,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
-from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
-from layoutalg.kernels.gemm.choice.tables import (
-    SIMT_SUMS,
-    SIMT_TILES,
-    SM75_SUMS,
-    SM75_TILES,
-    SM80_F64_TILES,
-    SM80_SUMS,
-    SM80_TILES,
-    SM90_TILES,
-    C,
-    Sums,
-    Tile,
-)
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.parts import part_count, share_of
@@ -67,6 +53,20 @@ from layoutalg.kernels.gemm.tiles import (
     Sm80Config,
     Sm90Config,
     tile_count,
+)
+from layoutalg.kernels.gemm.times import (
+    SIMT_SUMS,
+    SIMT_TILES,
+    SM75_SUMS,
+    SM75_TILES,
+    SM80_F64_TILES,
+    SM80_SUMS,
+    SM80_TILES,
+    SM90_TILES,
+    C,
+    Sums,
+    Tile,
+    sm90_clock,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
 from layoutalg.kernels.identity import difference, distance, nearest
@@ -156,7 +156,7 @@ def _sms(chip: Arch) -> int:
 
 
 def _sm90_clock(p: GemmProblem, chip: Arch) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
-    """The law of sm90_time, which has no numbers of single tiles."""
+    """The law of wgmma, which has no numbers of single tiles."""
     clock = sm90_clock(p, _sms(chip))
     return lambda c, tile, splits: clock(c, splits)
 
