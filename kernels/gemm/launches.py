@@ -28,7 +28,7 @@ from layoutalg.kernels.gemm.groups import (
     room_for,
     sizes_of,
 )
-from layoutalg.kernels.gemm.parts import build_combine, combine_vector, part_problem, slot_count
+from layoutalg.kernels.gemm.parts import build_combine, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.programs import (
     block_count,
@@ -214,7 +214,7 @@ def sequence_of(
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
         scalars["all_tiles"] = cluster_tiles(p, c)
-    scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
+    scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":

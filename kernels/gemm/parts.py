@@ -76,13 +76,15 @@ class Part:
             yield
 
 
-def part_problem(p: GemmProblem) -> GemmProblem:
-    """Return the problem that a part computes: sums alone, in rows of n.
+def stored_problem(p: GemmProblem, splits: int) -> GemmProblem:
+    """Return the problem whose result a product's kernel stores: with parts of k sums alone, in rows of n.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> part_problem(gemm_problem(64, 64, 512, ldd=80)).ldd
+    >>> stored_problem(gemm_problem(64, 64, 512, ldd=80), 2).ldd
     64
     """
+    if splits == 1:
+        return p
     align = (*p.align_bytes[:2], ALIGNED[2])
     return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue(), align_bytes=align)
 
@@ -139,7 +141,7 @@ def combine_vector(p: GemmProblem) -> int:
     (2, 2)
     """
     start = p.align_bytes[2] // p.result.nbytes
-    return gcd(16 // part_problem(p).result.nbytes, start, p.n, p.ldd, p.ldc if p.reads_c else 0)
+    return gcd(16 // p.accumulator.nbytes, start, p.n, p.ldd, p.ldc if p.reads_c else 0)
 
 
 def build_combine(p: GemmProblem) -> Kernel:
@@ -150,11 +152,11 @@ def build_combine(p: GemmProblem) -> Kernel:
     'gemm_combine_f16'
     """
     vec = combine_vector(p)
-    part = part_problem(p).result
+    nbytes = p.accumulator.nbytes
     notes = ["", f"{statement(p, '(sums[0] + sums[1] + ...)')}; sums[s] = A B over part s of k."]
     k = KernelBuilder(f"gemm_combine_{p.result}", THREADS, notes=notes)
     m, n, splits = k.param("m", p.m), k.param("n", p.n, vec, multiple=vec), k.param("splits", MOST_SPLITS)
-    sums = k.pointer("sums", part.nbytes, (m * n, n, 1), align_bytes=part.nbytes * vec)
+    sums = k.pointer("sums", nbytes, (m * n, n, 1), align_bytes=nbytes * vec)
     output = Output(k, p, vec, m, n)
     block = k.block(0, (m * (n // vec) + (THREADS - 1)) // THREADS)
     at = k.let("at", block * THREADS + k.tid)

@@ -31,7 +31,7 @@ from math import gcd
 from typing import Literal, TypeAlias
 
 from layoutalg.dtype import DType
-from layoutalg.kernels.gemm.parts import part_problem
+from layoutalg.kernels.gemm.parts import stored_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k
 from layoutalg.layout import Layout
 
@@ -354,7 +354,7 @@ def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
     """
     if c.splits == 1:
         return p, c
-    return part_problem(p), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
+    return stored_problem(p, c.splits), replace(c, result_vec=gcd(c.result_vec, 16 // p.accumulator.nbytes))
 
 
 @dataclass(frozen=True, slots=True)

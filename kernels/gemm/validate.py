@@ -19,7 +19,7 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
-from layoutalg.kernels.gemm.parts import check_splits, part_problem
+from layoutalg.kernels.gemm.parts import check_splits, stored_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
@@ -89,7 +89,7 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
         _sm80_instructions(p, c, chip)
         _sm80_tiles(p, c, chip)
     _copies(p, c)
-    _alignment(part_problem(p) if c.splits > 1 and isinstance(c, Sm80Config) else p, c)
+    _alignment(stored_problem(p, c.splits) if isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
 
 
@@ -326,7 +326,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
-    one = part_problem(p) if c.splits > 1 else p
+    one = stored_problem(p, c.splits)
     size = one.result.nbytes
     if c.through == "tma":
         if c.splits > 1:
@@ -482,8 +482,7 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
     25344
     """
     if isinstance(c, Sm90Config):
-        part = part_problem(p) if c.splits > 1 else p
-        results = c.results_bytes(part.result.nbytes)
+        results = c.results_bytes(stored_problem(p, c.splits).result.nbytes)
         barriers = 16 * c.stages + (8 * c.consumers if c.pingpong else 0)
         if c.cluster_k > 1:
             results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8

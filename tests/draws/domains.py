@@ -27,7 +27,6 @@ from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, matrix
 from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches, sequence_of
-from layoutalg.kernels.gemm.parts import part_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.move import plan as permute_plan
@@ -246,7 +245,7 @@ def gemm_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         want = expected(q, given)
         for way, run in RUNS.items():
             args = given | {"d": given["d"].copy()}
-            room = splits * q.m * q.n * part_problem(q).result.nbytes if len(kernels) > 1 else 0
+            room = splits * q.m * q.n * q.accumulator.nbytes if len(kernels) > 1 else 0
             sums = np.full(room, 255, "u1")  # of a kernel in parts also where a launch has one part
             for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
                 run(kernel, mine)

@@ -24,7 +24,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.parts import part_problem
+from layoutalg.kernels.gemm.parts import stored_problem
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.programs.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
@@ -97,9 +97,8 @@ def build(p: GemmProblem, c: SimtConfig) -> Kernel:
     k = KernelBuilder(f"gemm_simt_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     loop = Mainloop(k, p, c, partial(operand_plan, p, c), inward=False, align_bytes=128)
     part, (ra, rb) = loop.part.which, loop.fragments
-    stored = p if part is None else part_problem(p)
     output = Output(
-        k, stored, c.result_vec, loop.m, loop.n, part=part, batch=loop.batch,
+        k, stored_problem(p, c.splits), c.result_vec, loop.m, loop.n, part=part, batch=loop.batch,
         stores=STG if part is None else STG_WHOLE,
     )  # fmt: skip
     words = p.operand.nbytes // 4

@@ -46,7 +46,7 @@ from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.groups import Groups
-from layoutalg.kernels.gemm.parts import Part, declare_part, declare_share, part_problem
+from layoutalg.kernels.gemm.parts import Part, declare_part, declare_share, stored_problem
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.programs.mainloop import k_tiles
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
@@ -138,7 +138,7 @@ def build(p: GemmProblem, c: Sm90Config) -> Kernel:
     """
     check_or_suggest(p, c)
     k = KernelBuilder(f"gemm_sm90_{p.operand}", c.threads, notes=_notes(p, c))
-    return _Writer(k, part_problem(p) if c.splits > 1 else p, c).write()
+    return _Writer(k, stored_problem(p, c.splits), c).write()
 
 
 def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:

@@ -21,7 +21,7 @@ from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_pro
 from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.parts import part_problem
+from layoutalg.kernels.gemm.parts import stored_problem
 from tests.kernels.gemm import cases
 from tests.kernels.gemm.drawn import GELU, LEAKY, RELU, SILU
 from tests.sweeps import each
@@ -100,7 +100,7 @@ def declared(dtype: str, *, parts: bool = False, static: bool = False, plain: bo
     k = KernelBuilder("nothing", threads=32)
     m, n = k.param("m", 64), k.param("n", 64)
     part = k.block(1, 4) if parts else None
-    result = Output(k, part_problem(p) if parts else p, 2, m, n, part=part, static=static)
+    result = Output(k, stored_problem(p, 1 + parts), 2, m, n, part=part, static=static)
     assert not parts or not (result.scalars or result.buffers)
     return {q.name: q for q in k.build().params if q.name not in ("m", "n")}
 
