@@ -28,11 +28,9 @@ from layoutalg.kernels.gemm.groups import (
     room_for,
     sizes_of,
 )
-from layoutalg.kernels.gemm.parts import build_combine, combine_vector, slot_count
+from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.programs import (
-    block_count,
-    build_fixup,
     build_simt,
     build_sm80,
     build_sm90,

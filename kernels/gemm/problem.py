@@ -52,6 +52,9 @@ PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
 )
 """The type of a byte of each element type that is narrower than a byte."""
 
+MOST_SPLITS = 64
+"""The most parts of k."""
+
 BITWISE = ("and", "xor")
 """The operations on pairs of bits whose results may be summed, the usual one first."""
 
@@ -408,6 +411,18 @@ def operand_view(
     step = buffer.itemsize
     extents = tuple(mode.extent for mode in p.batch)
     return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
+
+
+def stored_problem(p: GemmProblem, splits: int) -> GemmProblem:
+    """Return the problem whose result a product's kernel stores: with parts of k sums alone, in rows of n.
+
+    >>> stored_problem(gemm_problem(64, 64, 512, ldd=80), 2).ldd
+    64
+    """
+    if splits == 1:
+        return p
+    align = (*p.align_bytes[:2], ALIGNED[2])
+    return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue(), align_bytes=align)
 
 
 # --- the instructions that multiply ---------------------------------------------------------------------

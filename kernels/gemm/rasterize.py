@@ -22,6 +22,7 @@ from layoutalg.codegen.language import KernelBuilder
 
 if TYPE_CHECKING:
     from layoutalg.kernels.gemm.problem import GemmProblem
+    from layoutalg.kernels.gemm.tiles import Config
 
 PANEL = 8
 """The number of columns of tiles that are walked together."""
@@ -160,3 +161,64 @@ def batch_scalars(p: GemmProblem) -> dict[str, int]:
     """
     found = {f"batch{i}": mode.extent for i, mode in enumerate(p.batch)}
     return found | {f"stride_{x}{i}": step for x in "abcd" for i, step in enumerate(p.steps(x))}
+
+
+def k_tiles(depth: Expr, tile_k: int) -> Expr:
+    """Tiles that k has."""
+    return (depth + (tile_k - 1)) // tile_k
+
+
+def declare_extents(
+    k: KernelBuilder, p: GemmProblem, c: Config, multiple: tuple[int, int, int], *, inward: bool
+) -> tuple[Var, Var, Var]:
+    """The parameters m, n and k, multiples of so much; with `inward` and edges as `least_extent` says.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
+    >>> c = Sm80Config(64, 64, 64, 2, 2, 3, edges=True)
+    >>> k = KernelBuilder("extents", threads=32)
+    >>> [x.facts.lo for x in declare_extents(k, gemm_problem(100, 40, 80), c, (1, 8, 1), inward=True)]
+    [64, 8, 1]
+    """
+    edges = c.edges and inward
+    least = least_extent(p.m, c.tile_m, edges=edges), least_extent(p.n, c.tile_n, edges=edges), 1
+    m, n, depth = (
+        k.param(name, most, max(fewest, of), multiple=of)
+        for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiple, strict=True)
+    )
+    return m, n, depth
+
+
+def inward_corner(
+    k: KernelBuilder, corner: tuple[Expr, Expr], extents: tuple[Var, Var], c: Config
+) -> tuple[Expr, Expr]:
+    """Return the corner at which the tile of D at `corner` is computed: `tile_start` of both extents."""
+    return (
+        tile_start(k, "a_row", corner[0], c.tile_m, extents[0], edges=c.edges),
+        tile_start(k, "b_row", corner[1], c.tile_n, extents[1], edges=c.edges),
+    )
+
+
+def least_extent(extent: int, rows: int, *, edges: bool) -> int:
+    """The fewest rows that a kernel for up to `extent` of them takes: with edges a tile's, if there are.
+
+    >>> least_extent(100, 64, edges=True), least_extent(50, 64, edges=True)
+    (64, 1)
+    """
+    return rows if edges and extent >= rows else 1
+
+
+def tile_start(k: KernelBuilder, name: str, first: Expr, rows: int, extent: Var, *, edges: bool) -> Expr:
+    """Return the first row at which a tile is computed: `first`, or further inward if it exceeds the matrix.
+
+    In a matrix with fewer rows than the tile nothing is moved.
+
+    >>> k = KernelBuilder("inward", threads=32)
+    >>> m = k.param("m", 100, 64)
+    >>> _ = tile_start(k, "a_row", k.block(0, 2) * 64, 64, m, edges=True)
+    >>> str(k.build().body[0])
+    'a_row = (block_x * 64 if block_x * 64 + 64 <= m else m - 64)'
+    """
+    if not edges or extent.facts.lo < rows:
+        return first
+    return k.let(name, Select(first + rows <= extent, first, extent - rows))

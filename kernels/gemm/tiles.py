@@ -31,8 +31,7 @@ from math import gcd
 from typing import Literal, TypeAlias
 
 from layoutalg.dtype import DType
-from layoutalg.kernels.gemm.parts import stored_problem
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k, stored_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["cp.async", "registers"]

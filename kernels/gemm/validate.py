@@ -19,8 +19,14 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
-from layoutalg.kernels.gemm.parts import check_splits, stored_problem
-from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
+from layoutalg.kernels.gemm.problem import (
+    MOST_SPLITS,
+    GemmProblem,
+    fragment_k,
+    mma_of,
+    mmas_of,
+    stored_problem,
+)
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     SIDES,
@@ -91,6 +97,20 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     _copies(p, c)
     _alignment(stored_problem(p, c.splits) if isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
+
+
+def check_splits(p: GemmProblem, splits: int) -> None:
+    """Raise ShapeError for a number of parts there cannot be, UnsupportedError for sums none adds up.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_splits(gemm_problem(64, 64, 512), 8)
+    """
+    if not 1 <= splits <= MOST_SPLITS:
+        raise ShapeError(f"splits = {splits}: 1 to {MOST_SPLITS} parts of k are accepted")
+    if splits > 1 and p.accumulator.name == "f16":
+        raise UnsupportedError("parts of f16 sums are not added up: f32, f64 and s32 are, or take splits = 1")
+    if splits > 1 and p.batch:
+        raise UnsupportedError("parts of k of a batch are not added up: take splits = 1")
 
 
 def check_schedule(p: GemmProblem, c: Config) -> None:

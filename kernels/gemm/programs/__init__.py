@@ -1,7 +1,6 @@
 """The kernels of a product as programs: one per way of multiplying, and what they have in common.
 
 mainloop    operands by partitions, and the loop over tiles of k
-streamk     schedules: persistent blocks, and those that share the last wave's steps of k
 simt        products without tensor cores
 sm80        with mma.sync
 sm90        with wgmma, fed by TMA
@@ -14,11 +13,8 @@ from layoutalg.kernels.gemm.programs.simt import tiled_mma
 from layoutalg.kernels.gemm.programs.sm80 import build as build_sm80
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
 from layoutalg.kernels.gemm.programs.sm90 import cluster_tiles
-from layoutalg.kernels.gemm.programs.streamk import block_count, build_fixup
 
 __all__ = [
-    "block_count",
-    "build_fixup",
     "build_simt",
     "build_sm80",
     "build_sm90",

@@ -37,8 +37,15 @@ from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partit
 from layoutalg.codegen.program import MemRef, Reg
 from layoutalg.kernels.gemm.parts import Part, declare_part
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
-from layoutalg.kernels.gemm.tiles import Config, OperandTile, Side, SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.rasterize import (
+    batch_strides,
+    declare_batch,
+    declare_extents,
+    declare_tile,
+    inward_corner,
+    k_tiles,
+)
+from layoutalg.kernels.gemm.tiles import OperandTile, Side, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 
@@ -338,66 +345,6 @@ class Mainloop:
         """Load both operands' fragments of a step."""
         for x, into in zip(self.operands, self.fragments, strict=True):
             x.fetch(into, which, stage, step)
-
-
-def k_tiles(depth: Expr, tile_k: int) -> Expr:
-    """Tiles that k has."""
-    return (depth + (tile_k - 1)) // tile_k
-
-
-def declare_extents(
-    k: KernelBuilder, p: GemmProblem, c: Config, multiple: tuple[int, int, int], *, inward: bool
-) -> tuple[Var, Var, Var]:
-    """The parameters m, n and k, multiples of so much; with `inward` and edges as `least_extent` says.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(64, 64, 64, 2, 2, 3, edges=True)
-    >>> k = KernelBuilder("extents", threads=32)
-    >>> [x.facts.lo for x in declare_extents(k, gemm_problem(100, 40, 80), c, (1, 8, 1), inward=True)]
-    [64, 8, 1]
-    """
-    edges = c.edges and inward
-    least = least_extent(p.m, c.tile_m, edges=edges), least_extent(p.n, c.tile_n, edges=edges), 1
-    m, n, depth = (
-        k.param(name, most, max(fewest, of), multiple=of)
-        for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiple, strict=True)
-    )
-    return m, n, depth
-
-
-def inward_corner(
-    k: KernelBuilder, corner: tuple[Expr, Expr], extents: tuple[Var, Var], c: Config
-) -> tuple[Expr, Expr]:
-    """Return the corner at which the tile of D at `corner` is computed: `tile_start` of both extents."""
-    return (
-        tile_start(k, "a_row", corner[0], c.tile_m, extents[0], edges=c.edges),
-        tile_start(k, "b_row", corner[1], c.tile_n, extents[1], edges=c.edges),
-    )
-
-
-def least_extent(extent: int, rows: int, *, edges: bool) -> int:
-    """The fewest rows that a kernel for up to `extent` of them takes: with edges a tile's, if there are.
-
-    >>> least_extent(100, 64, edges=True), least_extent(50, 64, edges=True)
-    (64, 1)
-    """
-    return rows if edges and extent >= rows else 1
-
-
-def tile_start(k: KernelBuilder, name: str, first: Expr, rows: int, extent: Var, *, edges: bool) -> Expr:
-    """Return the first row at which a tile is computed: `first`, or further inward if it exceeds the matrix.
-
-    In a matrix with fewer rows than the tile nothing is moved.
-
-    >>> k = KernelBuilder("inward", threads=32)
-    >>> m = k.param("m", 100, 64)
-    >>> _ = tile_start(k, "a_row", k.block(0, 2) * 64, 64, m, edges=True)
-    >>> str(k.build().body[0])
-    'a_row = (block_x * 64 if block_x * 64 + 64 <= m else m - 64)'
-    """
-    if not edges or extent.facts.lo < rows:
-        return first
-    return k.let(name, Select(first + rows <= extent, first, extent - rows))
 
 
 def tile_order(k: KernelBuilder, depth: Var, tile_k: int, part: Part, *, edges: bool) -> tuple[Expr, Expr]:

@@ -24,8 +24,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.parts import stored_problem
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import GemmProblem, stored_problem
 from layoutalg.kernels.gemm.programs.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
 from layoutalg.layout import Layout

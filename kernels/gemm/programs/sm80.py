@@ -33,17 +33,14 @@ from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.parts import Part
+from layoutalg.kernels.gemm.parts import MOST_BLOCKS, Part, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of
 from layoutalg.kernels.gemm.programs.mainloop import (
     Mainloop,
     OperandPlan,
-    declare_extents,
-    k_tiles,
     operand_copy,
 )
-from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
-from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
+from layoutalg.kernels.gemm.rasterize import declare_corner, declare_extents, k_tiles, tile_grid
 from layoutalg.kernels.gemm.tiles import (
     OperandTile,
     Side,

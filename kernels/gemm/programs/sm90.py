@@ -46,12 +46,18 @@ from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.groups import Groups
-from layoutalg.kernels.gemm.parts import Part, declare_part, declare_share, stored_problem
-from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.programs.mainloop import k_tiles
+from layoutalg.kernels.gemm.parts import (
+    MOST_BLOCKS,
+    Part,
+    Work,
+    Workspace,
+    declare_part,
+    declare_share,
+    each_unit,
+)
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
-from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
-from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
+from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_TILES
 from layoutalg.layout import AnyLayout, Layout

@@ -38,7 +38,7 @@ from layoutalg.kernels.gemm.choice import (
 )
 from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.launches import launches, way
-from layoutalg.kernels.gemm.programs.streamk import block_count
+from layoutalg.kernels.gemm.parts import block_count
 from layoutalg.kernels.gemm.tiles import tile_count
 from layoutalg.kernels.gemm.times import SM75_TILES, Sums, Tile
 from layoutalg.kernels.gemm.validate import check_config

@@ -21,7 +21,7 @@ from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_pro
 from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.parts import stored_problem
+from layoutalg.kernels.gemm.problem import stored_problem
 from tests.kernels.gemm import cases
 from tests.kernels.gemm.drawn import GELU, LEAKY, RELU, SILU
 from tests.sweeps import each

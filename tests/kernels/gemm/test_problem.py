@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem, matrices, parts
-from layoutalg.kernels.gemm.problem import ACCUMULATORS
+from layoutalg.kernels.gemm.problem import ACCUMULATORS, stored_problem
 from tests.sweeps import each
 
 
@@ -49,8 +49,8 @@ def test_an_element_lies_where_its_major_and_the_steps_of_a_batch_say(a_major: s
 def test_a_part_of_k_is_a_product_without_an_end() -> None:
     """Of f32 sums; those of ragged rows are added one by one."""
     p = gemm_problem(64, 72, 128, "f16", reads_c=True, bias=True, activation="relu", ldd=80)
-    assert parts.stored_problem(p, 2) == gemm_problem(
-        64, 72, 128, "f16", result="f32", epilogue=parts.stored_problem(p, 2).epilogue
+    assert stored_problem(p, 2) == gemm_problem(
+        64, 72, 128, "f16", result="f32", epilogue=stored_problem(p, 2).epilogue
     )
-    assert not parts.stored_problem(p, 2).epilogue.arrays
+    assert not stored_problem(p, 2).epilogue.arrays
     assert parts.combine_vector(gemm_problem(64, 65, 32)) == 1

@@ -16,17 +16,17 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import For, Let
 from layoutalg.kernels.gemm import gemm_problem, groups
 from layoutalg.kernels.gemm.parts import (
-    MOST_SPLITS,
     WorkUnit,
     declare_part,
+    each_unit,
     part_count,
     share_of,
     slot_count,
     work_units,
 )
-from layoutalg.kernels.gemm.programs.mainloop import least_extent, tile_order, tile_start
-from layoutalg.kernels.gemm.programs.streamk import each_unit
-from layoutalg.kernels.gemm.rasterize import declare_tile
+from layoutalg.kernels.gemm.problem import MOST_SPLITS
+from layoutalg.kernels.gemm.programs.mainloop import tile_order
+from layoutalg.kernels.gemm.rasterize import declare_tile, least_extent, tile_start
 from tests.kernels.gemm.cases import assigned
 
 TILE = (32, 16)
