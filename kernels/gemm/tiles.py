@@ -117,7 +117,7 @@ class Sm80Config:
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
     of D, each with a part of k, see parts.  `schedule` is "data_parallel", a block per tile; "persistent",
     as many blocks as run at a time, each with tile after tile; or "streamk", where these share the last
-    wave's steps of k, see streamk.  `mma_m` is the rows of one mma, of which two of 8 are one of 16.
+    wave's steps of k, see parts.  `mma_m` is the rows of one mma, of which two of 8 are one of 16.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")
@@ -199,7 +199,7 @@ class Sm90Config:
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps of k, see streamk.
+    of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps of k, see parts.
     Blocks come in clusters of `cluster_m` below each other, which load B for each other, or of `cluster_n`
     beside each other, which load A, or of `cluster_k` that share a tile, each with a part of k: they add
     their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer
