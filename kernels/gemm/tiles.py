@@ -77,13 +77,14 @@ class SimtConfig:
     panel: int = 8
     result_vec: int = 4
     min_blocks: int = 1
+    static_ld: bool = False
     splits: int = 1
 
     # sets of fragments in registers: all but one are loaded ahead
     fragments = 2
 
     # what other families choose, and every configuration of this one has
-    schedule, static_ld = ALL_AT_ONCE, False
+    schedule = ALL_AT_ONCE
 
     @property
     def lanes_n(self) -> int:

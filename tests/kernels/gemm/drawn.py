@@ -129,7 +129,7 @@ def by_simt(rng: random.Random, p: GemmProblem) -> Any:
         lanes_m * m * rng.choice((1, 2, 3)), 32 // lanes_m * n * rng.choice((1, 2)), rng.choice((4, 8, 16)),
         m, n, lanes_m, run_m=rng.choice((1, 2, 4)), via=via, stages=rng.choice((1, 2, 3, 4)), a_vector=a,
         b_vector=b, edges=rng.random() < 0.6, panel=rng.choice((1, 2, 8)), result_vec=across,
-        splits=rng.choice((1, 1, 2, 3, 5)),
+        static_ld=rng.random() < 0.3, splits=rng.choice((1, 1, 2, 3, 5)),
     )  # fmt: skip
 
 
