@@ -68,7 +68,7 @@ from layoutalg.kernels.gemm.times import (
     Tile,
     sm90_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
+from layoutalg.kernels.gemm.validate import check_config, check_sm90_problem
 from layoutalg.kernels.identity import difference, distance, nearest
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -203,7 +203,6 @@ class Choice(Generic[C]):
     clock: Clock
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
-    accepts: Callable[[GemmProblem], None] | None = None
     rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     shared: Callable[[C], C] | None = None
@@ -243,8 +242,6 @@ class Choice(Generic[C]):
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[C, ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
-        if self.accepts is not None:
-            self.accepts(p)
         found, refused = self.timed(p, arch)
         return tuple(config for _, config in found), refused
 
@@ -423,7 +420,7 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
 
 
 SIMT: Choice[SimtConfig] = Choice(
-    SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
+    SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec")
 )
 SM80: Choice[Sm80Config] = Choice(
     SM80_TILES,
@@ -434,7 +431,7 @@ SM80: Choice[Sm80Config] = Choice(
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
-    SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
+    SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec")
 )
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,

@@ -283,8 +283,6 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    if choice.accepts is not None:
-        choice.accepts(p)
     first = choice.fastest(p, arch)
     if first is not None:
         yield Candidate(first[1])

@@ -9,7 +9,8 @@ of D's operands.  With 5 columns, 3 rows and P = 2:
      4  5 | 10 11 | 14
 
 The last panel is as wide as the rest, so that every block has a tile, and the GPU an even load.  The grid's
-third axis counts the products of a batch.  A tile that would leave D is moved inward, to its last rows and columns.
+third axis counts the products of a batch.  A tile that would leave D is moved inward, to its last rows and
+columns.
 """
 
 from __future__ import annotations

@@ -48,9 +48,6 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 MOST_EXTENT = 1 << 20
 """The most rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
 
-MOST_TILES = 1 << 21
-"""The most tiles of all products of a batch, whose numbers have 32 bits in every block of gemm-sm90."""
-
 MOST_MODES = 3
 """The most modes of a batch of gemm-sm90: those of a tensor map beside rows and columns."""
 
@@ -88,7 +85,6 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
         if c.stages < 2:
             raise UnsupportedError("cp.async into one stage would overwrite what is read: take stages = 2")
     if isinstance(c, SimtConfig):
-        check_element(p)
         _simt_tiles(p, c, chip)
     else:
         _sm80_widths(p, c)
@@ -139,28 +135,6 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
 
 
-def check_element(p: GemmProblem) -> None:
-    """Raise UnsupportedError for operands that fused multiply-adds do not take.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> check_element(gemm_problem(256, 256, 64, "f64"))
-    """
-    if p.operand.name not in ("f32", "f64"):
-        raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
-
-
-def check_half(p: GemmProblem) -> None:
-    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> check_half(gemm_problem(256, 256, 64))
-    """
-    if p.operand.name != "f16":
-        raise UnsupportedError(
-            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
-        )
-
-
 def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
@@ -176,6 +150,8 @@ def _threads(threads: int, chip: Arch) -> None:
 
 
 def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
+    if p.operand.name not in ("f32", "f64"):
+        raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
     if c.lanes_m not in (1, 2, 4, 8, 16):
         raise DivisibilityError(f"lanes_m = {c.lanes_m} does not divide a warp; powers of two up to 16 do")
     size, (a, b) = p.operand.nbytes, (operand_tile(p, c, side) for side in SIDES)
@@ -212,8 +188,10 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
             "mma.sync of a whole warp needs sm_75; sm_70 does not have it: its mma.m8n8k4 is there in "
             "layoutalg.codegen, and gemm-simt for products"
         )
-    if isinstance(c, Sm75Config):
-        check_half(p)
+    if isinstance(c, Sm75Config) and p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
     all_rows = mmas_of(p)
     if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -361,7 +339,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             )  # fmt: skip
         if c.result_vec != 16 // size:
             raise UnsupportedError(f"result_vec = {c.result_vec} through 'tma': {16 // size} of {one.result}")
-    elif c.through == "shared":
+    else:
         if c.result_vec * size > 16 or c.result_vec not in (1, 2, 4, 8):
             raise UnsupportedError(
                 f"result_vec = {c.result_vec} of {one.result}: up to {16 // size} are accepted"
@@ -371,8 +349,6 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         for name in "dc" if p.reads_c else "d":
             for step in filter(None, p.steps(name)):
                 _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
-    else:
-        raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
         stage = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16

@@ -59,7 +59,6 @@ from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
-from layoutalg.kernels.gemm.validate import MOST_TILES
 from layoutalg.layout import AnyLayout, Layout
 
 L2_PROMOTION_BYTES = 128
@@ -68,6 +67,9 @@ L2_PROMOTION_BYTES = 128
 
 TMA_BYTES = 16
 """The alignment of rows in global memory."""
+
+BATCH_TILES = 1 << 21
+"""The most tiles of all products of a batch: with the steps of k of each, their numbers have 32 bits."""
 
 ATOM_ROWS, MOST_SIDE = 8, 256
 """The rows of an atom of the 128-byte swizzle, and the most rows of a box."""
@@ -246,7 +248,7 @@ class _Writer:
         most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
         self.groups = Groups.declare(k, p, self.m, c.tile_m * c.cluster_m) if p.grouped else None
-        self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch and not p.grouped else None
+        self.all_tiles = k.param("all_tiles", BATCH_TILES) if p.batch and not p.grouped else None
         self.block = k.block(0, self.blocks)
         steps = k_tiles(depth, c.tile_k)
         if c.cluster_k > 1:
