@@ -97,20 +97,6 @@ LAW = Law(
 )  # fmt: skip
 
 
-class TileShape(NamedTuple):
-    """The inputs of the law for a tile: numbers, or arrays with an entry per tile.  Elements of the tile and
-    of a consumer, stages, consumers, blocks of a cluster with a part of k each; the others are 0 or 1."""
-
-    area: Any
-    own: Any
-    stages: Any
-    consumers: Any
-    parts: Any
-    parted: Any
-    sharing: Any
-    pingpong: Any
-
-
 class TileTime(NamedTuple):
     """Nanoseconds of a step of k, of a tile beside its steps, and of starting."""
 
@@ -138,32 +124,22 @@ class Demand(NamedTuple):
     summed: Any
 
 
-def tile_of(c: Sm90Config) -> TileShape:
-    """Return the inputs of the law for the tile of a configuration.
+def tile_time(c: Any, law: Law = LAW) -> TileTime:
+    """Nanoseconds of a tile by the law; of many, where the fields of a configuration are arrays.
 
-    >>> tile_of(Sm90Config(128, 64, 8, cluster_n=2))
-    TileShape(area=8192, own=4096, stages=8, consumers=2, parts=1, parted=False, sharing=True, pingpong=False)
-    """
-    area, parts = c.tile_m * c.tile_n, c.cluster_k
-    sharing = c.sharing > 1
-    return TileShape(area, area // c.readers, c.stages, c.consumers, parts, parts > 1, sharing, c.pingpong)
-
-
-def tile_time(t: TileShape, law: Law = LAW) -> TileTime:
-    """Nanoseconds of a tile, by the law.
-
-    >>> step, block, start = tile_time(tile_of(Sm90Config(128, 256, 4)))
+    >>> step, block, start = tile_time(Sm90Config(128, 256, 4))
     >>> 500 < step < 700, 500 < block < 4000, 4000 < start < 8000
     (True, True, True)
     """
-    s = law.sharp
-    step = (law.element * t.area) ** s + (t.sharing * law.latency / t.stages) ** s + law.issue**s
-    of_cluster = 1 + t.parted * (law.parted - 1)
-    block = law.block + law.result * t.area / t.parts
-    joining = law.join_start + (t.parts - 1) * (law.peer + law.joined * t.own / t.parts)
-    start = law.start + t.consumers * law.consumer + t.pingpong * law.turn_start
-    start = start + t.sharing * law.share_start + t.parted * joining
-    return TileTime(of_cluster * step ** (1 / s), block + t.pingpong * (law.turn - block), start)
+    s, area, parts = law.sharp, c.tile_m * c.tile_n, c.cluster_k
+    sharing, parted = c.sharing > 1, parts > 1
+    step = (law.element * area) ** s + (sharing * law.latency / c.stages) ** s + law.issue**s
+    of_cluster = 1 + parted * (law.parted - 1)
+    block = law.block + law.result * area / parts
+    joining = law.join_start + (parts - 1) * (law.peer + law.joined * (area // c.readers) / parts)
+    start = law.start + c.consumers * law.consumer + c.pingpong * law.turn_start
+    start = start + sharing * law.share_start + parted * joining
+    return TileTime(of_cluster * step ** (1 / s), block + c.pingpong * (law.turn - block), start)
 
 
 def law_ns(time: TileTime, x: Demand, law: Law = LAW) -> Any:
@@ -206,18 +182,7 @@ def _fixed(c: Sm90Config, result: int) -> Fixed:
     rows, columns = c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
     shared = c.cluster * c.tile_m * c.tile_n if c.schedule == "streamk" else 0
     brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
-    time = tile_time(tile_of(c))
-    return Fixed(rows, columns, c.cluster, c.cluster_k, shared, brought, narrow / c.written_n, time)
-
-
-def fixed_of(c: Sm90Config, p: GemmProblem, splits: int) -> Fixed:
-    """Return the properties of a configuration that depend on the product only in how its results leave.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> fixed_of(Sm90Config(128, 256, 4, cluster_m=2), gemm_problem(4096, 4096, 4096, "bf16"), 1)[:6]
-    (256, 256, 2, 1, 0, 16384.0)
-    """
-    return _fixed(c, p.result.nbytes if c.through == "tma" and splits == 1 else 0)
+    return Fixed(rows, columns, c.cluster, c.cluster_k, shared, brought, narrow / c.written_n, tile_time(c))
 
 
 def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
@@ -229,22 +194,16 @@ def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
     >>> 150e3 < sm90_clock(gemm_problem(4096, 4096, 4096, "bf16"), 132)(Sm90Config(128, 256, 4), 1) < 220e3
     True
     """
-    demand_of = sm90_demand(p, sms)
-
-    def clock(c: Sm90Config, splits: int) -> float:
-        fixed = fixed_of(c, p, splits)
-        found: float = law_ns(fixed.time, demand_of(fixed, splits))
-        return found
-
-    return clock
+    inputs = sm90_inputs(p, sms)
+    return lambda c, splits: law_ns(*inputs(c, splits))
 
 
-def sm90_demand(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Demand]:
+def sm90_inputs(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], tuple[TileTime, Demand]]:
     """Return the function from a configuration and its parts of k to the inputs of the law for a problem.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> p, c = gemm_problem(4096, 4096, 4096, "bf16"), Sm90Config(128, 256, 4)
-    >>> sm90_demand(p, 132)(fixed_of(c, p, 1), 1)[:2]
+    >>> time, demand = sm90_inputs(gemm_problem(4096, 4096, 4096, "bf16"), 132)(Sm90Config(128, 256, 4), 1)
+    >>> demand[:2]
     (256, 4)
     """
     m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
@@ -253,7 +212,8 @@ def sm90_demand(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Demand]:
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
     steps_of_all = -(-p.k // 64)
 
-    def demand(c: Fixed, splits: int) -> Demand:
+    def inputs(config: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
+        c = _fixed(config, result if config.through == "tma" and splits == 1 else 0)
         units = -(-m // c.rows) * -(-n // c.columns) * splits * products
         steps = -(-steps_of_all // (splits * c.parts))
         clusters, blocks = resident_clusters(sms, c.cluster), units * c.cluster
@@ -265,12 +225,12 @@ def sm90_demand(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Demand]:
             waves = -(-units // clusters)
             in_turn = waves * steps, waves
             sums = splits * p.m * n if splits > 1 else 0
-        return Demand(
+        return c.time, Demand(
             *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands, b * (m > c.rows), results,
             results * c.in32, sums * p.accumulator.nbytes, sums > 0,
         )  # fmt: skip
 
-    return demand
+    return inputs
 
 
 C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config, GemvConfig)

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import geometric_mean
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +46,18 @@ NAMED = re.compile(
     r"(\d+)x(\d+)x64, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?"
 )
 
+FIELDS = (
+    "tile_m", "tile_n", "stages", "consumers", "cluster_k", "sharing", "readers", "pingpong"
+)  # fmt: skip
+"""The properties of a configuration that the law asks for."""
+
 Row = Mapping[str, Any]
 
 
 class Times(NamedTuple):
     """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
 
-    tiles: laws.TileShape
+    tiles: SimpleNamespace
     demands: laws.Demand
     ns: Any
     problem: Any
@@ -82,18 +88,16 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     tiles, demands, ns, problem = [], [], [], []
     for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        demand_of, most = laws.sm90_demand(p, SMS), near * min(row["choices"].values())
+        inputs, most = laws.sm90_inputs(p, SMS), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
             if c is not None:
-                tiles.append(laws.tile_of(c))
-                demands.append(demand_of(laws.fixed_of(c, p, c.splits), c.splits))
+                tiles.append([getattr(c, name) for name in FIELDS])
+                demands.append(inputs(c, c.splits)[1])
                 ns.append(1e3 * us)
                 problem.append(number)
-    return Times(
-        laws.TileShape(*np.array(tiles, float).T), laws.Demand(*np.array(demands, float).T),
-        np.array(ns), np.array(problem),
-    )  # fmt: skip
+    arrays = SimpleNamespace(**dict(zip(FIELDS, np.array(tiles, float).T, strict=True)))
+    return Times(arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem))
 
 
 def expected(times: Times, law: Law) -> Any:
