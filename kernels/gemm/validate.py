@@ -67,13 +67,13 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
+    if p.grouped and not isinstance(c, Sm90Config):
+        raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     if isinstance(c, GemvConfig):
         gemv.check(p, c)
         return
     chip = find_arch(arch)
     check_fields(c)
-    if p.grouped and not isinstance(c, Sm90Config):
-        raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     check_splits(p, c.splits)
     check_schedule(p, c)
     if isinstance(c, Sm90Config):

@@ -144,7 +144,7 @@ def test_a_broken_rule_is_named(base: str, error: Any, config: Any, problem: Any
     """By what checks configurations, and by what builds kernels."""
     c, usual, _ = BASES[base]
     p, c = gemm_problem(**{**usual, **problem}), replace(c, **config)
-    for refuses in (check_config, launches)[base == "gemv" :]:
+    for refuses in (check_config, launches):
         with pytest.raises(error, match=text):
             refuses(p, c)
 
@@ -189,6 +189,7 @@ SOME, MANY = (grouped(ONE, count, 256 * 64) for count in (4, MOST_TOGETHER + 1))
     ("error", "text", "call"),
     [
         (UnsupportedError, "in 4 groups: .*gemm-sm90", lambda: check_config(SOME, TENSOR)),
+        (UnsupportedError, "in 4 groups: .*gemm-sm90", lambda: check_config(SOME, FEW)),
         (ResourceError, "65 asked, the limit is 64", lambda: check_config(MANY, SM90.fitted(MANY, TMA))),
         (ShapeError, "groups = 0", lambda: grouped(ONE, 0, 64)),
         (ShapeError, "step = 64: a B has 16384", lambda: grouped(ONE, 2, 64)),
