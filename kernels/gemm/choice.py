@@ -32,7 +32,7 @@ but one law for all of them, times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
@@ -191,7 +191,7 @@ def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice(Generic[C]):
-    """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
+    """The tiles of a family, by its name; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
     `rules` raises where a problem alone says that no tile fits; `fields` are those that depend on the problem
     alone; `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that
@@ -199,6 +199,7 @@ class Choice(Generic[C]):
     starts `warm` does not have what memory takes.
     """
 
+    family: str
     tiles: tuple[Tile[C], ...]
     clock: Clock
     fit: Callable[[GemmProblem, C, Arch], C]
@@ -420,9 +421,10 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
 
 
 SIMT: Choice[SimtConfig] = Choice(
-    SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec")
+    "gemm-simt", SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec")
 )
 SM80: Choice[Sm80Config] = Choice(
+    "gemm-sm80",
     SM80_TILES,
     clock_by(SM80_SUMS),
     _fit_sm80,
@@ -431,9 +433,10 @@ SM80: Choice[Sm80Config] = Choice(
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
-    SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec")
+    "gemm-sm75", SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec")
 )
 SM90: Choice[Sm90Config] = Choice(
+    "gemm-sm90",
     SM90_TILES,
     _sm90_clock,
     _fit_sm90,
@@ -444,6 +447,7 @@ SM90: Choice[Sm90Config] = Choice(
     warm=False,
 )
 GEMV: Choice[GemvConfig] = Choice(
+    "gemv",
     (),
     lambda p, chip: lambda c, tile, splits: gemv.expected_ns(p, c, chip),
     lambda p, c, chip: c,
@@ -455,21 +459,8 @@ GEMV: Choice[GemvConfig] = Choice(
 and of few rows."""
 
 
-def choice_of(c: Config) -> Choice[Any]:
-    """The choice that a configuration is one of.
-
-    >>> choice_of(SM80_TILES[0].config) is SM80
-    True
-    """
-    match c:
-        case SimtConfig():
-            return SIMT
-        case Sm75Config():
-            return SM75
-        case Sm80Config():
-            return SM80
-        case Sm90Config():
-            return SM90
+CHOICES: Mapping[type, Choice[Any]] = {SimtConfig: SIMT, Sm75Config: SM75, Sm80Config: SM80, Sm90Config: SM90}
+"""The choice that a configuration is one of, by its type."""
 
 
 def expected_family(
@@ -490,19 +481,19 @@ def expected_family(
     'gemm-sm75'
     """
     chip = find_arch(arch)
-    families: list[tuple[str, Choice[Any]]] = [("gemm-sm80", SM80), ("gemm-sm90", SM90)]
+    choices: list[Choice[Any]] = [SM80, SM90]
     if p.grouped:
-        families = [("gemm-sm90", SM90)]
+        choices = [SM90]
     elif p.operand.name in ("f32", "f64"):
-        families = [("gemm-simt", SIMT)]
+        choices = [SIMT]
     elif chip.compute_capability < (8, 0):
-        families = [("gemm-sm75", SM75)]
+        choices = [SM75]
     if p.m <= MOST_ROWS and not p.grouped:
-        families.append(("gemv", GEMV))
+        choices.append(GEMV)
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
-    for family, choice in families:
+    for choice in choices:
         ns, config = choice.fastest(p, chip) or (inf, None)
-        found.append((ns + choice.warm * cold_ns(p, chip), family, config))
+        found.append((ns + choice.warm * cold_ns(p, chip), choice.family, config))
     return min(found, key=lambda x: x[0])
 
 
@@ -532,7 +523,7 @@ def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Con
     >>> difference(c, suggest_config(p, c))
     {'stages': 4}
     """
-    choice = choice_of(c)
+    choice = CHOICES[type(c)]
     chip = find_arch(arch)
 
     def works(x: Any) -> bool:

@@ -323,7 +323,7 @@ def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch)
 
 
 def _family(
-    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any],
+    choice: Choice[Any], summary: str, usual: str, b_major: Any,
     rows: int = LARGEST, sums: str | None = None, more: Sequence[str] = (), board: str = FITTED,
 ) -> Family:  # fmt: skip
     def problem(
@@ -340,7 +340,7 @@ def _family(
         return p if groups is None else grouped(p, groups, -(-p.b_elems // whole) * whole)
 
     return Family(
-        name,
+        choice.family,
         summary,
         problem,
         partial(_candidates, choice),
@@ -357,25 +357,17 @@ def _family(
 
 
 GEMM_FAMILIES = (
-    _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
+    _family(SIMT, "D = alpha A B + beta C + bias without tensor cores", "f32", "mn"),
     _family(
-        "gemm-sm75",
+        SM75,
         "D = alpha A B + beta C + bias by mma.sync, without cp.async",
         "f16",
         "mn",
-        SM75,
         sums="f16",
         board="T4",
     ),
-    _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
-    _family(
-        "gemm-sm90",
-        "D = alpha A B + beta C + bias by wgmma and TMA",
-        "bf16",
-        "k",
-        SM90,
-        more=("groups",),
-    ),
-    _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, rows=1),
+    _family(SM80, "D = alpha A B + beta C + bias by mma.sync", "f16", "k"),
+    _family(SM90, "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", more=("groups",)),
+    _family(GEMV, "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", rows=1),
 )
 """The families of this room."""

@@ -120,7 +120,7 @@ def test_what_is_offered_for_an_architecture_is_built_for_it(family: str, dtype:
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
     clock = clock_by(SUMS)
-    choice = Choice((TILE, TILE), clock, lambda p, c, chip: replace(c, stages=16), ())
+    choice = Choice("gemm-sm80", (TILE, TILE), clock, lambda p, c, chip: replace(c, stages=16), ())
     with pytest.raises(ResourceError, match="16 stages: 524288 asked"):
         choice.configs(gemm_problem(128, 128, 64))
 
