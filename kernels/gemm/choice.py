@@ -191,7 +191,7 @@ def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice(Generic[C]):
-    """The tiles of a family, by its name; `fit` gives a tile the vectors, elements and edges that a problem needs.
+    """The tiles of a family; `fit` gives one the vectors, elements and edges that a problem needs.
 
     `rules` raises where a problem alone says that no tile fits; `fields` are those that depend on the problem
     alone; `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that
