@@ -39,9 +39,8 @@ from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
-from layoutalg.codegen.program import BarrierRef, Kernel
+from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier
 from layoutalg.dtype import DType
-from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
@@ -270,11 +269,11 @@ class _Writer:
         self.full = k.mbarrier("full", 1, c.stages)
         self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
         self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
+        self.came = k.mbarrier("came") if self.sums else None
 
     def write(self) -> Kernel:
         """The whole program."""
         k, c = self.k, self.c
-        self.came = k.mbarrier("came") if c.cluster_k > 1 else None
         k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
         few, many = ROLE_REGISTERS[c.consumers]
         with k.roles() as roles:  # in this order the producer's code comes first; neither was faster
@@ -387,8 +386,11 @@ class _Writer:
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             first = row if self.groups else row * c.tile_m
             corner = first + part * c.consumer_m, column * c.tile_n
-            if c.cluster_k > 1:
-                acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
+            if self.came and self.sums:
+                acc, corner = (
+                    self._joined(acc, self.came, self.sums),
+                    (corner[0], corner[1] + k.rank * c.written_n),
+                )
             if not self.groups:
                 self.output.lead = batch or self.output.lead
             self.leave(acc, corner)
@@ -427,13 +429,11 @@ class _Writer:
 
         return leave
 
-    def _joined(self, acc: Fragment) -> Fragment:
+    def _joined(self, acc: Fragment, came: Mbarrier, sums: Tensor) -> Fragment:
         """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
         and all add them up in the order of the ranks.
         """
-        k, c, came, sums = self.k, self.c, self.came, self.sums
-        if came is None or sums is None:
-            raise IRError("cluster_k", c.cluster_k, "one block computes a tile: nothing is joined")
+        k, c = self.k, self.c
         blocks, rows = c.cluster_k, c.consumer_m // ROWS
         eights = c.written_n // 8
         parts = acc.view(Layout((4, eights, rows, blocks), (1, 4, c.tile_n // 2, c.written_n // 2)))
