@@ -17,9 +17,9 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family, Law
+from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.gemv import build as build_gemv
 from layoutalg.kernels.gemm.groups import (
     equal_sizes,
     group_begins,
@@ -30,12 +30,7 @@ from layoutalg.kernels.gemm.groups import (
 )
 from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.programs import (
-    build_simt,
-    build_sm80,
-    build_sm90,
-    cluster_tiles,
-)
+from layoutalg.kernels.gemm.programs import simt, sm80, sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config, usual_schedule
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
@@ -89,13 +84,13 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
 def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
     match c:
         case GemvConfig():
-            return build_gemv(p, c)
+            return gemv.build(p, c)
         case SimtConfig():
-            return build_simt(p, c)
+            return simt.build(p, c)
         case Sm90Config():
-            return build_sm90(p, c)
+            return sm90.build(p, c)
         case _:
-            return build_sm80(p, c, arch)
+            return sm80.build(p, c, arch)
 
 
 def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -211,7 +206,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
-        scalars["all_tiles"] = cluster_tiles(p, c)
+        scalars["all_tiles"] = sm90.cluster_tiles(p, c)
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")

@@ -96,28 +96,20 @@ class Operand:
     """An operand in a kernel that is being written: what a thread has of its matrix and of its ring of tiles.
 
     The tile starts at row `first` of the matrix; rows from `extent` on stand for row 0, unless it is None.
-    The matrix is that of the product at `batch`, whose modes have `steps`.
+    The matrix is that of the product at `batch`.
     """
 
     def __init__(
-        self,
-        k: KernelBuilder,
-        plan: OperandPlan,
-        name: str,
-        leading: Expr,
-        first: Expr,
-        extent: Var | None,
-        *,
-        stages: int,
-        align_bytes: int,
-        batch: tuple[Expr, ...] = (),
-        steps: tuple[Expr, ...] = (),
-    ) -> None:
-        self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
-        size, strides = self.tile.element.nbytes, (*steps, leading, 1)
-        self.nbytes = self.tile.vector * size
+        self, k: KernelBuilder, p: GemmProblem, c: SimtConfig | Sm80Config, plan: OperandPlan, side: Side,
+        first: Expr, extent: Var | None, batch: tuple[Expr, ...], align_bytes: int,
+    ) -> None:  # fmt: skip
+        self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, c.stages
+        name, ld, vector = f"ld{side}", p.lda if side == "a" else p.ldb, self.tile.vector
+        leading = k.constant(name, ld) if c.static_ld else k.param(name, ld, vector, multiple=vector)
+        size, strides = self.tile.element.nbytes, (*batch_strides(k, p, side, vector), leading, 1)
+        self.nbytes = vector * size
         self.matrix = k.tensor(
-            name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
+            side, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
         )
         if batch:
             self.matrix = self.matrix[*batch, None, None]
@@ -129,14 +121,14 @@ class Operand:
         named = extent is not None and not isinstance(leading, Const)
         copy = k.get_slice(plan.copy)
         self.source = copy.partition_S(tile) if named else partition(tile, plan.copy, "src", k.tid)
-        elems = self.tile.stage_elems * stages
+        elems = self.tile.stage_elems * c.stages
         ring = whole(
-            k.shared_buffer(f"tile_{name}", size, plan.layout, elems, align_bytes, stages=stages),
+            k.shared_buffer(f"tile_{side}", size, plan.layout, elems, align_bytes, stages=c.stages),
             self.tile.element,
         )
         self.target, self.fragment = copy.partition_D(ring), read.partition_S(ring)
         if self.tile.via == "registers":
-            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.tile.vector * size // 4))
+            self.staged = k.reg(f"staged_{side}", self.tile.passes, max(1, self.tile.vector * size // 4))
 
     def start(self, base: Expr, stage: Value, bound: Expr | None) -> None:
         """Start copying the tile whose first k is `base`; from `bound` on, k reads as zero."""
@@ -240,17 +232,12 @@ class Mainloop:
         self.batch = declare_batch(k, p)
         self.first = inward_corner(k, self.corner, (self.m, self.n), c) if inward else self.corner
 
-        def operand(side: Side, ld: int, first: Expr, extent: Var) -> Operand:
-            one, name = plan(side), f"ld{side}"
-            vector = one.tile.vector
-            compared = c.edges and not (inward and extent.facts.lo >= one.tile.rows)
-            leading = k.constant(name, ld) if c.static_ld else k.param(name, ld, vector, multiple=vector)
-            return Operand(
-                k, one, side, leading, first, extent if compared else None, stages=c.stages,
-                align_bytes=align_bytes, batch=self.batch, steps=batch_strides(k, p, side, vector),
-            )  # fmt: skip
+        def operand(side: Side, first: Expr, extent: Var) -> Operand:
+            own = plan(side)
+            compared = c.edges and not (inward and extent.facts.lo >= own.tile.rows)
+            return Operand(k, p, c, own, side, first, extent if compared else None, self.batch, align_bytes)
 
-        self.operands = operand("a", p.lda, self.first[0], self.m), operand("b", p.ldb, self.first[1], self.n)
+        self.operands = operand("a", self.first[0], self.m), operand("b", self.first[1], self.n)
         self.part = unit[1] if unit else declare_part(k, k_tiles(self.depth, c.tile_k), c.splits)
         self.fragments = tuple(
             k.reg(f"r{side}", c.fragments, x.tile.fragments, x.tile.words)
