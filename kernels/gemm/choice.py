@@ -45,7 +45,7 @@ from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.parts import part_count, share_of
-from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
+from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
     Config,
     SimtConfig,
@@ -357,21 +357,9 @@ def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> E
     return None
 
 
-@lru_cache(maxsize=16)
-def _vectors(p: GemmProblem) -> tuple[int, int, int]:
-    """Elements that the rows of A, of B, and of C and D are cut into, for any start."""
-    size = p.operand.nbytes
-    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
-    return (
-        gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
-        gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),
-        gcd(d, p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ())),
-    )
-
-
 def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
     most = 16 // p.operand.nbytes
-    a, b, across = (gcd(most, x) for x in _vectors(p))
+    a, b, across = (gcd(most, x) for x in widest_vectors(p))
     c = replace(c, a_vector=a, b_vector=b, run_m=min(c.run_m, most), edges=True, result_vec=across)
     if most == 2:
         c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)
@@ -386,7 +374,7 @@ M = TypeVar("M", Sm80Config, Sm75Config)
 def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     size = p.operand.nbytes
     tile_k = c.tile_k if p.element == "f64" else c.tile_k * 2 // size
-    a, b, across = _vectors(p)
+    a, b, across = widest_vectors(p)
     major, minor = chip.compute_capability
     rows = {m.rows for m in mmas_of(p) if m.sm <= 10 * major + minor}  # those that the architecture has
     if c.mma_m not in rows and 8 in rows:
@@ -412,7 +400,7 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration that say how results leave the registers; the same for every tile."""
     most = 16 // p.result.nbytes
-    across = gcd(_vectors(p)[2], most)
+    across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
     boxed = not (rows % most or p.align_bytes[2] % 16 or p.epilogue.arrays)
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway

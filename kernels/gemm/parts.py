@@ -63,7 +63,7 @@ from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel, MemRef, Reg
 from layoutalg.kernels.gemm.epilogue import Output, number_of, statement
 from layoutalg.kernels.gemm.groups import most_row_tiles
-from layoutalg.kernels.gemm.problem import MOST_SPLITS, GemmProblem
+from layoutalg.kernels.gemm.problem import MOST_SPLITS, GemmProblem, widest_vectors
 from layoutalg.kernels.gemm.rasterize import (
     MOST_TILES,
     below,
@@ -132,8 +132,7 @@ def combine_vector(p: GemmProblem) -> int:
     >>> combine_vector(gemm_problem(64, 66, 512)), combine_vector(gemm_problem(64, 64, 512, "f64"))
     (2, 2)
     """
-    start = p.align_bytes[2] // p.result.nbytes
-    return gcd(16 // p.accumulator.nbytes, start, p.n, p.ldd, p.ldc if p.reads_c else 0)
+    return gcd(16 // p.accumulator.nbytes, widest_vectors(p)[2])
 
 
 def build_combine(p: GemmProblem) -> Kernel:

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -423,6 +423,22 @@ def stored_problem(p: GemmProblem, splits: int) -> GemmProblem:
         return p
     align = (*p.align_bytes[:2], ALIGNED[2])
     return replace(p, result=p.accumulator, ldd=p.n, ldc=p.n, epilogue=Epilogue(), align_bytes=align)
+
+
+@lru_cache(maxsize=16)
+def widest_vectors(p: GemmProblem) -> tuple[int, int, int]:
+    """Elements of the widest vectors that rows of A, of B, and of D and C are cut into, wherever these start.
+
+    >>> widest_vectors(gemm_problem(64, 66, 512))
+    (8, 8, 2)
+    """
+    size = p.operand.nbytes
+    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
+    return (
+        gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
+        gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),
+        gcd(d, p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ())),
+    )
 
 
 # --- the instructions that multiply ---------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import gcd
 from typing import Any, NamedTuple
 
 from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
@@ -32,6 +31,7 @@ from layoutalg.kernels.gemm import (
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig, check
+from layoutalg.kernels.gemm.problem import widest_vectors
 from layoutalg.kernels.gemm.times import SM90_TILES
 from layoutalg.kernels.gemm.validate import check_config
 
@@ -109,20 +109,9 @@ def product(
     return replace(p, result=p.accumulator) if wide and rng.random() < 0.3 else p
 
 
-def vectors(p: GemmProblem) -> tuple[int, int, int]:
-    """Elements of the widest vectors of A, B and D (and C), wherever these start."""
-    size, to = p.operand.nbytes, p.result.nbytes
-    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // to
-    return (
-        gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
-        gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),
-        gcd(d, p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ())),
-    )
-
-
 def by_simt(rng: random.Random, p: GemmProblem) -> Any:
     """Any options, vectors as wide as they can be."""
-    a, b, across = vectors(p)
+    a, b, across = widest_vectors(p)
     lanes_m, m, n = (rng.choice((2, 4, 8)) for _ in range(3))
     via: Any = rng.choice(("cp.async", "registers", "cp.async"))
     return SimtConfig(
@@ -136,7 +125,7 @@ def by_simt(rng: random.Random, p: GemmProblem) -> Any:
 def by_sm80(rng: random.Random, p: GemmProblem, record: Any = Sm80Config) -> Any:
     """Any options, vectors as wide as they can be or narrower."""
     size = p.operand.nbytes
-    a, b, across = vectors(p)
+    a, b, across = widest_vectors(p)
     a, b = (x * size // rng.choice((1, 1, 1, 2)) or size for x in (a, b))
     by_sm75 = record is Sm75Config
     via: Any = rng.choice(("cp.async", "registers")) if min(a, b) >= 4 and not by_sm75 else "registers"
@@ -172,7 +161,7 @@ def by_gemv(rng: random.Random, p: GemmProblem) -> GemvConfig:
     if rng.random() < 0.4:
         return rng.choice(GEMV.tried(p)[0])
     lanes, columns = ((32, 64, 128, 256), (1, 2, 4)) if p.b_major == "k" else ((4, 8, 16, 32), (1,))
-    vec = rng.choice([x for x in (1, 2, 4, 8) if vectors(p)[1] % x == 0])
+    vec = rng.choice([x for x in (1, 2, 4, 8) if widest_vectors(p)[1] % x == 0])
     c = GemvConfig(
         p.m, rng.choice(columns), rng.choice(lanes), vec, rng.randint(1, 4), rng.choice((256, 512))
     )
