@@ -75,19 +75,22 @@ OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The numbers of parts that are tried."""
 
 LEAST_K = 128
-"""The k that a part has at least."""
+"""The elements of k that a part has at least: two tiles of 64."""
 
 MOST_ROUNDS = 12
 """The most blocks of parts that a multiprocessor computes: past that, tiles fill it without splitting."""
 
-
 STREAMK_GAIN = 0.03
 """The least share of the expected time that stream-K has to save to be offered."""
 
-COLD_NS, COLD_SHARE = 2500, 0.29
-"""The time that a cold L2 adds to the tiles: nanoseconds, and a share of what memory takes for all operands.
-Chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of the time expected with it,
-three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2."""
+COLD_NS = 2500
+"""Nanoseconds that a cold L2 adds to tiles whose times are those of a warm one."""
+
+COLD_SHARE = 0.29
+"""The share of what memory takes for all operands that a cold L2 adds beside.
+Both were chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of the time expected
+with them, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2.
+"""
 
 
 def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[int, ...]:

@@ -33,16 +33,36 @@ from layoutalg.kernels.identity import check_fields
 from layoutalg.layout import Layout
 
 WARP, VECTOR_BYTES = 32, 16
+
 MOST_ROWS = 8
 """The most rows of D for which a thread has sums."""
 
 IN_FLIGHT = 8
 """The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
 
-LAUNCH_US, BARRIER_US, LATENCY_US, BYTE_US = 2.5, 0.1, 0.5, 0.003
-MEMORY_BYTES_PER_US, NARROW_BYTES, CYCLES_PER_US = 4.5e6, 0.3, 1900.0
-"""The rates of a GPU in the time model: the numbers that reductions were fitted to on an H200 (`Rates` of
-rowwise/reduce_plan), since this kernel reads as they do."""
+# The rates of the time model are those that reductions were fitted to on an H200 (`Rates` of
+# rowwise/reduce_plan), since this kernel reads as they do.
+
+LAUNCH_US = 2.5
+"""Microseconds of a launch."""
+
+BARRIER_US = 0.1
+"""Microseconds in which warps join their sums."""
+
+LATENCY_US = 0.5
+"""Microseconds from a round of loads to its first byte."""
+
+BYTE_US = 0.003
+"""Microseconds more for each byte that a thread has in flight in a round."""
+
+MEMORY_BYTES_PER_US = 4.5e6
+"""Bytes that memory brings in a microsecond; of other boards in proportion to their bandwidth."""
+
+NARROW_BYTES = 0.3
+"""Bytes that a load costs memory beside its own: narrow ones take longer for as many bytes."""
+
+CYCLES_PER_US = 1900.0
+"""Cycles of a multiprocessor in a microsecond."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""

@@ -334,11 +334,12 @@ def each_unit(
     with _turns(k, turns, first, every) as (nth, turn):
         at = k.let("at_line", opened + minus(turn, waves))  # the tile of the line
         begin = k.let("begin", at * steps)
-        shared = waves <= turn
+        shared = waves <= turn  # behind the whole waves
         opens = k.let("first", Select(shared, minus(start, begin), Const(0)))
         end = k.let("end", Select(shared, least(minus(stop, begin), steps), steps))
         many = k.let("unit_steps", below(minus(end, opens), steps.facts.hi))
         tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
+        # steps of the units before, so that a ring goes on where they left it
         before = least(turn, waves) * steps + minus(begin, start)
         every_step = waves * steps + minus(stop, start)
         yield Work(nth, tile, opens, many, before, every_step, at + block, many.eq(steps))

@@ -300,10 +300,20 @@ SM80_F64_TILES: tuple[Tile[Sm80Config], ...] = (
 TFLOP/s that an H200's data sheet states for tensor cores of f64, the larger the tile the more; what a block
 takes beside is that of 16-bit tiles."""
 
-TURING_GHZ, TURING_FLOPS, TURING_WAVEFRONT, TURING_L2_BYTES, TURING_DRAM_BYTES = 1.59, 1024, 2.0, 20.0, 3.5
-"""A multiprocessor of a T4: its boost clock and f16 operations per cycle of its tensor cores as documented;
-cycles per wavefront of shared memory, bytes per cycle from the L2 and from DRAM as published (T4_ACHIEVED).
-"""
+TURING_GHZ = 1.59
+"""The boost clock of a T4, as documented."""
+
+TURING_FLOPS = 1024
+"""Operations of f16 per cycle of a multiprocessor's tensor cores, as documented."""
+
+TURING_WAVEFRONT = 2.0
+"""Cycles per wavefront of shared memory, as published (T4_ACHIEVED)."""
+
+TURING_L2_BYTES = 20.0
+"""Bytes per cycle that a multiprocessor gets from the L2, as published."""
+
+TURING_DRAM_BYTES = 3.5
+"""Bytes per cycle that a multiprocessor gets from memory, as published."""
 
 
 def _turing(config: Sm75Config, blocks: int) -> Tile[Sm75Config]:
@@ -336,9 +346,11 @@ SM75_TILES: tuple[Tile[Sm75Config], ...] = (
 )
 """The tiles, for f16; the first holds f16 sums alone.  Their times are computed, no Turing was measured."""
 
-MOST_STAGES, ENOUGH_STAGES = 12, 4
-"""The most stages of a tile of SM90_TILES, since more were not faster; and the stages that it needs before
-its boxes of results have rows of 128 bytes."""
+MOST_STAGES = 12
+"""The most stages of a tile of SM90_TILES, since more were not faster."""
+
+ENOUGH_STAGES = 4
+"""The stages that a tile needs before its boxes of results have rows of 128 bytes."""
 
 Way: TypeAlias = dict[str, Any]
 """The fields that a variant of a gemm-sm90 tile changes."""

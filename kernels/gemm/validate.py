@@ -42,8 +42,11 @@ from layoutalg.kernels.gemm.tiles import (
 )
 from layoutalg.kernels.identity import check_fields
 
-FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
-"""The registers of a thread for addresses and counters beside sums, fragments and copies; with ldmatrix."""
+FREE_REGISTERS = 24
+"""The registers of a thread for addresses and counters beside sums, fragments and copies."""
+
+FRAGMENT_REGISTERS = 16
+"""The registers that addresses of ldmatrix take beside."""
 
 MOST_EXTENT = 1 << 20
 """The most rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""

@@ -259,6 +259,7 @@ class Mainloop:
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
         lead, copied = c.fragments - 1, c.via == "cp.async"
         turn = self.steps - max(1, lead)
+        # mma.sync through registers has none to spare for fragments of the next tile beside the staged one
         across = copied or (isinstance(c, SimtConfig) and stages > 1)
         opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges)
         ragged = self.depth if c.edges else None
@@ -268,7 +269,7 @@ class Mainloop:
             for s in range(1, stages - 1):
                 with k.If(Const(s) < tiles):
                     self._start(second + (s - 1), Const(s))
-                k.do(CP_COMMIT)
+                k.do(CP_COMMIT)  # without a tile too: waits count groups
         else:
             self._load(opening, ragged)
             self._store(Const(0))
@@ -277,7 +278,7 @@ class Mainloop:
             self._fetch(step, Const(0), step)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
-            if not copied:
+            if not copied:  # as early as can be: memory answers while the tile is multiplied
                 with k.If(kt + 1 < tiles):
                     self._load(second + kt)
             for step in range(0 if across else lead):
@@ -286,7 +287,9 @@ class Mainloop:
                 due = step + lead
                 if due < self.steps:
                     self._fetch(due % c.fragments, here, due)
-                if copied and step == 0:
+                if (
+                    copied and step == 0
+                ):  # behind the barrier past which nobody reads the stage that is filled
                     with k.If(kt + (stages - 1) < tiles):
                         self._start(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
@@ -300,12 +303,12 @@ class Mainloop:
                 multiply(step % c.fragments)
             if not across:
                 if stages == 1:
-                    k.do(BAR)
+                    k.do(BAR)  # everybody has read the tile that is overwritten
                 with k.If(kt + 1 < tiles):
                     self._store(after)
                 k.do(BAR)
         if copied:
-            k.do(CP_WAIT, 0)
+            k.do(CP_WAIT, 0)  # results go where the ring was
 
     def _start(self, tile: Expr, stage: Value, bound: Expr | None = None) -> None:
         """Start copying a tile."""

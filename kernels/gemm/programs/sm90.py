@@ -339,7 +339,7 @@ class _Writer:
         k = self.k
         tiles = self._tiles()
         with tiles as (_, before, row, column, batch), self._steps(before) as (kt, stage, parity):
-            k.wait(self.empty[stage], 1 - parity)
+            k.wait(self.empty[stage], 1 - parity)  # the phase before the first counts as over
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
             tile, begin = (Const(0), row) if self.groups else (row, None)
@@ -377,7 +377,9 @@ class _Writer:
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
                     k.do(instr.WGMMA_COMMIT)
-                    k.do(instr.WGMMA_WAIT, 1)
+                    k.do(
+                        instr.WGMMA_WAIT, 1
+                    )  # this group runs on while the stage of the one before is filled
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
@@ -473,6 +475,7 @@ class _Writer:
         widths, buffers = c.boxes(size), c.box_buffers(size)
         batch = () if self.groups else self.batch
         d = whole(self.output.d, p.result, (*batch, self.m, self.n))
+        # the columns that the widest boxes leave over have narrower ones, each with the swizzle of its width
         kinds = {}  # by width: the box in D, its map, its places in shared memory
         for columns in dict.fromkeys(widths):
             own = "" if columns == widths[0] else str(columns)
@@ -517,15 +520,17 @@ class _Writer:
                     box, save, ring = kinds[columns]
                     many = buffers if columns == widths[0] else 1
                     buffer = columns, sum(kind == columns for kind, _ in order) % many
-                    if not order or buffer in order:  # the first wait is for all of the tile before
+                    # TMA reads boxes in the order in which they were committed, so that a buffer is free when
+                    # no more are unread than came later; the first wait is for all of the tile before
+                    if not order or buffer in order:
                         later = order[::-1].index(buffer) if order else 0
-                        with k.If(thread.eq(0)):
+                        with k.If(thread.eq(0)):  # it alone commits, and its wait counts what it committed
                             k.bulk_wait(later, read=True)
                         self._sync(group)
                     order.append(buffer)
                     mine = ring[None, None, group * many + buffer[1]] if many * c.consumers > 1 else ring
                     pack_box(acc, i, sum(widths[:q]), columns, mine)
-                    k.fence_async()
+                    k.fence_async()  # each thread's own stores, before the barrier: TMA is another proxy
                     self._sync(group)
                     row, column = corner[0] + i * ROWS, corner[1] + sum(widths[:q])
                     with k.If(thread.eq(0)):
