@@ -287,9 +287,7 @@ class Mainloop:
                 due = step + lead
                 if due < self.steps:
                     self._fetch(due % c.fragments, here, due)
-                if (
-                    copied and step == 0
-                ):  # behind the barrier past which nobody reads the stage that is filled
+                if copied and step == 0:  # past the barrier behind which nobody reads what is overwritten
                     with k.If(kt + (stages - 1) < tiles):
                         self._start(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
@@ -308,7 +306,7 @@ class Mainloop:
                     self._store(after)
                 k.do(BAR)
         if copied:
-            k.do(CP_WAIT, 0)  # results go where the ring was
+            k.do(CP_WAIT, 0)  # results may go where the ring was
 
     def _start(self, tile: Expr, stage: Value, bound: Expr | None = None) -> None:
         """Start copying a tile."""

@@ -377,9 +377,7 @@ class _Writer:
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
                     k.do(instr.WGMMA_COMMIT)
-                    k.do(
-                        instr.WGMMA_WAIT, 1
-                    )  # this group runs on while the stage of the one before is filled
+                    k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
@@ -520,8 +518,8 @@ class _Writer:
                     box, save, ring = kinds[columns]
                     many = buffers if columns == widths[0] else 1
                     buffer = columns, sum(kind == columns for kind, _ in order) % many
-                    # TMA reads boxes in the order in which they were committed, so that a buffer is free when
-                    # no more are unread than came later; the first wait is for all of the tile before
+                    # a wait leaves as many of the newest boxes unread as were committed since this buffer was
+                    # filled; the first one is for all of the tile before
                     if not order or buffer in order:
                         later = order[::-1].index(buffer) if order else 0
                         with k.If(thread.eq(0)):  # it alone commits, and its wait counts what it committed
