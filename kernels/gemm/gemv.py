@@ -347,9 +347,8 @@ class _AlongN(_Writer):
         self.group, y = k.let("group", k.tid // c.lanes), k.let("y", k.tid % c.lanes)
         self.column = k.let("own", y * c.vec)
         at = self.first + self.column
-        self.at = k.let(
-            "column", Select(at < self.n, at, Const(0))
-        )  # past the last one: its sums are not stored
+        # past the last column: the first one's, whose sums are not stored twice
+        self.at = k.let("column", Select(at < self.n, at, Const(0)))
 
     def write(self) -> Kernel:
         """The whole program."""

@@ -118,9 +118,7 @@ def declare_share(k: KernelBuilder, which: Expr, parts: Operand, tiles: Expr) ->
     parts = as_expr(parts)
     each, over = k.let("each", tiles // parts), k.let("over", tiles % parts)
     first = which * each + Select(which < over, which, over)
-    reach = (
-        1 << tiles.facts.hi.bit_length()
-    )  # no part starts past the last tile: the modulus states this fact
+    reach = 1 << tiles.facts.hi.bit_length()  # no part starts past the last tile: the modulus states it
     first = k.let("first_tile", first % reach)
     return Part(which, first, k.let("trips", each + Select(which < over, Const(1), Const(0))))
 
