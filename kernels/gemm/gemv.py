@@ -347,7 +347,7 @@ class _AlongN(_Writer):
         self.group, y = k.let("group", k.tid // c.lanes), k.let("y", k.tid % c.lanes)
         self.column = k.let("own", y * c.vec)
         at = self.first + self.column
-        # past the last column: the first one's, whose sums are not stored twice
+        # a column past the last one stands for the first; its sums are not stored
         self.at = k.let("column", Select(at < self.n, at, Const(0)))
 
     def write(self) -> Kernel:
