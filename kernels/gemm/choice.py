@@ -268,7 +268,7 @@ class Choice(Generic[C]):
         return None if first is None else (first[0], self._parted(p, first[1], first[2]))
 
     def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
-        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
+        return config if splits == 1 else self.parted(p, _with(config, (("splits", splits),)))
 
 
 Expected: TypeAlias = "tuple[float, Any, int]"
