@@ -126,6 +126,7 @@ def test_a_function_of_epilogues_is_offered_wherever_they_are() -> None:
     (offered,) = re.findall(r"Apply a function to the result of a GEMM: ([\w, ]+)\.", shown)
     assert offered.split(", ") == list(FUNCTIONS)
     assert all(f'"{name}"' in said(ROOT / "docs" / "ops.md") for name in FUNCTIONS)
+    assert all(f"`{name}`" in said(ROOT / "docs" / "kernel_language.md") for name in FUNCTIONS)
 
 
 def test_a_function_of_a_users_own_is_one_record() -> None:

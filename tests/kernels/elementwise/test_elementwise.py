@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from typing import Any
@@ -16,6 +15,7 @@ from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.elementwise import DEPTH, FORMULAS, MapConfig, build, candidates, map_problem
 from layoutalg.kernels.modes import compact_strides
+from tests.codegen.instr.test_functions import DEFINITIONS
 from tests.sweeps import each
 
 
@@ -47,14 +47,8 @@ def test_any_strides_agree_with_the_definition(op: str, dtype: str) -> None:
 
 def test_formulas_by_hand() -> None:
     """Compute torch's definitions on NumPy's numbers."""
-    x, root = np.array([-3.0, -0.5, 0.0, 1.0, 20.0]), math.sqrt(2 / math.pi)
-    by_hand = {
-        "relu": [max(v, 0.0) for v in x],
-        "gelu": [v / 2 * math.erfc(-v / math.sqrt(2)) for v in x],
-        "gelu_tanh": [v / 2 * (1 + math.tanh(root * (v + 0.044715 * v**3))) for v in x],
-        "silu": [v / (1 + math.exp(-v)) for v in x],
-        "add": [2 * v for v in x],
-    }
+    x = np.array([-3.0, -0.5, 0.0, 1.0, 20.0])
+    by_hand = {**{name: [f(v) for v in x] for name, f in DEFINITIONS.items()}, "add": 2 * x}
     assert set(by_hand) == set(FORMULAS)
     for op, formula in FORMULAS.items():
         np.testing.assert_allclose(formula.numbers(*[x] * len(formula.inputs)), by_hand[op], 1e-12)
@@ -107,7 +101,7 @@ def test_an_exact_map_has_to_be_exact() -> None:
 @each(
     ("asked", "error", "text"),
     [
-        (("sinc", (4,)), UnknownNameError, "relu, gelu, gelu_tanh, silu, add"),
+        (("sinc", (4,)), UnknownNameError, "relu, gelu, .*add"),
         (("relu", (4,), "f64"), UnsupportedError, "f32, f16"),
         (("relu", (4, 0)), ShapeError, "must be positive"),
         (("add", (4,), "f32", [(1,)]), ShapeError, "one per mode"),
