@@ -352,18 +352,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         for name in "dc" if p.reads_c else "d":
             for step in filter(None, p.steps(name)):
                 _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
-    needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
-    if needed > most:
-        stage = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16
-        results = needed - stage * c.stages
-        raise ResourceError(
-            f"shared memory bytes of {c}, which are {c.stages} of {stage} and {results} for results,", needed,
-            most,
-            hint=_fitting_stages(p, c, most),
-        )  # fmt: skip
-    held = ROLE_REGISTERS[c.consumers][1] or chip.max_registers_per_thread
-    if registers(p, c) > held:
-        raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
+    _resources(p, c, chip)
 
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
@@ -455,12 +444,15 @@ def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
         raise ResourceError(f"shared memory bytes of {c}", needed, most, hint=_fitting_stages(p, c, most))
-    held, share = registers(p, c), chip.registers_per_sm // (c.threads * c.min_blocks)
-    most = min(chip.max_registers_per_thread, share)
-    if held > most:
-        hint = "take more warps or a smaller tile"
-        if isinstance(c, SimtConfig):
-            hint = "take fewer elements per thread or min_blocks = 1"
+    match c:
+        case Sm90Config():
+            share, hint = ROLE_REGISTERS[c.consumers][1], "take a smaller tile"
+        case SimtConfig():
+            share, hint = 0, "take fewer elements per thread or min_blocks = 1"
+        case _:
+            share, hint = 0, "take more warps or a smaller tile"
+    most = min(chip.max_registers_per_thread, share or chip.registers_per_sm // (c.threads * c.min_blocks))
+    if (held := registers(p, c)) > most:
         raise ResourceError(f"registers per thread of {c}", held, most, hint=hint)
 
 
