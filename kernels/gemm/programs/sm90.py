@@ -387,10 +387,8 @@ class _Writer:
             first = row if self.groups else row * c.tile_m
             corner = first + part * c.consumer_m, column * c.tile_n
             if self.came and self.sums:
-                acc, corner = (
-                    self._joined(acc, self.came, self.sums),
-                    (corner[0], corner[1] + k.rank * c.written_n),
-                )
+                acc = self._joined(acc, self.came, self.sums)
+                corner = corner[0], corner[1] + k.rank * c.written_n
             if not self.groups:
                 self.output.lead = batch or self.output.lead
             self.leave(acc, corner)
