@@ -213,11 +213,6 @@ class Choice(Generic[C]):
     offered: Callable[[GemmProblem], Iterable[Tile[C]]] | None = None
     warm: bool = True
 
-    @property
-    def whole(self) -> dict[str, Any]:
-        """The field that says that any size is computed, of configurations that have it."""
-        return {"edges": True} if "edges" in {f.name for f in fields(self.tiles[0].config)} else {}
-
     def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
         """A configuration with elements, vectors and edges as a problem needs them.
 
@@ -237,22 +232,15 @@ class Choice(Generic[C]):
         >>> print(SM80.configs(gemm_problem(8192, 8192, 8192))[0])
         128x256x64, 4 stages
         """
-        found, refused = self.tried(p, arch)
+        found, refused = self.timed(p, arch)
         if refused and not found:
             raise refused[-1][1]
-        return found
-
-    def tried(
-        self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[tuple[C, ...], tuple[tuple[C, LayoutAlgError], ...]]:
-        """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
-        found, refused = self.timed(p, arch)
-        return tuple(config for _, config in found), refused
+        return tuple(config for _, config in found)
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
-        """The same, each configuration behind the nanoseconds that are expected of it."""
+        """The same, each behind the nanoseconds that are expected of it; and tiles that do not fit, with why."""
         ranked, refused = _ranked(self, p, find_arch(arch))
         return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
 
@@ -525,7 +513,9 @@ def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Con
     except LayoutAlgError:
         return None
     given: dict[str, Any] = {x: getattr(offered[0], x) for x in choice.fields}
-    fitted: Any = replace(c, **given, **choice.whole)
+    if "edges" in {f.name for f in fields(c)}:
+        given["edges"] = True  # any size is computed
+    fitted: Any = replace(c, **given)
     near = [nearest(c, offered, works), fitted if works(fitted) else nearest(fitted, offered, works)]
     return min((x for x in near if x is not None), key=lambda x: distance(c, x), default=None)
 

@@ -281,8 +281,8 @@ def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterat
     first = choice.fastest(p, arch)
     if first is not None:
         yield Candidate(first[1])
-    found, refused = choice.tried(p, arch)
-    yield from map(Candidate, found[1:])
+    found, refused = choice.timed(p, arch)
+    yield from (Candidate(config) for _, config in found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 
 

@@ -159,7 +159,7 @@ def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None) -> Any:
 def by_gemv(rng: random.Random, p: GemmProblem) -> GemvConfig:
     """One of those that are tried, or any other."""
     if rng.random() < 0.4:
-        return rng.choice(GEMV.tried(p)[0])
+        return rng.choice(GEMV.configs(p))
     lanes, columns = ((32, 64, 128, 256), (1, 2, 4)) if p.b_major == "k" else ((4, 8, 16, 32), (1,))
     vec = rng.choice([x for x in (1, 2, 4, 8) if widest_vectors(p)[1] % x == 0])
     c = GemvConfig(
