@@ -240,7 +240,7 @@ class Choice(Generic[C]):
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
-        """The same, each behind the nanoseconds that are expected of it; and tiles that do not fit, with why."""
+        """The same behind the nanoseconds that are expected of each; and tiles that do not fit, with why."""
         ranked, refused = _ranked(self, p, find_arch(arch))
         return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
 
