@@ -121,14 +121,12 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
-    if isinstance(c, GemvConfig):
-        return sequence_of(p, c, _called(called_problem(p, c), c, arch).kernels)
-    splits = min(c.splits, 2)
-    free: Config = replace(c, splits=splits)
-    if not isinstance(free, Sm90Config):
+    free = c
+    if not isinstance(free, GemvConfig):
+        free = replace(free, splits=min(c.splits, 2))  # a kernel takes any number of parts
+    if isinstance(free, SimtConfig | Sm80Config):
         free = replace(free, static_ld=False)
-    wide = _called(called_problem(p, free), free, arch)
-    return sequence_of(p, c, wide.kernels)
+    return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
 
 @lru_cache(maxsize=256)
@@ -165,7 +163,7 @@ def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
     ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
-    if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
+    if c.schedule == "streamk":
         # the same, but what stores D whole has rows of whole vectors
         ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = widest_batch(p, c)

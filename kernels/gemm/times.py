@@ -1,6 +1,6 @@
 """The tiles that are offered for products, with their measured times, and the law of the time of gemm-sm90.
 
-    Law, LAW       tensor cores, L2 and memory, each with its own rate
+    WgmmaLaw, LAW  tensor cores, L2 and memory, each with its own rate
     Tile, Sums     a configuration and its times; what parts of k cost beside them
     SIMT_TILES     threads;   SM80_TILES, SM80_F64_TILES, SM75_TILES     mma.sync;   SM90_TILES     wgmma
 
@@ -46,7 +46,7 @@ from layoutalg.model import resident_clusters
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class WgmmaLaw:
     """The numbers of the law: nanoseconds, bytes per nanosecond, factors, and the powers of its sums."""
 
     element: float
@@ -89,7 +89,7 @@ class Law:
     """The powers q and s."""
 
 
-LAW = Law(
+LAW = WgmmaLaw(
     element=0.01958, parted=1.173, issue=102, latency=1174, block=606.3, result=0.01306, turn=376.9,
     start=4672, consumer=266.1, turn_start=673.4, share_start=174.3, join_start=257.3, joined=0.1134,
     peer=166.5, launch=1779, byte=0.0003345, l2=14670, odd16=2.203, odd32=1.385, memory=4302,
@@ -124,7 +124,7 @@ class Demand(NamedTuple):
     summed: Any
 
 
-def tile_time(c: Any, law: Law = LAW) -> TileTime:
+def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
     """Nanoseconds of a tile by the law; of many, where the fields of a configuration are arrays.
 
     >>> step, block, start = tile_time(Sm90Config(128, 256, 4))
@@ -142,7 +142,7 @@ def tile_time(c: Any, law: Law = LAW) -> TileTime:
     return TileTime(of_cluster * step ** (1 / s), block + c.pingpong * (law.turn - block), start)
 
 
-def law_ns(time: TileTime, x: Demand, law: Law = LAW) -> Any:
+def law_ns(time: TileTime, x: Demand, law: WgmmaLaw = LAW) -> Any:
     """Nanoseconds of a problem in tiles of such a time.
 
     >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 9)))

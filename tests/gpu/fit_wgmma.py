@@ -4,7 +4,7 @@ python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json          the numb
 python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and those of the module, judged
 
 The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
-begin with "fresh" are not fitted to, and judge.  All numbers of `Law` are fitted at once, to the sum of the
+begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of the
 squares of e^(-3 x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what is
 near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the
 logarithms of the numbers, which keeps them positive.
@@ -30,7 +30,7 @@ import numpy as np
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm import times as laws
 from layoutalg.kernels.gemm.choice import SM90
-from layoutalg.kernels.gemm.times import LAW, Law
+from layoutalg.kernels.gemm.times import LAW, WgmmaLaw
 
 SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
 """Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
@@ -100,20 +100,20 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     return Times(arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem))
 
 
-def expected(times: Times, law: Law) -> Any:
+def expected(times: Times, law: WgmmaLaw) -> Any:
     """Nanoseconds by the law."""
     return laws.law_ns(laws.tile_time(times.tiles, law), times.demands, law)
 
 
-def fitted(times: Times, first: Law = LAW) -> Law:
+def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     """The law that fits some times best, from a first one on."""
     names = list(asdict(first))
     fastest = np.full(times.problem.max() + 1, np.inf)
     np.minimum.at(fastest, times.problem, times.ns)
     weights = np.exp(-3 * (times.ns / fastest[times.problem] - 1))
 
-    def law_at(x: Any) -> Law:
-        return Law(**dict(zip(names, map(float, np.exp(x)), strict=True)))
+    def law_at(x: Any) -> WgmmaLaw:
+        return WgmmaLaw(**dict(zip(names, map(float, np.exp(x)), strict=True)))
 
     def errors(x: Any) -> Any:
         return weights * np.log(expected(times, law_at(x)) / times.ns)
@@ -137,7 +137,7 @@ def fitted(times: Times, first: Law = LAW) -> Law:
     return law_at(x)
 
 
-def shares(times: Times, law: Law) -> list[list[float]]:
+def shares(times: Times, law: WgmmaLaw) -> list[list[float]]:
     """Of each problem the fastest of all over the fastest of the first 1, 2, 4, ... by the law."""
     ns, found = expected(times, law), []
     for number in range(times.problem.max() + 1):
@@ -147,7 +147,7 @@ def shares(times: Times, law: Law) -> list[list[float]]:
     return found
 
 
-def judged(parts: Mapping[str, Times], law: Law) -> None:
+def judged(parts: Mapping[str, Times], law: WgmmaLaw) -> None:
     """Print a row of each part."""
     for name, times in parts.items():
         found = list(zip(*shares(times, law), strict=True))
@@ -155,16 +155,16 @@ def judged(parts: Mapping[str, Times], law: Law) -> None:
         print(f"| {len(found[0])} {name} |", " | ".join(means), "|")
 
 
-def said_off(times: Times, law: Law) -> str:
+def said_off(times: Times, law: WgmmaLaw) -> str:
     """How far the law is off: the standard deviation, and the mean of times past LONG_NS."""
     off = np.log(expected(times, law) / times.ns)
     long = times.ns > LONG_NS
     return f"off by {off.std():.1%}; past {LONG_NS / 1e3:.0f} us by {off[long].mean():+.1%} in the mean"
 
 
-def text_of(law: Law) -> str:
+def text_of(law: WgmmaLaw) -> str:
     """The numbers as the module has them."""
-    return "LAW = Law(\n" + "".join(f"    {name}={x:.4g},\n" for name, x in asdict(law).items()) + ")"
+    return "LAW = WgmmaLaw(\n" + "".join(f"    {name}={x:.4g},\n" for name, x in asdict(law).items()) + ")"
 
 
 def main(args: list[str]) -> int:

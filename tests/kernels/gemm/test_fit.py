@@ -14,7 +14,7 @@ import pytest
 
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.times import LAW, Law, sm90_clock
+from layoutalg.kernels.gemm.times import LAW, WgmmaLaw, sm90_clock
 from tests.gpu.fit_wgmma import config_named, expected, fitted, shares, text_of, times_of
 
 DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
@@ -58,7 +58,7 @@ def test_one_configuration_and_arrays_of_them_have_one_law() -> None:
 @pytest.mark.deep
 def test_numbers_come_out_of_the_times_that_they_made() -> None:
     times = times_of(made(60))
-    wrong = Law(**{name: x * RNG.uniform(0.8, 1.25) for name, x in asdict(LAW).items()})
+    wrong = WgmmaLaw(**{name: x * RNG.uniform(0.8, 1.25) for name, x in asdict(LAW).items()})
     found = fitted(times, wrong)
     before, after = (np.abs(np.log(expected(times, law) / times.ns)) for law in (wrong, found))
     assert before.mean() > 0.03 and after.mean() < 0.002 and after.max() < 0.02
@@ -72,7 +72,7 @@ def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
     for name, x in asdict(found).items():
         assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
     law: dict[str, Any] = {}
-    exec(f"from layoutalg.kernels.gemm.times import Law\n{text_of(LAW)}", law)
+    exec(f"from layoutalg.kernels.gemm.times import WgmmaLaw\n{text_of(LAW)}", law)
     assert law["LAW"] == LAW
 
 
