@@ -245,17 +245,7 @@ def _grown(value: int, least: int, tile: int) -> int:
     return (tile << (-(-least // tile) - 1).bit_length()) + gcd(value, 16) % 16
 
 
-FITTED = "H200-SXM"
-"""The board that the laws were fitted on, except that of gemm-sm75."""
-
-
-LARGEST, SIDE = 16384, 4096
-"""The default upper bounds of a generated kernel: of m and n, and of k."""
-
-OPTIONS = (
-    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
-)  # fmt: skip
-"""The options of a product beside its extents."""
+# --- configurations ------------------------------------------------------------------------------------
 
 
 def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[str, int]:
@@ -270,9 +260,6 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
     beta = scalar_words(p, "beta", 1.0) if p.reads_c else {}
     groups = group_begins(equal_sizes(p.m, p.products)) if p.grouped else {}
     return {**scalar_words(p, "alpha", 1.0), **beta, **groups}
-
-
-# --- configurations ------------------------------------------------------------------------------------
 
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
@@ -313,6 +300,17 @@ def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch)
 
 
 # --- the records ---------------------------------------------------------------------------------------
+
+FITTED = "H200-SXM"
+"""The board that the laws were fitted on, except that of gemm-sm75."""
+
+LARGEST, SIDE = 16384, 4096
+"""The default upper bounds of a generated kernel: of m and n, and of k."""
+
+OPTIONS = (
+    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
+)  # fmt: skip
+"""The options of a product beside its extents."""
 
 
 def _family(
