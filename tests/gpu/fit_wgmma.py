@@ -5,9 +5,9 @@ python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and
 
 The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
 begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
-the squares of e^(-3 x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what is
-near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the
-logarithms of the numbers, which keeps them positive.
+the squares of e^(-3 x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
+is near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the logarithms of the
+numbers, which keeps them positive.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.

@@ -48,7 +48,7 @@ def test_any_strides_agree_with_the_definition(op: str, dtype: str) -> None:
 def test_formulas_by_hand() -> None:
     """Compute torch's definitions on NumPy's numbers."""
     x = np.array([-3.0, -0.5, 0.0, 1.0, 20.0])
-    by_hand = {**{name: [f(v) for v in x] for name, f in DEFINITIONS.items()}, "add": 2 * x}
+    by_hand: dict[str, Any] = {name: [f(v) for v in x] for name, f in DEFINITIONS.items()} | {"add": 2 * x}
     assert set(by_hand) == set(FORMULAS)
     for op, formula in FORMULAS.items():
         np.testing.assert_allclose(formula.numbers(*[x] * len(formula.inputs)), by_hand[op], 1e-12)
