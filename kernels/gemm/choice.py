@@ -270,21 +270,13 @@ def _ranked(
     choice: Choice[Any], p: GemmProblem, chip: Arch
 ) -> tuple[list[Expected], tuple[tuple[Any, LayoutAlgError], ...]]:
     """The configurations that fit, the fastest first, and those that do not, each with its refusal."""
-    refused: dict[Any, LayoutAlgError] = {}
-    fitting: set[Any] = set()
     usual = list(_usual(choice, p, chip))
-    for _, config, _ in usual:
-        if config not in fitting and config not in refused:
-            try:
-                check_config(p, config, chip)
-                fitting.add(config)
-            except LayoutAlgError as error:
-                refused[config] = error
-    found = sorted((one for one in usual if one[1] in fitting), key=_EXPECTED)
-    if found:
-        shared = [one for one in _by_streamk(choice, p, chip, found[0][0]) if _fits(p, one[1], chip)]
-        found = sorted([*shared, *found], key=_EXPECTED)
-    return found, tuple(refused.items())
+    refusals = {config: _refusal(p, config, chip) for config in dict.fromkeys(x[1] for x in usual)}
+    fitting = sorted((x for x in usual if refusals[x[1]] is None), key=_EXPECTED)
+    if fitting:
+        shared = [x for x in _by_streamk(choice, p, chip, fitting[0][0]) if not _refusal(p, x[1], chip)]
+        fitting = sorted([*shared, *fitting], key=_EXPECTED)
+    return fitting, tuple((config, why) for config, why in refusals.items() if why is not None)
 
 
 @lru_cache(maxsize=256)
@@ -330,21 +322,21 @@ def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -
             yield ns, config, 1
 
 
-def _fits(p: GemmProblem, config: Any, chip: Arch) -> bool:
+def _refusal(p: GemmProblem, config: Any, chip: Arch) -> LayoutAlgError | None:
     try:
         check_config(p, config, chip)
-    except LayoutAlgError:
-        return False
-    return True
+    except LayoutAlgError as error:
+        return error
+    return None
 
 
-def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> Expected | None:
-    refused: set[int] = set()  # tiles come once per number of parts
-    for one in found:
-        if id(one[1]) not in refused:
-            if _fits(p, one[1], chip):
-                return one
-            refused.add(id(one[1]))
+def _first_that_fits(p: GemmProblem, chip: Arch, ranked: Iterable[Expected]) -> Expected | None:
+    refused: set[int] = set()  # tiles come once per number of parts; by identity, since hashing takes longer
+    for expected in ranked:
+        if id(expected[1]) not in refused:
+            if _refusal(p, expected[1], chip) is None:
+                return expected
+            refused.add(id(expected[1]))
     return None
 
 
@@ -506,7 +498,7 @@ def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Con
     chip = find_arch(arch)
 
     def works(x: Any) -> bool:
-        return _fits(p, x, chip)
+        return _refusal(p, x, chip) is None
 
     try:
         offered = choice.configs(p, chip)
