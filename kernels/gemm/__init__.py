@@ -53,7 +53,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.programs.simt import tiled_mma
+from layoutalg.kernels.gemm.programs import tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.tiles import (
     Config,

@@ -30,9 +30,16 @@ from layoutalg.kernels.gemm.groups import (
 )
 from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.programs import simt, sm80, sm90
+from layoutalg.kernels.gemm.programs import build_simt, build_sm80, build_sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config, usual_schedule
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    cluster_tiles,
+    usual_schedule,
+)
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
 MOST_CALLED = 1 << 14
@@ -86,11 +93,11 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
         case GemvConfig():
             return gemv.build(p, c)
         case SimtConfig():
-            return simt.build(p, c)
+            return build_simt(p, c)
         case Sm90Config():
-            return sm90.build(p, c)
+            return build_sm90(p, c)
         case _:
-            return sm80.build(p, c, arch)
+            return build_sm80(p, c, arch)
 
 
 def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -204,7 +211,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
-        scalars["all_tiles"] = sm90.cluster_tiles(p, c)
+        scalars["all_tiles"] = cluster_tiles(p, c)
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")

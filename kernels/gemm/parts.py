@@ -73,7 +73,7 @@ from layoutalg.kernels.gemm.rasterize import (
     k_tiles,
     tile_grid,
 )
-from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
+from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, cluster_tiles, tile_count
 from layoutalg.model import resident_clusters
 
 THREADS = 256
@@ -264,10 +264,10 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
     if isinstance(c, Sm90Config):
         if c.cluster_k > 1:
             return work * c.cluster_k
-        size = c.cluster
-        high, columns = c.tile_m * c.cluster_m, -(-p.n // (c.tile_n * c.cluster_n))
-        rows = most_row_tiles(p.m, p.products, high) if p.grouped else -(-p.m // high) * p.products
-        work = columns * rows
+        size, work = c.cluster, cluster_tiles(p, c)
+        if p.grouped:
+            rows = most_row_tiles(p.m, p.products, c.tile_m * c.cluster_m)
+            work = -(-p.n // (c.tile_n * c.cluster_n)) * rows
     if c.schedule == "streamk":
         work *= -(-p.k // c.tile_k)
     board = find_arch(arch).board

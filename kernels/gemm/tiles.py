@@ -465,3 +465,13 @@ def tile_count(p: GemmProblem, c: Config) -> int:
     3
     """
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+
+
+def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
+    """Tiles of clusters, of all products of a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
+    4
+    """
+    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products

@@ -167,6 +167,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
     _threads(c.threads, chip)
     _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     _multiple("run_m", c.run_m, a.fragment, "a load of a fragment")
+    _multiple("a run of n", 16 // size, c.result_vec, "result_vec")
     for name, elems in (
         ("a_vector", c.a_vector), ("b_vector", c.b_vector), ("result_vec", c.result_vec),
         ("a fragment of run_m", a.fragment),

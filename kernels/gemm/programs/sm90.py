@@ -81,16 +81,6 @@ Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 the tiles, its place in the batch."""
 
 
-def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
-    """Tiles of clusters, of all products of a batch.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
-    4
-    """
-    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
-
-
 def box_rows(rows: int) -> int:
     """Rows of the highest boxes that rows of k are loaded in: whole atoms, as many as a box can have.
 

@@ -86,9 +86,10 @@ OF_SIMT: dict[type[errors.LayoutAlgError], list[Rule]] = {
         ({"thread_m": 6}, {}, "multiple of 4, run_m; the nearest is 8"),
         ({"lanes_m": 5}, {}, "divide a warp"),
         ({"tile_k": 7}, {}, "tile_k = 7 is not a multiple of 2"), ({"thread_n": 6}, {}, "16 bytes"),
+        ({"result_vec": 8}, {}, "a run of n = 4"),
     ],
     UnsupportedError: [
-        ({"b_vector": 3}, {}, "b_vector = 3 of f32"), ({"result_vec": 8}, {}, "4 or less"),
+        ({"b_vector": 3}, {}, "b_vector = 3 of f32"),
         ({"stages": 1}, {}, "take stages = 2"),
         ({}, {"dtype": "f16"}, "f32 and f64"),
     ],
