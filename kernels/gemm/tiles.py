@@ -51,8 +51,8 @@ class SimtConfig:
 
     `via` says how tiles reach shared memory, through registers or by cp.async; `stages` of them are kept
     there.  `a_vector`, `b_vector` are what a copy moves where the order is kept, or through registers.  Runs
-    of n, loads of fragments and what widens the rows of turned tiles are 16 bytes, or runs of m where these
-    are shorter.  `edges` is for sizes that are not multiples of the tile.
+    of n and what widens the rows of turned tiles are 16 bytes, and so are loads of fragments, or a run of m
+    where that is shorter.  `edges` is for sizes that are not multiples of the tile.
     `panel` columns of tiles are walked together. `splits` blocks share a tile of D, each with a part of k,
     see parts.
 
