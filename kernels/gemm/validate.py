@@ -444,7 +444,11 @@ def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int
 def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
-        raise ResourceError(f"shared memory bytes of {c}", needed, most, hint=_fitting_stages(p, c, most))
+        what = f"shared memory bytes of {c}"
+        if isinstance(c, Sm90Config):
+            stage = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16
+            what += f", which are {c.stages} of {stage} and {needed - stage * c.stages} for results,"
+        raise ResourceError(what, needed, most, hint=_fitting_stages(p, c, most))
     match c:
         case Sm90Config():
             share, hint = ROLE_REGISTERS[c.consumers][1], "take a smaller tile"
