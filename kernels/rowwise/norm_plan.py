@@ -38,7 +38,7 @@ from layoutalg.kernels.rowwise.cluster import (
     GRID_DEPTH,
     GRID_STAGED,
     LONE_THREADS,
-    REGISTERS,
+    KEPT_REGISTERS,
     SEVERAL_THREADS,
     Kept,
     grid_us,
@@ -353,7 +353,7 @@ def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
             if staged < 1 or staged * nbytes > x.room:
                 continue
             each = occupancy_of(
-                x.chip, threads=threads, registers_per_thread=REGISTERS[narrow, words],
+                x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
                 shared_bytes=staged * nbytes + threads * cluster,
             ).blocks_per_sm  # fmt: skip
             kept = Kept(rows, row_bytes, narrow, cluster, rounds, rounds * nbytes, words, each)

@@ -14,7 +14,7 @@ write, and leave.  The more rows are resident, the less of that is seen:
 
 Fitted to the ways of a softmax of 14 problems on one H200 with a cold L2 (tests/gpu/long_rows, columns of
 powers of two, 2026-11-23).  28 problems of lengths that were drawn judge it (tests/data/long_rows.json);
-REGISTERS and `second_launch` came in after a first version had been held to these, so they are not wholly
+KEPT_REGISTERS and `second_launch` came in after a first version had been held to these, so they are not wholly
 unseen.
 
 Rows that no cluster holds are read twice, except for what stays on chip: blocks that are all resident read
@@ -44,7 +44,7 @@ from types import MappingProxyType
 
 from layoutalg.model import resident_clusters
 
-REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
+KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
     {(False, 0): 40, (False, 16): 64, (False, 32): 88, (True, 0): 64, (True, 16): 80, (True, 32): 128}
 )
 """Registers of a thread, by whether elements have two bytes and by the words that it holds: NVRTC takes so

@@ -34,16 +34,16 @@ from layoutalg.model import occupancy_of
 SIDE_BYTES = 64
 """The least width of a slab."""
 
-THREADS = (64, 128, 256, 512)
+HELD_THREADS = (64, 128, 256, 512)
 """The numbers of threads of a block that are tried."""
 
 MOST_WORDS, LEAST_SHARED_WORDS = 64, 33
 """The most words of a thread in registers, and the least in shared memory."""
 
-REGISTERS = 1 << 16
+BLOCK_REGISTERS = 1 << 16
 """The most registers of a block."""
 
-MOST_BYTES = 100 << 10
+HELD_BYTES = 100 << 10
 """The most shared memory of a block: two blocks fit on a multiprocessor."""
 
 
@@ -98,7 +98,7 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
     [1, 2]
     """
     words = max(1, vector_bytes // WORD_BYTES)
-    for threads in THREADS:
+    for threads in HELD_THREADS:
         for share in (1 << n for n in range(threads.bit_length())):
             side, rounds = threads // share, -(-rows // share)
             if share > rows or side * vector_bytes < SIDE_BYTES or side > across:
@@ -106,7 +106,7 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
             for by_one in (False, True) if side <= WARP < threads and share > 1 else (False,):
                 if rounds * words <= MOST_WORDS:
                     yield HeldColumns(side, share, False, by_one, rounds, vec, vector_bytes)
-                if rounds * words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= MOST_BYTES:
+                if rounds * words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= HELD_BYTES:
                     yield HeldColumns(side, share, True, by_one, rounds, vec, vector_bytes)
 
 
@@ -151,7 +151,7 @@ RATES = HeldRates()
 def registers(s: HeldColumns) -> int:
     """Registers of a thread, about."""
     own = 20 + 3 * s.vec + 8 * s.by_one + (0 if s.shared else s.rounds * s.words)
-    return min(own, REGISTERS // s.threads, 255)
+    return min(own, BLOCK_REGISTERS // s.threads, 255)
 
 
 def copy_us(nbytes: int) -> float:

@@ -15,7 +15,7 @@ from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES
 MOST_FOLD = 256
 """The most rows of memory that form a row of the stream."""
 
-SIDES, THREADS = (16, 32, 64, 128), (128, 256, 512)
+SIDES, STREAM_THREADS = (16, 32, 64, 128), (128, 256, 512)
 """The numbers of threads side by side, and of threads of a block, that are tried."""
 
 WAVES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
@@ -75,18 +75,18 @@ def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed
     """
     vec = VECTOR_BYTES // element.nbytes
     while vec * element.nbytes >= 4:
-        ways = (way for s in folds(form, vec, element) for way in _ways(s, vec, element, planes, sms))
+        ways = (way for s in folds(form, vec, element) for way in _divided(s, vec, element, planes, sms))
         if found := [way for way in ways if way.cost <= MOST_COST]:
             return sorted(found, key=lambda way: way.cost)
         vec //= 2
     return []
 
 
-def _ways(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterator[Streamed]:
+def _divided(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterator[Streamed]:
     steps, size = s.columns.count, element.nbytes
     total = s.form.count * s.form.outputs * size
     single = SINGLE * (s.rows.extent % s.fold) / s.rows.extent
-    for side, threads in product(SIDES, THREADS):
+    for side, threads in product(SIDES, STREAM_THREADS):
         share = threads // side
         if not share:
             continue

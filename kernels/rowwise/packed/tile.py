@@ -79,13 +79,13 @@ def slabs_of(form: Form, elems: int, groups: int, *, both: bool) -> Slabs | None
     >>> found.elems, found.groups, found.along.extent
     (12, 4, 500)
     """
-    for found in reversed(list(_ways(form, both=both))):
+    for found in reversed(list(_in_slabs(form, both=both))):
         if found.elems * found.runs <= elems and found.groups <= groups:
             return found
     return None
 
 
-def _ways(form: Form, *, both: bool) -> Iterator[Slabs]:
+def _in_slabs(form: Form, *, both: bool) -> Iterator[Slabs]:
     """All ways in which a form lies in slabs, the smallest slabs first."""
     step = 1
     for n, m in enumerate(form.modes):

@@ -254,8 +254,8 @@ class Room:
         self.b, self.norm, self.side = b, norm, b.tiling.rows_per_block
         self.own, self.others = norm.planes(b), norm.others(b)
         self.factors, self.warps = [b.stat(name) for name in norm.factors], b.tiling.threads // WARP
-        self.part = b.partials(self.warps * self.side * _words(self.own))
-        self.final = b.partials(self.side * _words(self.factors))
+        self.part = b.partials(self.warps * self.side * _count(self.own))
+        self.final = b.partials(self.side * _count(self.factors))
 
     def join(self, x: Exchange | None) -> None:
         """Turn the statistics of threads into the factors of the cluster's columns, in every thread."""
@@ -291,7 +291,7 @@ class Room:
 
     def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
         """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
-        b, before = self.b, as_expr(slot) * (self.side * _words(planes))
+        b, before = self.b, as_expr(slot) * (self.side * _count(planes))
         for d in planes:
             (n,) = d.shape
             (put if store else get)(b, STS if store else LDS, buffer, before + b.row * n, d)
@@ -306,5 +306,5 @@ class Room:
                 yield slot
 
 
-def _words(planes: list[Reg]) -> int:
+def _count(planes: list[Reg]) -> int:
     return sum(d.shape[0] for d in planes)
