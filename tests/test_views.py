@@ -17,7 +17,7 @@ import pytest
 from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.rowwise import walk
-from layoutalg.kernels.rowwise.problems import Form
+from layoutalg.kernels.rowwise.tensors import Form
 from tests.draws.sequences import called_of, launches_of
 from tests.draws.views import EVERY, FLOATS, FOLDS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one

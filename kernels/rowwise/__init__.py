@@ -1,16 +1,13 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
-    problems           problems: tensors with reduced modes, their normal form, definitions
+    tensors, reductions, norms    problems: tensors with reduced modes, their normal form, definitions
+    entropy            cross entropy: losses of rows with targets
     walk, unaligned    the elements of each thread: layouts, and the arithmetic for misaligned rows
-    packed             blocks that copy several short rows to shared memory: tiles, copies, a plan
-    columns            reductions along columns: two passes over whole rows, or columns held by one block
-    cluster            exchange between the blocks of a cluster, on Hopper, and its predicted time
-    schedule           a configuration of a norm, and the iterations of its threads
-    reduce_plan, reduce_model     configurations of reductions, and their times
-    norm_plan, norm_columns     those of softmax and norms, and where elements are kept between two passes
+    packed             runs of short rows that a block copies: their tiles, and which threads take which
+    forms              columns as a stream of whole rows, and reductions in two passes
+    ways               configurations, and their times
     programs           the tile programs
     memory             the predicted DRAM traffic of a configuration
-    entropy            cross entropy: losses of rows with targets
     families           the Family records
 
 Floats are f32 internally; `kernels.elements` bounds the results.
@@ -29,27 +26,20 @@ from layoutalg.kernels.rowwise.entropy import (
 )
 from layoutalg.kernels.rowwise.entropy import configs as loss_configs
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
-from layoutalg.kernels.rowwise.problems import (
-    ELEMENTS,
+from layoutalg.kernels.rowwise.norms import NormProblem, added, checked_eps, norm_problem, normed
+from layoutalg.kernels.rowwise.programs import NormLaunches, arguments
+from layoutalg.kernels.rowwise.reductions import (
     FOLD,
     OF_INTEGERS,
-    AxesProblem,
-    NormProblem,
     ReduceProblem,
-    added,
-    axes_problem,
-    checked_eps,
-    find_axes,
-    norm_problem,
-    normed,
     reduce_problem,
     reduced,
     results_of,
     share_of,
 )
-from layoutalg.kernels.rowwise.programs import NormLaunches, arguments
-from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
-from layoutalg.kernels.rowwise.schedule import NormConfig
+from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, find_axes
+from layoutalg.kernels.rowwise.ways.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
+from layoutalg.kernels.rowwise.ways.schedule import NormConfig
 
 __all__ = [
     "ELEMENTS",

@@ -1,7 +1,4 @@
-"""The families that compute along some modes of a tensor, as records: reductions, softmax, norms, losses.
-
-What memory moves for them is predicted by `rowwise.memory`.
-"""
+"""The families that compute along some modes of a tensor, as records: reductions, softmax, norms, losses."""
 
 from __future__ import annotations
 
@@ -14,19 +11,20 @@ from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Law, Traffic
 from layoutalg.kernels.norms import NORMS
-from layoutalg.kernels.rowwise import entropy, norm_plan, problems
+from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
+from layoutalg.kernels.rowwise.ways import norm_plan
+from layoutalg.kernels.rowwise.ways.reduce_plan import ReducePlan, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
 
-Problem: TypeAlias = problems.ReduceProblem | problems.NormProblem
+Problem: TypeAlias = reductions.ReduceProblem | norms.NormProblem
 
 
 def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     """The candidates that fit, best first, then those that were dropped."""
-    if isinstance(p, problems.ReduceProblem):
+    if isinstance(p, reductions.ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
         yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
         return
@@ -34,13 +32,13 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _law_ns(p: problems.ReduceProblem, c: Any, arch: str | Arch) -> float:
+def _law_ns(p: reductions.ReduceProblem, c: Any, arch: str | Arch) -> float:
     """Nanoseconds that the model of reductions gives all passes."""
     return 1e3 * plan_with(p, c, arch).predicted_us
 
 
 def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
-    if isinstance(p, problems.ReduceProblem):
+    if isinstance(p, reductions.ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
     made = norm_launches(p, arch, c)
     names = {"partial": SCRATCH}
@@ -50,7 +48,7 @@ def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
     """The launches of a reduction's plan, one for each pass; with an `arch` the second starts early.
 
-    >>> sequence_of(plans(problems.reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
+    >>> sequence_of(plans(reductions.reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
     (('src', 'scratch'), ('scratch', 'dst'))
     """
     kernels = build_reduction(plan)
@@ -59,15 +57,15 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
 
 
 def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
-    if isinstance(p, problems.ReduceProblem):
+    if isinstance(p, reductions.ReduceProblem):
         return reduce_traffic(plan_with(p, c, arch))
     return norm_traffic(norm_launches(p, arch, c), arch)
 
 
 def _problem(op: str, shape: Shape, axes: Any, dtype: Any = "f32", **rest: Any) -> Problem:
-    if op in problems.FOLD:
-        return problems.reduce_problem(shape, axes, op, dtype, **rest)
-    return problems.norm_problem(op, shape, axes, dtype, **rest)
+    if op in reductions.FOLD:
+        return reductions.reduce_problem(shape, axes, op, dtype, **rest)
+    return norms.norm_problem(op, shape, axes, dtype, **rest)
 
 
 def _losses(
@@ -87,13 +85,13 @@ def _loss_candidates(p: entropy.CrossEntropyProblem, arch: str | Arch) -> Iterat
 def _family(op: str) -> Family:
     return Family(
         op,
-        f"{'the ' if op in problems.FOLD else ''}{op} over some axes",
+        f"{'the ' if op in reductions.FOLD else ''}{op} over some axes",
         partial(_problem, op),
         _candidates,
         _launches,
         ASKS,
         memory=_memory,
-        law=Law("H200-SXM", _law_ns) if op in problems.FOLD else None,
+        law=Law("H200-SXM", _law_ns) if op in reductions.FOLD else None,
     )
 
 
@@ -108,5 +106,5 @@ CROSS_ENTROPY = Family(
     ASKS,
 )
 
-ROWWISE_FAMILIES = (*map(_family, (*problems.FOLD, *NORMS)), CROSS_ENTROPY)
+ROWWISE_FAMILIES = (*map(_family, (*reductions.FOLD, *NORMS)), CROSS_ENTROPY)
 """The families of this room."""

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from layoutalg.arch import Arch, find_board
 from layoutalg.kernels.family import Traffic
-from layoutalg.kernels.rowwise import norm_plan
 from layoutalg.kernels.rowwise.programs import NormLaunches
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan
-from layoutalg.kernels.rowwise.schedule import walk_of
+from layoutalg.kernels.rowwise.ways import norm_plan
+from layoutalg.kernels.rowwise.ways.reduce_plan import ReducePlan
+from layoutalg.kernels.rowwise.ways.schedule import walk_of
 
 KEPT_BYTES, RESIDENT_THREADS = 24 << 20, 1024
 """The most bytes that are found in L2 again, and the threads of a multiprocessor with 64 registers each."""

@@ -36,7 +36,7 @@ from functools import cached_property
 from math import gcd, prod
 
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.problems import Form, Mode
+from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.kernels.rowwise.walk import (
     WARP,
     Bases,

@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.dtype import DType
-from layoutalg.kernels.rowwise.problems import Form, Mode
+from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.layout import Layout, ScaledBasis, has_bases
 
 Index: TypeAlias = Any

@@ -16,8 +16,8 @@ from layoutalg.kernels.checks.rows import norm_bound
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of, whole_units
 from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
-from layoutalg.kernels.rowwise.columns import rows_of, with_fold
-from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.forms import rows_of, with_fold
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of
 from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 Array = np.ndarray[Any, Any]

@@ -25,10 +25,10 @@ from layoutalg.kernels.matrix import MatrixProblem, vector_elems
 from layoutalg.kernels.move.problem import PermuteProblem, normalise
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.rowwise import CrossEntropyProblem, NormConfig, NormProblem, ReduceConfig, plan_with
-from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
-from layoutalg.kernels.rowwise.reduce_plan import Pass
-from layoutalg.kernels.rowwise.schedule import Schedule, checked_walk
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of
+from layoutalg.kernels.rowwise.ways.reduce_plan import Pass
+from layoutalg.kernels.rowwise.ways.schedule import Schedule, checked_walk
 
 
 class Kind(NamedTuple):

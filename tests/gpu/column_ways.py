@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig
-from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.ways.norm_plan import configs
 from tests.gpu import row_bench
 from tests.gpu.timing import one_stream
 

@@ -26,8 +26,8 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.kernels import move
 from layoutalg.kernels.elements import CARRIER, whole_units
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_problem, plans
-from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs import norm, reduce
+from layoutalg.kernels.rowwise.ways.norm_plan import configs
 from layoutalg.registers import Conversion, convert_layout
 from tests.draws import norms, permutations, reductions, relayouts
 from tests.gpu.counters import verdict

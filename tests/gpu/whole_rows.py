@@ -15,8 +15,8 @@ from statistics import geometric_mean
 
 from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig, NormProblem
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
-from layoutalg.kernels.rowwise.schedule import walk_of
+from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.schedule import walk_of
 from tests.gpu import random_kernels, row_bench
 from tests.gpu.timing import one_stream
 

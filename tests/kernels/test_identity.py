@@ -27,11 +27,11 @@ KINDS = (
     "kernels.matrix.MatrixProblem",
     "kernels.move.matrix_plan.CopyConfig kernels.move.matrix_plan.TransposeConfig",
     "kernels.move.problem.PermuteProblem kernels.move.stage.PermuteConfig",
-    "kernels.rowwise.columns.two_passes.Beside",
-    "kernels.rowwise.entropy.problem.CrossEntropyProblem",
-    "kernels.rowwise.problems.norms.NormProblem kernels.rowwise.problems.reductions.ReduceProblem",
-    "kernels.rowwise.problems.tensors.AxesProblem",
-    "kernels.rowwise.reduce_plan.ReduceConfig kernels.rowwise.schedule.NormConfig",
+    "kernels.rowwise.forms.Beside",
+    "kernels.rowwise.entropy.CrossEntropyProblem",
+    "kernels.rowwise.norms.NormProblem kernels.rowwise.reductions.ReduceProblem",
+    "kernels.rowwise.tensors.AxesProblem",
+    "kernels.rowwise.ways.reduce_plan.ReduceConfig kernels.rowwise.ways.schedule.NormConfig",
     "layout.composed.ComposedLayout layout.layout.Layout layout.swizzle.Swizzle layout.swizzle.Swizzles",
 )
 """Paths behind `layoutalg.`; whoever moves one of these loses what users have stored."""

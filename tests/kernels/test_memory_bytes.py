@@ -13,7 +13,7 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.ways.norm_plan import configs
 from tests.gpu import peers
 
 ARCH = "sm_90"

@@ -14,8 +14,7 @@ from layoutalg.kernels.checks.rows import LARGEST, LEAST, TENSOR_TRIALS, placed_
 from layoutalg.kernels.checks.verification import given_to
 from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
 from layoutalg.kernels.modes import places
-from layoutalg.kernels.rowwise import NormConfig, norm_problem
-from layoutalg.kernels.rowwise import normed as normed
+from layoutalg.kernels.rowwise import NormConfig, norm_problem, normed
 from tests.sweeps import each
 
 ELEMENTS = ("f32", "f16", "bf16")

@@ -8,7 +8,7 @@ import pytest
 import layoutalg
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError, ShapeError
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
-from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.draws.views import GUARD_BYTES, Case, Placed
 from tests.judges.agreement import agree

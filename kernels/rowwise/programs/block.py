@@ -15,8 +15,6 @@ vectors, and every step of the algorithm visits all of them, in each of these pl
 Global memory is addressed by tensors: the modes of the walk with the strides of a side.  An access is the
 index of its row, under a name, and what the step adds; it keeps its coordinate, so that building a kernel
 proves that it stays below the extents.  What no coordinate says, in rows of `unaligned`, has an index alone.
-
-Notes.  What threads exchange is in block_reduce.
 """
 
 from __future__ import annotations
@@ -33,10 +31,11 @@ from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
-from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
-from layoutalg.kernels.rowwise.problems import Mode, NormProblem
-from layoutalg.kernels.rowwise.programs.cut import store_cut
-from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
+from layoutalg.kernels.rowwise.norms import NormProblem
+from layoutalg.kernels.rowwise.packed import PackedWalk
+from layoutalg.kernels.rowwise.programs.runs import PackedRun
+from layoutalg.kernels.rowwise.programs.vectors import store_cut
+from layoutalg.kernels.rowwise.tensors import Mode
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
 from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
@@ -49,6 +48,7 @@ from layoutalg.kernels.rowwise.walk import (
     Tiling,
     Walk,
 )
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"

@@ -31,7 +31,7 @@ from layoutalg.kernels.rowwise.unaligned import SkewedColumns, SkewedSums
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.rowwise.cluster import Exchange
+    from layoutalg.kernels.rowwise.programs.cluster import Exchange
 
 
 COUNTER_WORDS = 32

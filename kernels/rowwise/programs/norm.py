@@ -26,22 +26,27 @@ from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.cluster import Exchange
-from layoutalg.kernels.rowwise.norm_plan import cannot_hold, configs, form_of
+from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import PackedWalk
-from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
 from layoutalg.kernels.rowwise.programs.block_reduce import counters, give, given, meet, partials, save
+from layoutalg.kernels.rowwise.programs.cluster import Exchange, build_slabs
 from layoutalg.kernels.rowwise.programs.recipes import NORMS, Norm
-from layoutalg.kernels.rowwise.programs.slabs import build_slabs
 from layoutalg.kernels.rowwise.programs.streams import (
     build_joined,
     build_results,
     build_statistics,
     workspace,
 )
-from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster, checked_walk, stream_with
 from layoutalg.kernels.rowwise.walk import WARP, Walk
+from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, configs, form_of
+from layoutalg.kernels.rowwise.ways.schedule import (
+    NormConfig,
+    Schedule,
+    can_cluster,
+    checked_walk,
+    stream_with,
+)
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
 """The part of a norm in a kernel: all, either half of a split, or the step between those of a stream."""

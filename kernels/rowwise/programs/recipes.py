@@ -35,7 +35,7 @@ from layoutalg.codegen.expr import Const
 from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.kernels.rowwise.programs.block import Group, NormBlock, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.programs.block_reduce import all_reduce
-from layoutalg.kernels.rowwise.programs.parameters import parametrised
+from layoutalg.kernels.rowwise.programs.vectors import parametrised
 
 Step: TypeAlias = Callable[[RowBlock], None]
 Join: TypeAlias = Callable[[NormBlock], None]

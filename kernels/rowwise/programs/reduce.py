@@ -38,12 +38,13 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.packed import PackedWalk
-from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels, Mode
 from layoutalg.kernels.rowwise.programs.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.programs.block_reduce import column_reduce, tree_reduce
-from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
+from layoutalg.kernels.rowwise.reductions import FOLDED, WAY, Labels
+from layoutalg.kernels.rowwise.tensors import Mode
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
+from layoutalg.kernels.rowwise.ways.reduce_plan import Pass, ReducePlan
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:

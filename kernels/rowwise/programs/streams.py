@@ -23,13 +23,14 @@ from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STG_WHOLE, STS, pack
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.columns import MOST_JOINING, Stream
-from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.forms import Stream
+from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, NormBlock, RowBlock
 from layoutalg.kernels.rowwise.programs.block_reduce import get, put
 from layoutalg.kernels.rowwise.programs.recipes import Norm
-from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
+from layoutalg.kernels.rowwise.ways.norm_model import MOST_JOINING
+from layoutalg.kernels.rowwise.ways.schedule import NormConfig
 
 LOADS = LDG
 """The loads of the last kernel."""

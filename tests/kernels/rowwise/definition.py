@@ -8,7 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from layoutalg.kernels.rowwise import AxesProblem
-from layoutalg.kernels.rowwise.problems import Form
+from layoutalg.kernels.rowwise.tensors import Form
 
 STREAMS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((131, 24), (0,)), ((203, 13), (0,)), ((203, 5, 3), (0, 2)), ((99, 8, 6), (0, 2)), ((3, 99, 8), (1,)),

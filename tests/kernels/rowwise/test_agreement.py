@@ -17,12 +17,12 @@ from layoutalg.codegen.program import Do, Kernel, Stmt
 from layoutalg.errors import LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReduceConfig, norm_problem, reduce_problem
-from layoutalg.kernels.rowwise.columns import held_columns
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
-from layoutalg.kernels.rowwise.reduce_plan import plan_with, plans
-from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedColumns, SkewedSums
+from layoutalg.kernels.rowwise.ways.norm_model import held_columns
+from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.reduce_plan import plan_with, plans
+from layoutalg.kernels.rowwise.ways.schedule import walk_of
 from tests.draws.norms import data, random_problem, streams
 from tests.draws.reductions import random_plan, random_reduction
 from tests.judges.agreement import agree

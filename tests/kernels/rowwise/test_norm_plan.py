@@ -14,11 +14,16 @@ import pytest
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.cluster import BLOCK_BYTES, neighbours, slab_bytes
-from layoutalg.kernels.rowwise.columns import MOST_WORDS, held_columns
-from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
-from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from layoutalg.kernels.rowwise.ways.norm_model import (
+    BLOCK_BYTES,
+    MOST_WORDS,
+    held_columns,
+    neighbours,
+    slab_bytes,
+)
+from layoutalg.kernels.rowwise.ways.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
+from layoutalg.kernels.rowwise.ways.schedule import Schedule, walk_of
 from tests.draws.norms import random_problem
 from tests.sweeps import each
 

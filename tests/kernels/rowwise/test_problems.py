@@ -19,11 +19,11 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels.checks.rows import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise import axes_problem, find_axes, norm_problem, normed, plans, reduce_problem
-from layoutalg.kernels.rowwise.norm_plan import form_of
-from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.programs.block import float_word
 from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.tensors import normalise
 from layoutalg.kernels.rowwise.walk import can_skew, can_vector, row_ends
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of
 from tests.draws.norms import random_problem
 from tests.draws.reductions import random_axes
 from tests.kernels.rowwise.definition import groups, of_form, of_problem

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, norm_problem, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.columns import Beside, Later, first_pass, second_pass, stream_of, streamed
-from layoutalg.kernels.rowwise.norm_plan import form_of
-from layoutalg.kernels.rowwise.problems import Form, axes_problem, normalise
-from layoutalg.kernels.rowwise.reduce_model import Rates
-from layoutalg.kernels.rowwise.reduce_plan import configs, refusals
+from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass, stream_of
+from layoutalg.kernels.rowwise.tensors import Form, axes_problem, normalise
+from layoutalg.kernels.rowwise.ways.norm_model import streamed
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of
+from layoutalg.kernels.rowwise.ways.reduce_model import Rates
+from layoutalg.kernels.rowwise.ways.reduce_plan import configs, refusals
 from tests.kernels.rowwise.definition import of_form
 from tests.sweeps import each
 

@@ -21,16 +21,15 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels import rowwise
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
-from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked
-from layoutalg.kernels.rowwise.packed.plan import wavefronts
-from layoutalg.kernels.rowwise.problems import normalise
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked, wavefronts
 from layoutalg.kernels.rowwise.programs.block import Block
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
-from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from layoutalg.kernels.rowwise.tensors import normalise
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus, reduction_walk
 from layoutalg.kernels.rowwise.walk import Tiling
+from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.schedule import Schedule, walk_of
 from tests.draws.norms import random_problem
 from tests.kernels.rowwise.definition import Element, of_problem
 from tests.sweeps import each

@@ -18,7 +18,7 @@ from layoutalg.errors import (
 )
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.rowwise.problems import INTEGERS
+from layoutalg.kernels.rowwise.reductions import INTEGERS
 from layoutalg.ops import prepare, reduce
 from tests.sweeps import each
 from tests.tiers import first_tier

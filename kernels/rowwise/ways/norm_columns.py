@@ -1,6 +1,6 @@
 """The configurations of norms over columns, best first: slabs that are held, and slabs that are read twice.
 
-Notes.  Slabs are ranked by the expected share of a copy, in `columns` and `cluster`.  Slabs of 32 bytes, of
+Notes.  Slabs are ranked by the expected share of a copy, in `norm_model`.  Slabs of 32 bytes, of
 which the parts of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
 
@@ -12,9 +12,6 @@ from functools import cached_property
 from math import ceil, inf
 from types import MappingProxyType
 
-from layoutalg.kernels.rowwise.cluster import slabs
-from layoutalg.kernels.rowwise.columns import copy_us, held_columns, held_us
-from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ways
 from layoutalg.kernels.rowwise.unaligned import LEAST_SKEWED, SkewedColumns, alike
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
@@ -26,6 +23,8 @@ from layoutalg.kernels.rowwise.walk import (
     power_above,
     row_ends,
 )
+from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
 from layoutalg.model import occupancy_of
 
 SPLIT_BYTES = 16 << 10

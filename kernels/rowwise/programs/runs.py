@@ -20,7 +20,7 @@ from layoutalg.codegen.expr import Expr, as_expr, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
-from layoutalg.kernels.rowwise.packed.tile import PackedWalk, Unit
+from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
 from layoutalg.kernels.rowwise.walk import Index
 from layoutalg.layout import Layout
 

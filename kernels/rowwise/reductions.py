@@ -32,7 +32,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_choice
-from layoutalg.kernels.rowwise.problems.tensors import ELEMENTS, AxesProblem, axes_problem
+from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem
 
 INTEGERS = ("s8", "u8", "s16", "s32", "s64")
 """Types of integers that are reduced."""

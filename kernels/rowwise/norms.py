@@ -21,12 +21,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
 from layoutalg.kernels.elements import values_of, words_of
 from layoutalg.kernels.norms import NORMS, Norm
-from layoutalg.kernels.rowwise.problems.tensors import (
-    ELEMENTS,
-    AxesProblem,
-    axes_problem,
-    check_written,
-)
+from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, check_written
 
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""

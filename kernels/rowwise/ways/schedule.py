@@ -9,8 +9,6 @@ So do the `splits` blocks of a row that are resident together.
 
 Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
 are plain, and segments differ in where their vectors stay.
-
-Notes.  Which configuration a problem has is `norm_plan`'s.
 """
 
 from __future__ import annotations
@@ -23,9 +21,10 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.columns import Stream, stream_of
+from layoutalg.kernels.rowwise.forms import Stream, stream_of
+from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import packed_walk
-from layoutalg.kernels.rowwise.problems import Form, NormProblem
+from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows, SkewedColumns, unskewed
 from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
@@ -56,7 +55,7 @@ class NormConfig:
     each goes on to the next slab when it has stored one; 0: there is one for each slab.  Of a split so many
     blocks are `resident`, all of them, and keep what they read last; 0: two kernels.  With `turns` a
     block copies a run of rows to shared memory as it lies there, and its threads have so many rows each, in
-    turn.  With a `width` the tensor is a stream, whose rows have so many columns: see `columns`.
+    turn.  With a `width` the tensor is a stream, whose rows have so many columns: see `forms`.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")

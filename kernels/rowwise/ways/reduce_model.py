@@ -29,7 +29,7 @@ from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.rowwise.reduce_plan import Pass, ReduceConfig
+    from layoutalg.kernels.rowwise.ways.reduce_plan import Pass, ReduceConfig
 
 REGISTERS, CUT_FIRST, CUT_MORE = 1 << 16, 24, 6
 """Registers of a multiprocessor; by NVRTC, of a thread that reads cut vectors, and per vector in flight."""

@@ -33,32 +33,9 @@ from types import MappingProxyType
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.cluster import (
-    BLOCK_BYTES,
-    GRID_DEPTH,
-    GRID_STAGED,
-    LONE_THREADS,
-    KEPT_REGISTERS,
-    SEVERAL_THREADS,
-    Kept,
-    grid_us,
-    kept_us,
-    slab_bytes,
-    split_us,
-)
-from layoutalg.kernels.rowwise.columns import MOST_WORDS, streamed
-from layoutalg.kernels.rowwise.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
+from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, ranked
-from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
-from layoutalg.kernels.rowwise.schedule import (
-    RESIDENT_THREADS,
-    Hold,
-    NormConfig,
-    Schedule,
-    Ways,
-    can_cluster,
-    walk_of,
-)
+from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, unskewed
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
@@ -71,6 +48,31 @@ from layoutalg.kernels.rowwise.walk import (
     power_above,
     row_ends,
     touched_share,
+)
+from layoutalg.kernels.rowwise.ways.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
+from layoutalg.kernels.rowwise.ways.norm_model import (
+    BLOCK_BYTES,
+    GRID_DEPTH,
+    GRID_STAGED,
+    KEPT_REGISTERS,
+    LONE_THREADS,
+    MOST_WORDS,
+    SEVERAL_THREADS,
+    Kept,
+    grid_us,
+    kept_us,
+    slab_bytes,
+    split_us,
+    streamed,
+)
+from layoutalg.kernels.rowwise.ways.schedule import (
+    RESIDENT_THREADS,
+    Hold,
+    NormConfig,
+    Schedule,
+    Ways,
+    can_cluster,
+    walk_of,
 )
 from layoutalg.model import occupancy_of
 

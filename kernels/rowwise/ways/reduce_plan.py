@@ -10,7 +10,7 @@ waits: enough bytes in flight on every SM, and as much to do for each.
 Where several modes are reduced the first pass may reduce one of them alone, and the second one the others:
 pieces of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.  Rows
 of few columns can lie beside each other in the first pass, so that these are whole vectors: see
-`columns.two_passes`.  A first pass that keeps more comes first only where the model sees it gain by
+`forms`.  A first pass that keeps more comes first only where the model sees it gain by
 `LEAST_GAIN`.
 
 Candidates are few; each is given a time by a model, see reduce_model, and the fastest comes first.  The
@@ -30,20 +30,18 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.columns import Beside, Later, first_pass, second_pass
+from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass
 from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, packed_walk, ranked
-from layoutalg.kernels.rowwise.problems import (
+from layoutalg.kernels.rowwise.reductions import (
     FOLD,
     FOLDED,
     INTEGERS,
-    Form,
     Labels,
     ReduceProblem,
     fold_of,
-    normalise,
     share_of,
 )
-from layoutalg.kernels.rowwise.reduce_model import Rates, counted_us, pass_us, resident
+from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     LONG_VECTORS,
     CutRows,
@@ -62,6 +60,7 @@ from layoutalg.kernels.rowwise.walk import (
     aligned,
     power_above,
 )
+from layoutalg.kernels.rowwise.ways.reduce_model import Rates, counted_us, pass_us, resident
 
 VALUE = {1: "f32", 2: "u64", 4: "c128"}
 """The types of a workspace, as wide as values of so many words."""
@@ -101,7 +100,7 @@ class ReduceConfig:
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
-    they lie, and loads are from there.  The modes in `later` are reduced by a second pass; see `columns`.
+    they lie, and loads are from there.  The modes in `later` are reduced by a second pass; see `forms`.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row

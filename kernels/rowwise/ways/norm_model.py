@@ -1,0 +1,593 @@
+"""The times of rows and columns that blocks or clusters keep on chip, and of columns that are streamed.
+
+Columns that one block holds.  Columns of few rows are read once.  A slab is `side` vectors wide, and `share`
+threads have its rows in turn; what they exchange costs as much for one row as for twenty, and a narrow slab
+tears lines, so that few threads with many rows each are best, as long as there are enough of them to wait for
+memory:
+
+    softmax (174,302848) bf16      slabs of 256 bytes, 8 threads per column, 22 rows each in shared memory
+    layer norm (53,31888) f32      4 threads per column, 14 rows each in registers
+
+All that fits is ranked by the time that a model gives it:
+
+    time = launch + |(memory, issue, waiting)|_p
+
+    memory     bytes read and written by the memory's bandwidth, of which narrow slabs have a part
+    issue      instructions of all warps: of vectors and their elements, and of what threads exchange
+    waiting    waves of blocks x what a block takes alone
+
+Notes.  RATES are fitted to times of all that fits on one H200.  They choose among candidates: of 17 problems
+the way that the model chooses has 0.95 of the fastest in the mean, 0.85 at least.
+
+Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
+row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
+slabs of 128 bytes 0.79 to 0.85, of 256 bytes 0.87 to 0.95.  Wide slabs need large clusters, which leave
+multiprocessors of a GPC idle, and blocks that fill a multiprocessor alone, which wait for memory and compute
+in turn.  So everything that fits is ranked by the share of a copy that is expected of it:
+
+    share = by width * by cluster * by blocks of a multiprocessor * by bytes on it * of the last wave
+
+    f32, 4096 rows       256 bytes, 8 blocks, two on a multiprocessor
+    f32, 14336 rows      128 bytes, 16 blocks, two on a multiprocessor
+    bf16, 27648 rows     128 bytes, 16 blocks, alone on theirs: 7 clusters go from slab to slab
+
+Notes.  The factors are fitted to 250 softmaxes of 256 MB, 1024 to 49152 rows, on one H200 with a cold L2
+(tests/gpu/column_ways, 2026-11-23).  Slabs of 64 bytes are not offered: at 49152 rows they have 0.60 of a
+copy, and reading twice has 0.61.
+
+Rows that a cluster keeps.  Memory moves bytes as long as blocks request them; a row's blocks request, wait
+for each other, write, and leave.  The more rows are resident, the less of that is seen:
+
+    memory      bytes read and written, by the memory's bandwidth
+    turn        what a row takes alone: its start, the exchange of its blocks, the rounds of its threads, the
+                bytes of a block; more for elements of two bytes, of which there are twice as many
+    waiting     rows / resident clusters * turn
+    time        launch + (memory^p + waiting^p)^(1/p)
+
+    f32, 512 rows of 262144       16 blocks of 256 threads, 48 KB each in shared memory, 16 words in registers
+    bf16, 4096 rows of 32768      3 blocks of 128 threads, 22 KB each
+
+Fitted to the ways of a softmax of 14 problems on one H200 with a cold L2 (tests/gpu/long_rows, columns of
+powers of two, 2026-11-23).  28 problems of lengths that were drawn judge it (tests/data/long_rows.json);
+KEPT_REGISTERS and `second_launch` came in after a first version had been held to these, so they are not
+wholly unseen.
+
+Rows that no cluster holds.  They are read twice, except for what stays on chip: blocks that are all resident
+read their parts of rows, wait for each other, and write.  What a block has read last is still in its shared
+memory.  For S bytes, some of which are kept, memory moves
+
+    moved    S + (S - kept) + S        read, read again, written; 2 S where all is kept
+    share    2 S / moved               of a copy, at most
+
+    64 MB, 25 kept      0.77        178 MB    0.70        512 MB    0.68
+
+    time     launches + turns * (the barrier + moved / the memory's bandwidth)
+
+Of several rows some are read at once, and the next in turn: then more of these is kept, and the barrier is
+paid for each turn.
+
+Fitted to the ways of ten problems on one H200 with a cold L2 (tests/gpu/whole_rows, seed 20261123,
+2026-11-23), within 4 % of their times; two others on seeds that it has not seen: within 6 and 8 %.  Rows of
+several modes that start anywhere, whose every vector is masked, take longer, and were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import ceil, gcd, inf, log2, sqrt
+from types import MappingProxyType
+
+from layoutalg.arch import Arch
+from layoutalg.dtype import DType
+from layoutalg.errors import ResourceError
+from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
+from layoutalg.kernels.rowwise.tensors import Form
+from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
+from layoutalg.model import occupancy_of, resident_clusters
+
+SIDE_BYTES = 64
+"""The least width of a slab."""
+
+HELD_THREADS = (64, 128, 256, 512)
+"""The numbers of threads of a block that are tried."""
+
+MOST_WORDS, LEAST_SHARED_WORDS = 64, 33
+"""The most words of a thread in registers, and the least in shared memory."""
+
+BLOCK_REGISTERS = 1 << 16
+"""The most registers of a block."""
+
+HELD_BYTES = 100 << 10
+"""The most shared memory of a block: two blocks fit on a multiprocessor."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldColumns:
+    """A slab `side` vectors wide, held by `share` threads per column, in shared memory or in registers.
+
+    `by_one`: one warp joins the statistics of the others; else each thread joins those of its column.
+    Each thread has `rounds` vectors, of `vec` elements and `vector_bytes`.
+    """
+
+    side: int
+    share: int
+    shared: bool
+    by_one: bool
+    rounds: int
+    vec: int
+    vector_bytes: int
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of a block."""
+        return self.side * self.share
+
+    @property
+    def words(self) -> int:
+        """32-bit registers of a vector."""
+        return max(1, self.vector_bytes // WORD_BYTES)
+
+    @property
+    def narrow(self) -> bool:
+        """True for elements of two bytes."""
+        return self.vector_bytes < WORD_BYTES * self.vec
+
+    @property
+    def units(self) -> int:
+        """Parts of a block whose threads have one statistic before they exchange through shared memory."""
+        return self.threads // max(WARP, self.side)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block."""
+        held = self.rounds * self.threads * self.vector_bytes if self.shared else 0
+        exchanged = 2 * self.units * self.side * self.vec * WORD_BYTES if self.units > 1 else 0
+        return held + exchanged
+
+
+def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterator[HeldColumns]:
+    """The slabs that fit: of `rows`, `across` vectors side by side.
+
+    >>> sorted({s.share for s in held_columns(3, 1 << 20, 4, 16)})
+    [1, 2]
+    """
+    words = max(1, vector_bytes // WORD_BYTES)
+    for threads in HELD_THREADS:
+        for share in (1 << n for n in range(threads.bit_length())):
+            side, rounds = threads // share, -(-rows // share)
+            if share > rows or side * vector_bytes < SIDE_BYTES or side > across:
+                continue
+            for by_one in (False, True) if side <= WARP < threads and share > 1 else (False,):
+                if rounds * words <= MOST_WORDS:
+                    yield HeldColumns(side, share, False, by_one, rounds, vec, vector_bytes)
+                if rounds * words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= HELD_BYTES:
+                    yield HeldColumns(side, share, True, by_one, rounds, vec, vector_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRates:
+    """The rates of the model: memory in bytes per microsecond, instructions, and microseconds of a block.
+
+    `of_64` and so on are the shares of the memory's rate for slabs of so many bytes; rows that start inside
+    sectors cost `torn` per sector of a slab's width, `torn_lines` per line where vectors are narrow.
+    `alone` is the cost of a block that has a multiprocessor to itself.
+    """
+
+    launch: float = 3.0
+    memory: float = 4.17e6
+    of_64: float = 0.885
+    of_128: float = 0.957
+    torn: float = 1.13
+    torn_lines: float = 0.385
+    vector: float = 17.9
+    """Instructions of a thread per vector, more in shared memory, per element, more of two bytes and more for
+    a mean; per value of a butterfly; of the warp that joins, per part."""
+    shared: float = 8.27
+    element: float = 2.33
+    narrow: float = 10.95
+    mean: float = 2.1
+    halving: float = 3.48
+    joining: float = 17.6
+    turn: float = 0.075
+    """Microseconds of a block: of its own, per round, per value that each thread or one warp joins."""
+    round: float = 0.0845
+    join: float = 0.0305
+    join_by_one: float = 0.0338
+    alone: float = 1.105
+    cycles: float = 1755.0
+    power: float = 2.89
+
+
+RATES = HeldRates()
+"""The rates fitted to 527 times on an H200, 2026-11-23."""
+
+
+def registers(s: HeldColumns) -> int:
+    """Registers of a thread, about."""
+    own = 20 + 3 * s.vec + 8 * s.by_one + (0 if s.shared else s.rounds * s.words)
+    return min(own, BLOCK_REGISTERS // s.threads, 255)
+
+
+def copy_us(nbytes: int) -> float:
+    """Microseconds of a copy of so many bytes."""
+    return RATES.launch + 2 * nbytes / RATES.memory
+
+
+def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, formula: str, *, apart: bool) -> float:
+    """Microseconds that the model gives so many slabs of a tensor of `nbytes`; infinite where none fits.
+
+    `apart`: rows do not start at sectors.
+    """
+    r, sms = RATES, chip.board.sms if chip.board else 1
+    try:
+        each = _neighbours(chip.name, s.threads, registers(s), s.shared_bytes)
+    except ResourceError:
+        return inf
+    width, warps = s.side * s.vector_bytes, -(-s.threads // WARP)
+    torn = r.torn * SECTOR_BYTES if s.vector_bytes == VECTOR_BYTES else r.torn_lines * LINE_BYTES
+    memory = 2 * nbytes / (r.memory * {64: r.of_64, 128: r.of_128}.get(width, 1.0))
+    memory *= (1 + apart * torn / width) / min(1.0, slabs / sms)
+    exchanges = 1 if formula == "rms_norm" else 2
+    parts = s.units if s.units > 1 else 0
+    element = r.element + r.narrow * s.narrow + r.mean * (formula == "layer_norm")
+    halvings = log2(max(1, min(s.share, WARP // min(WARP, s.side))))
+    per_thread = s.rounds * (r.vector + r.shared * s.shared + s.vec * element)
+    instructions = warps * (per_thread + exchanges * s.vec * halvings * r.halving)
+    turn, lanes = r.turn + r.round * s.rounds, s.side / WARP
+    if s.by_one:
+        instructions += r.joining * parts * s.vec * max(1.0, lanes)
+        turn += r.join_by_one * parts * s.vec * lanes
+    else:
+        turn += r.join * parts * s.vec * exchanges
+    issue = slabs * instructions / (4 * sms * r.cycles)
+    waiting = max(1.0, slabs / (sms * each)) * turn
+    together: float = (memory**r.power + issue**r.power + waiting**r.power) ** (1 / r.power)
+    return r.launch + together * (1 + (r.alone - 1) * {1: 1.0, 2: 0.4}.get(each, 0.0))
+
+
+@lru_cache(1024)
+def _neighbours(arch: str, threads: int, registers_per_thread: int, shared_bytes: int) -> int:
+    return occupancy_of(
+        arch, threads=threads, registers_per_thread=registers_per_thread, shared_bytes=shared_bytes
+    ).blocks_per_sm
+
+
+MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
+"""Shared memory of a multiprocessor that has clusters, of a block, and what the system takes per block."""
+
+REGISTERS, LEAST_REGISTERS = 1 << 16, 64
+"""Registers of a multiprocessor, and of a thread as many as are enough."""
+
+WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
+NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
+"""The share of a copy that slabs of so many bytes have: elements of four bytes, and of two."""
+
+BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
+"""The factor of that share in clusters of so many blocks."""
+
+
+FULL_BYTES = 192 << 10
+"""The least bytes that a multiprocessor keeps, so that enough loads are in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Blocks that share a multiprocessor: threads of each, vectors of a thread that may be in registers, and
+    what is left of the share.  Those that are alone there go from slab to slab."""
+
+    blocks: int
+    threads: int
+    held: int
+    share: float
+
+
+TOGETHER = (
+    Together(3, 256, 1, 1.0), Together(3, 128, 0, 0.985), Together(2, 256, 8, 0.97), Together(1, 512, 8, 0.9)
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """A slab `lanes` vectors wide that clusters keep, and the `share` of a copy that is expected.
+
+    The first `staged` vectors of a thread are in shared memory, 0: all, and the others in registers.  Of
+    clusters `resident` go from slab to slab; 0: there is one for each.
+    """
+
+    lanes: int
+    threads: int
+    cluster: int
+    staged: int
+    resident: int
+    share: float
+
+
+def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:
+    """Shared memory of a block at most: vectors, words of warps, factors, room of the exchange, mbarrier.
+
+    >>> slab_bytes(4, 16, 8, 256, 26, 8)
+    113040
+    """
+    words = 2 * vec + 4
+    beside = WORD_BYTES * lanes * words * (threads // WARP + cluster + 1) + 16
+    return staged * threads * vector_bytes + beside
+
+
+def neighbours(nbytes: int, threads: int) -> int:
+    """Blocks of a multiprocessor that shared memory has room for, with enough registers.
+
+    >>> neighbours(100 << 10, 256), neighbours(200 << 10, 256)
+    (2, 1)
+    """
+    by_registers = REGISTERS // (LEAST_REGISTERS * threads)
+    return max(1, min(MULTIPROCESSOR_BYTES // (nbytes + RESERVED_BYTES), by_registers))
+
+
+def slabs(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> list[Slab]:
+    """All slabs of `rows` that fit, of `columns` vectors side by side, for clusters of up to so many blocks.
+
+    >>> best = slabs(8192, 2048, 4, 16, 132, 16)[0]
+    >>> best.lanes, best.cluster
+    (8, 16)
+    """
+    found = _fitting(rows, columns, vec, vector_bytes, sms, clusters)
+    return sorted(found, key=lambda slab: -slab.share)
+
+
+def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> Iterator[Slab]:
+    by_width = WIDE if vector_bytes == WORD_BYTES * vec else NARROW
+    for width, of_width in by_width.items():
+        lanes = width // vector_bytes
+        for cluster, of_cluster in BY_CLUSTER.items():
+            for way in TOGETHER:
+                each = way.threads // lanes
+                if cluster > clusters or lanes > WARP or cluster * each >= rows:
+                    continue
+                rounds = -(-rows // (cluster * each))
+                room = MULTIPROCESSOR_BYTES // way.blocks - RESERVED_BYTES
+                room -= slab_bytes(vec, vector_bytes, lanes, way.threads, 0, cluster)
+                staged = min(rounds, room // (way.threads * vector_bytes))
+                if staged < 1 or rounds - staged > way.held:
+                    continue
+                resident = resident_clusters(sms, cluster, way.blocks)
+                alone = way.blocks == 1 and cluster > 1
+                filled = way.blocks * rounds * way.threads * vector_bytes / FULL_BYTES
+                share = of_width * of_cluster * way.share * min(1.0, filled) ** 0.3
+                share *= _of_waves(ceil(columns / lanes) / resident)
+                fits = staged if staged < rounds else 0
+                yield Slab(lanes, way.threads, cluster, fits, resident if alone else 0, share)
+
+
+def _of_waves(waves: float) -> float:
+    """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
+    return waves / ceil(waves) if waves < 2 else waves / (waves + 0.25)
+
+
+MOST_FOLD = 256
+"""The most rows of memory that form a row of the stream."""
+
+SIDES, STREAM_THREADS = (16, 32, 64, 128), (128, 256, 512)
+"""The numbers of threads side by side, and of threads of a block, that are tried."""
+
+WAVES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+"""The numbers of blocks of a multiprocessor that are tried."""
+
+TORN, NARROW_RUN, SINGLE = 1.04, 8.0, 8.0
+"""The factor for rows of the stream that are not whole lines; the bytes that each run of a tile costs; bytes
+per byte of the remaining rows, which are taken element by element."""
+
+MOST_JOINING, JOINED_BYTES = 256, 420e3
+"""The most threads that join a group's partials; the bytes that memory moves while each adds a partial."""
+
+MOST_COST = 4.5
+"""The most bytes of memory per byte of the tensor: streams of few rows have many partials."""
+
+ENOUGH, RESIDENT = 1280, 1536
+"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A way to read a stream: vectors, threads side by side and of a column, columns of a row, splits.
+
+    `cost` is in bytes of memory per byte of the tensor.
+    """
+
+    vec: int
+    side: int
+    share: int
+    width: int
+    splits: int
+    cost: float
+
+
+def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
+    """The streams of a form with vectors of so many elements: the least fold, and those of whole lines."""
+    line = LINE_BYTES // element.nbytes
+    for inside, row in rows_of(form):
+        least, whole = vec // gcd(row, vec), line // gcd(row, line)
+        tried = {fold << n for fold in (least, whole) for n in range(MOST_FOLD.bit_length())}
+        for fold in sorted(fold for fold in tried if fold <= MOST_FOLD):
+            found = with_fold(form, inside, fold)
+            if found is not None and found.has_vectors(vec):
+                yield found
+
+
+def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed]:
+    """All ways to read a form as a stream by the widest vectors that have any, the cheapest first.
+
+    `planes` partials belong to a column.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> form = normalise(axes_problem((557855, 117), 0, "f16", keeps=True))
+    >>> streamed(form, dtype("f16"), 2, 132)[0].width % (8 * 117)
+    0
+    """
+    vec = VECTOR_BYTES // element.nbytes
+    while vec * element.nbytes >= 4:
+        ways = (way for s in folds(form, vec, element) for way in _divided(s, vec, element, planes, sms))
+        if found := [way for way in ways if way.cost <= MOST_COST]:
+            return sorted(found, key=lambda way: way.cost)
+        vec //= 2
+    return []
+
+
+def _divided(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterator[Streamed]:
+    steps, size = s.columns.count, element.nbytes
+    total = s.form.count * s.form.outputs * size
+    single = SINGLE * (s.rows.extent % s.fold) / s.rows.extent
+    for side, threads in product(SIDES, STREAM_THREADS):
+        share = threads // side
+        if not share:
+            continue
+        tiles, run = ceil(s.places / vec / side), min(s.width, side * vec) * size
+        if run < LINE_BYTES:
+            continue
+        for splits in dict.fromkeys(max(1, each * sms // tiles) for each in WAVES):
+            if steps < splits * share:
+                continue
+            rounds = ceil(steps / (share * splits))
+            idle = tiles * side * vec / s.places * (rounds * share * splits / steps)
+            partials = 2 * 4 * planes * (splits + 1) * s.places / total
+            joined = planes * (s.places * splits / s.form.outputs / MOST_JOINING) * JOINED_BYTES / total
+            apart = TORN if s.width * size % LINE_BYTES else 1.0
+            apart *= 1 + NARROW_RUN / run
+            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + joined + single
+            yield Streamed(vec, side, share, s.width, splits, cost)
+
+
+def _filled(blocks: int, threads: int, sms: int) -> float:
+    """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
+    fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** 0.6
+    uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
+    last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)
+    return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
+
+
+KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
+    {(False, 0): 40, (False, 16): 64, (False, 32): 88, (True, 0): 64, (True, 16): 80, (True, 32): 128}
+)
+"""Registers of a thread, by whether elements have two bytes and by the words that it holds: NVRTC takes so
+many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Rows that blocks keep: `rows` of `row_bytes`, in `cluster` blocks of `rounds` vectors per thread.
+
+    `block_bytes` of a block, `held_words` in the registers of a thread, `each` blocks per multiprocessor.
+    """
+
+    rows: int
+    row_bytes: int
+    narrow: bool
+    """Elements of two bytes."""
+    cluster: int
+    rounds: int
+    block_bytes: int
+    held_words: int
+    each: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRates:
+    """Microseconds of a launch, of a row, and for each block, round, 64 KB and register of it.
+
+    `second_launch` comes on top for a second kernel, `narrow_...` for elements of two bytes; `memory` is in
+    bytes per microsecond, `power` the p.
+    """
+
+    launch: float = 6.0
+    second_launch: float = 2.5
+    row: float = 0.19
+    block: float = 0.08
+    round: float = 0.0235
+    per_64k: float = 1.65
+    narrow_64k: float = 0.9
+    narrow_word: float = 0.025
+    memory: float = 4.28e6
+    power: float = 2.45
+
+
+def kept_us(x: Kept, sms: int, rates: TurnRates | None = None) -> float:
+    """Microseconds that the model gives a launch; infinite where no cluster is resident.
+
+    >>> one = Kept(512, 1 << 20, False, 16, 16, 1 << 16, 16, 4)
+    >>> two = Kept(512, 1 << 20, False, 8, 32, 1 << 17, 16, 2)
+    >>> kept_us(one, 132) < kept_us(two, 132)
+    True
+    """
+    r = rates or TurnRates()
+    clusters = resident_clusters(sms, x.cluster, x.each)
+    if not clusters:
+        return float("inf")
+    turn = r.row + r.block * x.cluster + r.round * x.rounds
+    turn += (r.per_64k + r.narrow_64k * x.narrow) * x.block_bytes / (1 << 16)
+    turn += r.narrow_word * x.narrow * x.held_words
+    waiting = max(1.0, x.rows / clusters) * turn
+    memory = 2 * x.rows * x.row_bytes / r.memory
+    together: float = (memory**r.power + waiting**r.power) ** (1 / r.power)
+    return r.launch + together
+
+
+def split_us(rows: int, row_bytes: int, rates: TurnRates | None = None) -> float:
+    """Microseconds of rows of which many blocks read parts, twice, by two kernels.
+
+    >>> split_us(64, 1 << 20) > kept_us(Kept(64, 1 << 20, False, 16, 16, 1 << 16, 16, 4), 132)
+    True
+    """
+    r = rates or TurnRates()
+    return r.launch + r.second_launch + 3 * rows * row_bytes / r.memory
+
+
+GRID_DEPTH, GRID_STAGED = 2, 12
+"""Vectors of a thread at a time, and those in shared memory: 192 KB of a multiprocessor."""
+
+LONE_THREADS, SEVERAL_THREADS = 1024, 512
+"""Threads of a block for one row, and for several, of which fewer were timed with 1024."""
+
+
+def moved_bytes(nbytes: int, kept: int) -> int:
+    """Bytes that memory moves of rows of so many, of which so many are kept between reading and writing.
+
+    >>> [moved_bytes(n, 56) for n in (40, 56, 178)]
+    [80, 112, 478]
+    """
+    return 2 * nbytes + max(0, nbytes - kept)
+
+
+def share_of_copy(nbytes: int, kept: int) -> float:
+    """The bound on the share of a copy of as many bytes.
+
+    >>> [round(share_of_copy(n << 20, 56 << 20), 2) for n in (64, 178, 512)]
+    [0.94, 0.74, 0.69]
+    """
+    return 2 * nbytes / moved_bytes(nbytes, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class GridRates:
+    """Microseconds of two launches, and of a turn: the barrier, and until memory is busy again; bytes per
+    microsecond."""
+
+    launch: float = 4.0
+    turn: float = 5.0
+    memory: float = 4.2e6
+
+
+def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, rates: GridRates | None = None) -> float:
+    """Microseconds of rows, so many at once, of which `ring` bytes stay in shared memory.
+
+    >>> grid_us(1, 178 << 20, 1, 25 << 20) < grid_us(1, 178 << 20, 1, 0)
+    True
+    >>> grid_us(4, 40 << 20, 1, 25 << 20) < grid_us(4, 40 << 20, 4, 25 << 20)
+    True
+    """
+    r = rates or GridRates()
+    whole, left = divmod(rows, at_once)
+    turns = [at_once] * whole + [left] * (left > 0)
+    return r.launch + sum(r.turn + moved_bytes(n * row_bytes, ring) / r.memory for n in turns)
