@@ -169,7 +169,7 @@ def tensor_numbers(
 def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
     """The same as a flat buffer of a tensor without gaps, its modes in the order of its strides.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem
     >>> placed_numbers("ties", "sum", axes_problem((2, 3), 1, "f32", (1, 2)), 0).tolist()
     [1.0, -2.0, 1.0, -2.0, 1.0, -2.0]
     """
@@ -197,7 +197,7 @@ def device_tensors(x: AxesProblem, results: int, result: DType, n: int) -> dict[
 def result_places(x: AxesProblem) -> Any:
     """Return the places of results in the destination's buffer, an array of their shape.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem
     >>> result_places(axes_problem((2, 3, 2), 1, "f32", dst=(1, 0, 2))).tolist()
     [[0, 2], [1, 3]]
     """

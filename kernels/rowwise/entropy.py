@@ -222,7 +222,7 @@ class Room(NamedTuple):
 def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> LaunchSequence:
     """The launches of a problem whose losses are made by a configuration.
 
-    >>> from layoutalg.kernels.rowwise.entropy.problem import cross_entropy_problem
+    >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
     >>> p = cross_entropy_problem((64, 1000), dtype="f16")
     >>> [kernel.name for kernel in launches(p, configs(p)[0]).kernels]
     ['reduce_cross_entropy_f16_f32', 'reduce_sum_f32_f32', 'cross_entropy_mean_f16']
@@ -246,7 +246,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
 def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> Room:
     """Return the offsets in the scratch memory of what is passed from launch to launch.
 
-    >>> from layoutalg.kernels.rowwise.entropy.problem import cross_entropy_problem
+    >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
     >>> p = cross_entropy_problem((64, 1000), dtype="f16")
     >>> room(p, configs(p)[0])
     Room(losses=0, sums=512, end=528)
@@ -269,7 +269,7 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
 def configs(p: CrossEntropyProblem, arch: str | Arch = "sm_90") -> tuple[ReduceConfig, ...]:
     """The configurations that make the losses, the fastest by the model first.
 
-    >>> from layoutalg.kernels.rowwise.entropy.problem import cross_entropy_problem
+    >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
     >>> configs(cross_entropy_problem((64, 1000)))[0].lanes_per_row
     32
     """

@@ -47,7 +47,7 @@ from layoutalg.kernels.rowwise.walk import row_ends
 class Stream:
     """A form whose first `inside` modes are one dense row, of which `fold` are a row of the stream.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> found = stream_of(normalise(axes_problem((99, 5, 3), (0, 2), "f32", keeps=True)), 60)
     >>> print(found.columns, "|", found.joined(2), "|", found.left)
     K 60:1->1, R 24:60->60 | R 3:1->1, K 5:3->3, R 4:15->15, R 2:60 | R 3:1->1, K 5:3->3, R 3:15->15
@@ -195,7 +195,7 @@ def first_pass(form: Form, later: Later) -> First:
     Raises UnsupportedError for modes that are not reduced, or all that are, and for rows that do not lie
     beside each other, or are fewer.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> print(first_pass(normalise(axes_problem((90, 2, 28, 2, 7), (0, 2, 4), "f32")), (0, 1)).form)
     K 784:1->1, R 90:784
     >>> found = first_pass(normalise(axes_problem((90, 86), 0, "bf16")), Beside(4))
@@ -219,7 +219,7 @@ def first_pass(form: Form, later: Later) -> First:
 def second_pass(form: Form, later: Later | None, splits: int, outputs: int) -> Form:
     """The reduction of the `outputs` of each of so many splits, which a first pass has written side by side.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> print(second_pass(normalise(axes_problem((90, 86), 0, "bf16")), Beside(4), 66, 344))
     K 86:1->1, R 264:86
     """

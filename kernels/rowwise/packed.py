@@ -49,6 +49,7 @@ were expected without it (tests/gpu/ragged_rows, seed 20261131).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd, log2, prod
@@ -105,7 +106,7 @@ def slabs_of(form: Form, elems: int, groups: int, *, both: bool) -> Slabs | None
 
     None where there are none.  `both`: they lie in the destination as in the source.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> found = slabs_of(normalise(axes_problem((500, 3, 4), 1, "bf16")), 1024, 64, both=False)
     >>> found.elems, found.groups, found.along.extent
     (12, 4, 500)
@@ -171,7 +172,7 @@ class PackedWalk(HeadTail):
     """The walk of a block over the groups of its tile; `form` is that of a tile, `whole` that of the tensor.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((9000, 10), 1, "f32", keeps=True))
     >>> w = packed_walk(x, Tiling(dtype("f32"), 1, 128, 2, 1, 2), both=True)
     >>> w.slabs, w.tiles, w.run_elems, w.start(3).source, w.chunk(w.bases(5), 3).source
@@ -400,27 +401,13 @@ NORM = PackedRates(
 REDUCTION = PackedRates(turn=4, lane=5, access=4.4, element=0, narrow=0.85, turn_us=0.09, passes=1, copies=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """The division of the groups of a tile among the threads of a block; see the module's text."""
-
-    vec: int
-    lanes: int
-    rows: int
-    turns: int
-
-    def tiling(self, element: DType) -> Tiling:
-        """The threads of a block."""
-        return Tiling(element, self.vec, self.rows, self.lanes, 1, self.turns)
-
-
-def ways(form: Form, element: DType, *, both: bool) -> Iterator[tuple[Way, PackedWalk | LayoutAlgError]]:
-    """Yield the ways that are tried for a form, each with its walk or with its refusal.
+def walks(form: Form, element: DType, *, both: bool) -> Iterator[PackedWalk]:
+    """Yield the walks of the divisions that are tried for a form, and fit.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((9000, 10), 1, "f32"))
-    >>> sorted({way.lanes for way, walk in ways(x, dtype("f32"), both=False) if isinstance(walk, PackedWalk)})
+    >>> sorted({walk.tiling.lanes for walk in walks(x, dtype("f32"), both=False)})
     [1, 2, 4]
     """
     lead = min(form.modes, key=lambda m: m.src, default=None)
@@ -436,18 +423,14 @@ def ways(form: Form, element: DType, *, both: bool) -> Iterator[tuple[Way, Packe
             for rows, turns in sorted(tried):
                 if turns > 1 and rows * (turns // 2) >= form.outputs:
                     continue
-                way = Way(vec, lanes, rows, turns)
-                try:
-                    yield way, packed_walk(form, way.tiling(element), both=both)
-                except LayoutAlgError as refusal:
-                    yield way, refusal
+                with suppress(LayoutAlgError):
+                    yield packed_walk(form, Tiling(element, vec, rows, lanes, 1, turns), both=both)
 
 
 class Ranked(NamedTuple):
-    """A way that fits, its time by the model, and whether its threads hold their elements in registers."""
+    """A walk that fits, its time by the model, and whether its threads hold their elements in registers."""
 
     us: float
-    way: Way
     held: bool
     walk: PackedWalk
 
@@ -458,18 +441,17 @@ def ranked(
     """The ways that fit into at most `room` bytes of shared memory per block, the fastest first.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((1 << 20, 10), 1, "f32", keeps=True))
     >>> best = ranked(x, dtype("f32"), NORM, 132, 80 << 20, 100 << 10)[0]
-    >>> best.way.lanes, best.held
+    >>> best.walk.tiling.lanes, best.held
     (1, True)
     """
     found = []
-    for way, walk in ways(form, element, both=rates.copies > 1):
-        if isinstance(walk, PackedWalk) and walk.shared_bytes <= room:
-            words = -(-walk.steps // way.lanes) * max(1, walk.tiling.nbytes // WORD_BYTES)
-            held = words <= MOST_WORDS
-            found.append(Ranked(way_us(walk, rates, sms, moved_bytes, held=held), way, held, walk))
+    for walk in walks(form, element, both=rates.copies > 1):
+        if walk.shared_bytes <= room:
+            held = -(-walk.steps // walk.tiling.lanes) * walk.tiling.words <= MOST_WORDS
+            found.append(Ranked(way_us(walk, rates, sms, moved_bytes, held=held), held, walk))
     return sorted(found, key=lambda one: one.us)
 
 

@@ -182,7 +182,7 @@ class MaskedRows(Backwards):
     """Rows of a norm some of which start or end inside vectors.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((8, 130), 1, "f32", keeps=True))
     >>> w = MaskedRows(x, Tiling(dtype("f32"), 4, 1, 32))
@@ -317,7 +317,7 @@ class CutRows(MaskedRows, HeadTail):
     Elements of others are replaced by what changes nothing.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((8, 130), 1, "f32"))
     >>> w = CutRows(x, Tiling(dtype("f32"), 4, 1, 32))
@@ -378,7 +378,7 @@ class SkewedSums(SkewedColumns, HeadTail):
     A thread's rows start alike: `period` divides the threads of a column, or each of them has one row.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((8191, 8193), 0, "f32"))
     >>> w = SkewedSums(x, Tiling(dtype("f32"), 4, 32, 1, 8))
@@ -428,7 +428,7 @@ def reduction_walk(form: Form, tiling: Tiling, words: int) -> HeadTail:
     """The walk of a reduction to values of so many words.  Raises UnsupportedError.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> from layoutalg.kernels.rowwise.walk import Tiling
     >>> x = normalise(axes_problem((100, 33), 1, "f32"))
     >>> [type(reduction_walk(x, Tiling(dtype("f32"), vec, 1, 32), 1)).__name__ for vec in (1, 4)]

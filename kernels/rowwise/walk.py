@@ -151,7 +151,7 @@ class Walk:
     """The walk of a tiling over a problem's normal form; all rows start at vectors.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((64, 1000), 1, "f32"))
     >>> w = Walk(x, Tiling(dtype("f32"), 4, 1, 32))
     >>> w.rows, w.steps, w.blocks
@@ -387,7 +387,7 @@ def touched_share(walk: Walk) -> float:
     Those are of tiles from the first to the last, and of other warps and other steps in each.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((10, 2, 454, 19, 3), (1, 3), "f32", keeps=True))
     >>> touched_share(Walk(x, Tiling(dtype("f32"), 1, 256, 1))) > 3.4
     True

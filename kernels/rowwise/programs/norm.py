@@ -137,7 +137,7 @@ def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
     """Return the given arguments that are parameters of a kernel.
 
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
+    >>> from layoutalg.kernels.rowwise.norms import norm_problem
     >>> (kernel,) = plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels
     >>> arguments(kernel, src=1, dst=2, weight=None)
     {'src': 1, 'dst': 2}

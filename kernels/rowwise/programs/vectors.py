@@ -1,4 +1,4 @@
-"""What belongs to one vector: the weights and biases of its elements, and the stores of one that a row cuts.
+"""The weights and biases of the elements of a vector, and the stores of a vector that a row cuts.
 
 The idea.  A row has a weight for each element: read as vectors where they start at vectors as the row does,
 or shifted from two of them, else one by one.  A column has one for all elements of a vector.

@@ -136,7 +136,10 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
         yield from _skewed(x)
         return
     held = sorted(_held(x), key=_by_share)[:HELD_WAYS]
-    found = sorted((*held, *_slabs(x)), key=_by_share)
+    if x.clusters > 1 and not x.apart:
+        by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters)
+        held += [way for way in by_clusters if way[1].rows_per_block <= x.across]
+    found = sorted(held, key=_by_share)
     long = x.form.count * x.form.outputs * x.element.nbytes >= STREAM_BYTES
     narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
     least = (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else 0.0
@@ -163,16 +166,6 @@ def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
             hold: Hold = "shared" if s.shared else "registers"
             resident = tiles if s.by_one else 0
             yield copy_us(nbytes) / us, NormConfig(x.vec, s.side, s.share, hold, resident=resident)
-
-
-def _slabs(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
-    """Slabs that clusters keep, each with the share of a copy that is expected."""
-    if x.clusters == 1 or x.apart:
-        return
-    for s in slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters):
-        if s.lanes <= x.across:
-            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
-            yield s.share, NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
 
 
 def _skewed(x: ColumnWays) -> Iterator[NormConfig]:

@@ -74,7 +74,7 @@ several modes that start anywhere, whose every vector is masked, take longer, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import ceil, gcd, inf, log2, sqrt
@@ -86,6 +86,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
+from layoutalg.kernels.rowwise.ways.schedule import NormConfig
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -289,22 +290,6 @@ TOGETHER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Slab:
-    """A slab `lanes` vectors wide that clusters keep, and the `share` of a copy that is expected.
-
-    The first `staged` vectors of a thread are in shared memory, 0: all, and the others in registers.  Of
-    clusters `resident` go from slab to slab; 0: there is one for each.
-    """
-
-    lanes: int
-    threads: int
-    cluster: int
-    staged: int
-    resident: int
-    share: float
-
-
 def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:
     """Shared memory of a block at most: vectors, words of warps, factors, room of the exchange, mbarrier.
 
@@ -326,18 +311,17 @@ def neighbours(nbytes: int, threads: int) -> int:
     return max(1, min(MULTIPROCESSOR_BYTES // (nbytes + RESERVED_BYTES), by_registers))
 
 
-def slabs(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> list[Slab]:
+def slabs(
+    rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int
+) -> Iterator[tuple[float, NormConfig]]:
     """All slabs of `rows` that fit, of `columns` vectors side by side, for clusters of up to so many blocks.
 
-    >>> best = slabs(8192, 2048, 4, 16, 132, 16)[0]
-    >>> best.lanes, best.cluster
+    Each has the share of a copy that is expected.
+
+    >>> _, best = max(slabs(8192, 2048, 4, 16, 132, 16), key=lambda one: one[0])
+    >>> best.rows_per_block, best.cluster
     (8, 16)
     """
-    found = _fitting(rows, columns, vec, vector_bytes, sms, clusters)
-    return sorted(found, key=lambda slab: -slab.share)
-
-
-def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> Iterator[Slab]:
     by_width = WIDE if vector_bytes == WORD_BYTES * vec else NARROW
     for width, of_width in by_width.items():
         lanes = width // vector_bytes
@@ -357,8 +341,8 @@ def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clu
                 filled = way.blocks * rounds * way.threads * vector_bytes / FULL_BYTES
                 share = of_width * of_cluster * way.share * min(1.0, filled) ** 0.3
                 share *= _of_waves(ceil(columns / lanes) / resident)
-                fits = staged if staged < rounds else 0
-                yield Slab(lanes, way.threads, cluster, fits, resident if alone else 0, share)
+                parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
+                yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
 def _of_waves(waves: float) -> float:
@@ -389,21 +373,6 @@ ENOUGH, RESIDENT = 1280, 1536
 """The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A way to read a stream: vectors, threads side by side and of a column, columns of a row, splits.
-
-    `cost` is in bytes of memory per byte of the tensor.
-    """
-
-    vec: int
-    side: int
-    share: int
-    width: int
-    splits: int
-    cost: float
-
-
 def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
     """The streams of a form with vectors of so many elements: the least fold, and those of whole lines."""
     line = LINE_BYTES // element.nbytes
@@ -416,27 +385,30 @@ def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
                 yield found
 
 
-def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed]:
+def streamed(form: Form, element: DType, planes: int, sms: int, depth: int) -> list[NormConfig]:
     """All ways to read a form as a stream by the widest vectors that have any, the cheapest first.
 
-    `planes` partials belong to a column.
+    `planes` partials belong to a column, and a thread loads `depth` vectors at a time.
 
     >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> form = normalise(axes_problem((557855, 117), 0, "f16", keeps=True))
-    >>> streamed(form, dtype("f16"), 2, 132)[0].width % (8 * 117)
+    >>> streamed(form, dtype("f16"), 2, 132, 4)[0].width % (8 * 117)
     0
     """
     vec = VECTOR_BYTES // element.nbytes
     while vec * element.nbytes >= 4:
-        ways = (way for s in folds(form, vec, element) for way in _divided(s, vec, element, planes, sms))
-        if found := [way for way in ways if way.cost <= MOST_COST]:
-            return sorted(found, key=lambda way: way.cost)
+        ways = [way for s in folds(form, vec, element) for way in _divided(s, vec, element, planes, sms)]
+        if found := [(cost, replace(c, depth=depth)) for cost, c in ways if cost <= MOST_COST]:
+            return [c for _, c in sorted(found, key=lambda way: way[0])]
         vec //= 2
     return []
 
 
-def _divided(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterator[Streamed]:
+def _divided(
+    s: Stream, vec: int, element: DType, planes: int, sms: int
+) -> Iterator[tuple[float, NormConfig]]:
+    """The divisions of a stream among blocks, each with its cost: bytes of memory per byte of the tensor."""
     steps, size = s.columns.count, element.nbytes
     total = s.form.count * s.form.outputs * size
     single = SINGLE * (s.rows.extent % s.fold) / s.rows.extent
@@ -457,7 +429,7 @@ def _divided(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iter
             apart = TORN if s.width * size % LINE_BYTES else 1.0
             apart *= 1 + NARROW_RUN / run
             cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + joined + single
-            yield Streamed(vec, side, share, s.width, splits, cost)
+            yield cost, NormConfig(vec, side, share, "global", splits=splits, width=s.width)
 
 
 def _filled(blocks: int, threads: int, sms: int) -> float:

@@ -168,7 +168,7 @@ def candidates(
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations that are tried, best first, each with its refusal, None where it fits.
 
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem
+    >>> from layoutalg.kernels.rowwise.norms import norm_problem
     >>> tried = candidates(norm_problem("softmax", (64, 8), 1, "f32"))
     >>> next(str(why) for c, why in tried if c.hold == "shared")
     'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
@@ -226,10 +226,7 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
         return []
     narrow = p.dtype.nbytes < WORD_BYTES
     depth = NARROW_DEPTH.get(p.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
-    found = streamed(form, p.dtype, PARTIALS[p.formula], sms)[:STREAM_WAYS]
-    return [
-        NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found
-    ]
+    return streamed(form, p.dtype, PARTIALS[p.formula], sms, depth)[:STREAM_WAYS]
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
@@ -245,7 +242,8 @@ def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
 def _by_runs(one: Ranked) -> NormConfig:
     """The configuration of a way to copy whole runs."""
     hold: Hold = "registers" if one.held else "shared"
-    return NormConfig(one.way.vec, one.way.rows, one.way.lanes, hold, turns=one.way.turns)
+    t = one.walk.tiling
+    return NormConfig(t.vec, t.rows_per_block, t.lanes, hold, turns=t.rows_per_thread)
 
 
 def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:

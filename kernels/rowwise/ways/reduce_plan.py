@@ -230,7 +230,7 @@ class Pass:
 class ReducePlan:
     """The launches of a problem, in order; the first of two writes a workspace that the second reads.
 
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
+    >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
     >>> plan = plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]
     >>> len(plan.passes), plan.workspace_elems == plan.passes[0].config.splits
     (2, True)
@@ -264,7 +264,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
 
     The best whose first pass keeps more is the second at least, so that tuning times it.
 
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
+    >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
     >>> print(plans(reduce_problem((64, 256, 56, 56), (0, 2, 3), "mean", "f16"))[0].passes[0].form)
     R 3136:1, K 256:3136->1, R 64:802816
     """
@@ -284,7 +284,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
     """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not fit.
 
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
+    >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
     >>> plan = plan_with(reduce_problem((64, 4096), 1, "sum", "f32"), ReduceConfig(4, 32, 1, 2, 4, splits=2))
     >>> plan.workspace_elems
     128
@@ -348,7 +348,7 @@ def candidates(
 
     `split`: with several blocks per row too; `words`: of a value that is folded.
 
-    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem
     >>> form = normalise(axes_problem((8, 8192), 1, "f32"))
     >>> tried = candidates(form, find_dtype("f32"), Rates())
     >>> next(str(why) for c, why in tried if c.groups_per_row == 16 and why is not None)
@@ -445,7 +445,7 @@ def configs(
 def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig, LayoutAlgError]:
     """The candidates of a problem that do not fit, with the reason.
 
-    >>> from layoutalg.kernels.rowwise.problems import reduce_problem
+    >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
     >>> [str(why) for why in refusals(reduce_problem((4096, 31), 1, "sum", "f16")).values()][-1]
     'loads of 8 elements: rows of 31 elements are short, and do not start and end at such loads'
     """
@@ -493,13 +493,12 @@ def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
     if first.reduced and _row_vector(form, element) == first.extent:
         return
     read = prod(m.extent for m in form.modes if m.src) * element.nbytes
-    found = ranked(form, element, REDUCTION, rates.sms, read, rates.room)
-    stand = (one for one in found if one.way.turns <= MOST_TURNS and one.walk.parts.runs == 1)
-    for one in islice(stand, PACKED_WAYS):
-        way, accesses = one.way, -(-one.walk.steps // one.way.lanes)
-        held = way.turns * max(1, one.walk.tiling.words)
-        depth = max(1, min(accesses, LOADED_WORDS // held))
-        yield ReduceConfig(way.vec, way.lanes, way.rows, 1, depth, way.turns, packed=True)
+    walks = (way.walk for way in ranked(form, element, REDUCTION, rates.sms, read, rates.room))
+    fit = (w for w in walks if w.tiling.rows_per_thread <= MOST_TURNS and w.parts.runs == 1)
+    for walk in islice(fit, PACKED_WAYS):
+        t, accesses = walk.tiling, -(-walk.steps // walk.tiling.lanes)
+        depth = max(1, min(accesses, LOADED_WORDS // (t.rows_per_thread * t.words)))
+        yield ReduceConfig(t.vec, t.lanes, t.rows_per_block, 1, depth, t.rows_per_thread, packed=True)
 
 
 def _row_vector(form: Form, element: DType) -> int:

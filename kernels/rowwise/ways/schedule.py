@@ -147,7 +147,8 @@ def checked_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
     Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start, unless
     runs are copied or a tensor is a stream: those have checks of their own.
 
-    >>> from layoutalg.kernels.rowwise.problems import norm_problem, normalise
+    >>> from layoutalg.kernels.rowwise.tensors import normalise
+    >>> from layoutalg.kernels.rowwise.norms import norm_problem
     >>> p = norm_problem("softmax", (9, 33), 1, "f32", in_place=True)
     >>> checked_walk(p, normalise(p.axes), NormConfig(4, 1, 32, "shared"))
     Traceback (most recent call last):

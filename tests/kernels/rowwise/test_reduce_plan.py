@@ -234,7 +234,9 @@ def test_what_is_a_stream(
 @each("width", [13, 58, 104, 117, 184])
 def test_the_cheapest_way_leaves_few_threads_without_columns(width: int) -> None:
     p = norm_problem("rms_norm", (1 << 20, width), 0, "f16")
-    way = streamed(form_of(p), p.dtype, 1, 132)[0]
+    way = streamed(form_of(p), p.dtype, 1, 132, 4)[0]
     s = stream_of(form_of(p), way.width)
     assert s is not None
-    assert prod((-(-s.places // (way.vec * way.side)), way.vec, way.side)) <= 1.1 * s.places
+    assert (
+        prod((-(-s.places // (way.vec * way.rows_per_block)), way.vec, way.rows_per_block)) <= 1.1 * s.places
+    )

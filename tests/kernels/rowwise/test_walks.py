@@ -267,7 +267,7 @@ def test_what_is_expected_is_near_what_was_timed(
     if chosen:
         assert found[0].us == pytest.approx(us, rel=0.1) and configs(p)[0].turns
     else:
-        timed = next(one for one in found if one.way.rows == 4)
+        timed = next(one for one in found if one.walk.tiling.rows_per_block == 4)
         assert timed.us == pytest.approx(us, rel=0.1) and not configs(p)[0].turns
 
 
