@@ -38,8 +38,7 @@ from layoutalg.kernels.rowwise.reductions import (
     share_of,
 )
 from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, find_axes
-from layoutalg.kernels.rowwise.ways.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
-from layoutalg.kernels.rowwise.ways.schedule import NormConfig
+from layoutalg.kernels.rowwise.ways import NormConfig, ReduceConfig, ReducePlan, plan_with, plans
 
 __all__ = [
     "ELEMENTS",

@@ -44,7 +44,7 @@ from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, Unkno
 from layoutalg.kernels.rowwise.programs import build_reduction
 from layoutalg.kernels.rowwise.reductions import INT32_COUNT, Labels, ReduceProblem, reduce_problem
 from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem
-from layoutalg.kernels.rowwise.ways.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
+from layoutalg.kernels.rowwise.ways import ReduceConfig, ReducePlan, plan_with, plans
 
 Reduction: TypeAlias = Literal["none", "sum", "mean"]
 """The reduction of the losses."""

@@ -14,8 +14,7 @@ from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
-from layoutalg.kernels.rowwise.ways import norm_plan
-from layoutalg.kernels.rowwise.ways.reduce_plan import ReducePlan, plan_with, plans, refusals
+from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -28,7 +27,7 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
         yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
         return
-    tried = dict.fromkeys(norm_plan.candidates(p, arch))
+    tried = dict.fromkeys(norm_candidates(p, arch))
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 

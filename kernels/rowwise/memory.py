@@ -22,9 +22,7 @@ from __future__ import annotations
 from layoutalg.arch import Arch, find_board
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.rowwise.programs import NormLaunches
-from layoutalg.kernels.rowwise.ways import norm_plan
-from layoutalg.kernels.rowwise.ways.reduce_plan import ReducePlan
-from layoutalg.kernels.rowwise.ways.schedule import walk_of
+from layoutalg.kernels.rowwise.ways import ReducePlan, form_of, walk_of
 
 KEPT_BYTES, RESIDENT_THREADS = 24 << 20, 1024
 """The most bytes that are found in L2 again, and the threads of a multiprocessor with 64 registers each."""
@@ -45,7 +43,7 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     Traffic(read=134217728, written=134217728)
     """
     p, c = launches.problem, launches.config
-    w, size = walk_of(norm_plan.form_of(p), p.dtype, c), p.dtype.nbytes
+    w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
     elements = p.axes.read_elems * size * len(p.read)
     between = elements if c.splits > 1 or c.width else 0
     if c.splits == 1 and c.hold == "global" and not c.width:

@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.rowwise.ways.norm_plan import configs as norm_configs
+from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from layoutalg.reading import parse_index
 from tests.draws import norms, reductions
 from tests.draws.permutations import random_problem

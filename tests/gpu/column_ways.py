@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig
-from layoutalg.kernels.rowwise.ways.norm_plan import configs
+from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from tests.gpu import row_bench
 from tests.gpu.timing import one_stream
 
@@ -54,7 +54,7 @@ def ways(rows: int, nbytes: int) -> Iterator[NormConfig]:
 def compiled(case: Case) -> dict[str, row_bench.Way]:
     """All ways of a case, the chosen one first; then those whose clusters stay."""
     p = row_bench.problem_of(case)
-    known = configs(p, "sm_90a")
+    known = norm_configs(p, "sm_90a")
     first = [known[0], known[-1], *known[1:3], *ways(case.shape[0], p.dtype.nbytes)]
     found = row_bench.by_case((case, c) for c in dict.fromkeys(first))[case]
     stay = [

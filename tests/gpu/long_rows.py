@@ -18,7 +18,7 @@ from dataclasses import replace
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig, NormProblem
-from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.schedule import Schedule, walk_of
 from tests.gpu import random_kernels, row_bench
 from tests.gpu.timing import one_stream
@@ -44,7 +44,7 @@ def cases(name: str) -> list[Case]:
 def ways(case: Case, *, every: bool) -> list[NormConfig]:
     """The ways that are timed of a problem: the best of its plan, then every cluster that has room."""
     p = row_bench.problem_of(case)
-    chosen = configs(p, require_gpu().arch)
+    chosen = norm_configs(p, require_gpu().arch)
     if not every:
         return [chosen[0]]
     found = [*chosen[:2], *(c for c in chosen if c.cluster == 1 and (c.hold, c.staged) != ("shared", 0))]

@@ -27,7 +27,7 @@ from layoutalg.kernels import move
 from layoutalg.kernels.elements import CARRIER, whole_units
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_problem, plans
 from layoutalg.kernels.rowwise.programs import norm, reduce
-from layoutalg.kernels.rowwise.ways.norm_plan import configs
+from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from layoutalg.registers import Conversion, convert_layout
 from tests.draws import norms, permutations, reductions, relayouts
 from tests.gpu.counters import verdict
@@ -115,7 +115,7 @@ def norm_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     rng = random.Random(seed)
     some = norms.skewed_problem if seed % 8 == 4 else norms.random_problem
     p = some(rng, MOST_ELEMS if seed % 2 else 5000)
-    c = rng.choice(configs(p, arch)[: 1 if seed % 3 == 0 else None])
+    c = rng.choice(norm_configs(p, arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
         staged = rng.choice([0, 2 * c.depth]) if c.vec * p.dtype.nbytes >= 4 else 0
         splits = rng.choice([1, 2, 5])

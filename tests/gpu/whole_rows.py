@@ -15,7 +15,7 @@ from statistics import geometric_mean
 
 from layoutalg.kernels.checks.rowwise import Case
 from layoutalg.kernels.rowwise import NormConfig, NormProblem
-from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.schedule import walk_of
 from tests.gpu import random_kernels, row_bench
 from tests.gpu.timing import one_stream
@@ -31,7 +31,7 @@ AT_ONCE = (1, 2, 4, 8)
 def is_long(case: Case) -> bool:
     """Whether the rows of a case are split, or kept by clusters of more than 8 blocks."""
     p = row_bench.problem_of(case)
-    first = configs(p)[0]
+    first = norm_configs(p)[0]
     return form_of(p).lead.reduced and (first.splits > 1 or first.cluster > 8) and not first.width
 
 
@@ -44,7 +44,7 @@ def ring(vec: int, ring: tuple[int, int, int], splits: int, at_once: int) -> Nor
 def ways(case: Case, which: str) -> list[NormConfig]:
     """The way that is chosen, two launches, and rings of resident blocks."""
     p = row_bench.problem_of(case)
-    chosen = configs(p)
+    chosen = norm_configs(p)
     apart = [c for c in chosen if c.splits > 1 and not c.together]
     found = [*chosen[:1], *apart[:1], *[c for c in chosen if c.cluster > 1][:1]]
     rows, vec = walk_of(form_of(p), p.dtype, chosen[0]).places, chosen[0].vec

@@ -13,7 +13,7 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise.ways.norm_plan import configs
+from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from tests.gpu import peers
 
 ARCH = "sm_90"
@@ -51,7 +51,7 @@ def test_a_permute_moves_the_half_lines_and_sectors_of_its_bytes(seed: int) -> N
 
 def test_norms_and_reductions_move_what_must_be_moved_where_they_are_read_once() -> None:
     p = norm_problem("softmax", (65536, 1024), 1, "bf16")
-    assert memory(p, configs(p, ARCH)[0]) == (prod(p.axes.shape) * 2,) * 2
+    assert memory(p, norm_configs(p, ARCH)[0]) == (prod(p.axes.shape) * 2,) * 2
     q = reduce_problem((65536, 1024), 1, "sum", "f32")
     assert memory(q, plans(q, ARCH)[0].passes[0].config) == (q.read_bytes, q.written_bytes)
 

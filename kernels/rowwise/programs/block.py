@@ -48,7 +48,7 @@ from layoutalg.kernels.rowwise.walk import (
     Tiling,
     Walk,
 )
-from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ring, Schedule
+from layoutalg.kernels.rowwise.ways import Hold, NormConfig, Ring, Schedule
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"

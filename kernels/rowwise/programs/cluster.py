@@ -63,8 +63,7 @@ from layoutalg.kernels.rowwise.programs.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.programs.block_reduce import get, put
 from layoutalg.kernels.rowwise.programs.recipes import Norm
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
-from layoutalg.kernels.rowwise.ways.norm_model import neighbours
-from layoutalg.kernels.rowwise.ways.schedule import NormConfig
+from layoutalg.kernels.rowwise.ways import NormConfig, neighbours
 from layoutalg.layout import Layout
 
 

@@ -39,12 +39,14 @@ from layoutalg.kernels.rowwise.programs.streams import (
     workspace,
 )
 from layoutalg.kernels.rowwise.walk import WARP, Walk
-from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, configs, form_of
-from layoutalg.kernels.rowwise.ways.schedule import (
+from layoutalg.kernels.rowwise.ways import (
     NormConfig,
     Schedule,
     can_cluster,
+    cannot_hold,
     checked_walk,
+    form_of,
+    norm_configs,
     stream_with,
 )
 
@@ -75,7 +77,7 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
     twice, or in place do not start at units, and what `cannot_hold`, `checked_walk` and `packed_walk` say.
     """
-    c = configs(problem, arch)[0] if config is None else config
+    c = norm_configs(problem, arch)[0] if config is None else config
     if (why := cannot_hold(problem, c)) is not None:
         raise why
     if c.turns and (c.splits > 1 or c.hold == "global"):

@@ -117,7 +117,7 @@ class _Softmax(Norm):
 
     def start(self, b: NormBlock) -> None:
         b.filled("m", b.statistics, instr.NEUTRAL["max"])
-        b.zeros("s")
+        b.filled("s", b.statistics, 0)
 
     def held(self, b: RowBlock) -> None:
         self.start(b)
@@ -142,7 +142,7 @@ class _Softmax(Norm):
         group.visit(lambda v: b.k.do(instr.fold("max", b.tiling.vec, n), b.stat("m"), b.masked(v, low)))
 
     def _exponentials(self, b: RowBlock, group: Group) -> None:
-        add, low, (m, s) = instr.add_exp(b.tiling.vec, b.statistics), b.reg("low", 1), self.planes(b)
+        add, low, m, s = instr.add_exp(b.tiling.vec, b.statistics), b.reg("low", 1), b.stat("m"), b.stat("s")
         group.visit(lambda v: b.k.do(add, s, b.masked(v, low), m))
 
     def single(self, b: NormBlock, x: RegRef) -> None:
@@ -168,7 +168,7 @@ class _Softmax(Norm):
         b.k.do(instr.reciprocal(b.statistics), b.stat("s"))
 
     def apply(self, b: NormBlock, f: RegRef) -> None:
-        b.k.do(instr.apply_softmax(b.tiling.vec, b.statistics), f, *self.planes(b))
+        b.k.do(instr.apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
 
 
 class _LayerNorm(Norm):

@@ -44,7 +44,7 @@ from layoutalg.kernels.rowwise.reductions import FOLDED, WAY, Labels
 from layoutalg.kernels.rowwise.tensors import Mode
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
-from layoutalg.kernels.rowwise.ways.reduce_plan import Pass, ReducePlan
+from layoutalg.kernels.rowwise.ways import Pass, ReducePlan
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:

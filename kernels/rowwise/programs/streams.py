@@ -29,8 +29,7 @@ from layoutalg.kernels.rowwise.programs.block import ONE_WORD, NormBlock, RowBlo
 from layoutalg.kernels.rowwise.programs.block_reduce import get, put
 from layoutalg.kernels.rowwise.programs.recipes import Norm
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
-from layoutalg.kernels.rowwise.ways.norm_model import MOST_JOINING
-from layoutalg.kernels.rowwise.ways.schedule import NormConfig
+from layoutalg.kernels.rowwise.ways import MOST_JOINING, NormConfig
 
 LOADS = LDG
 """The loads of the last kernel."""

@@ -5,3 +5,49 @@ norm_plan, norm_columns     the configurations of a norm: along rows, and of col
 norm_model    the times of rows and columns that blocks or clusters keep, and of streams
 reduce_plan, reduce_model   the configurations of a reduction, in one pass or two, and their times
 """
+
+from __future__ import annotations
+
+from layoutalg.kernels.rowwise.ways.norm_model import MOST_JOINING, neighbours
+from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs
+from layoutalg.kernels.rowwise.ways.reduce_plan import (
+    Pass,
+    ReduceConfig,
+    ReducePlan,
+    plan_with,
+    plans,
+    refusals,
+)
+from layoutalg.kernels.rowwise.ways.schedule import (
+    Hold,
+    NormConfig,
+    Ring,
+    Schedule,
+    can_cluster,
+    checked_walk,
+    stream_with,
+    walk_of,
+)
+
+__all__ = [
+    "MOST_JOINING",
+    "Hold",
+    "NormConfig",
+    "Pass",
+    "ReduceConfig",
+    "ReducePlan",
+    "Ring",
+    "Schedule",
+    "can_cluster",
+    "cannot_hold",
+    "checked_walk",
+    "form_of",
+    "neighbours",
+    "norm_candidates",
+    "norm_configs",
+    "plan_with",
+    "plans",
+    "refusals",
+    "stream_with",
+    "walk_of",
+]

@@ -71,7 +71,6 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     NormConfig,
     Schedule,
     Ways,
-    can_cluster,
     walk_of,
 )
 from layoutalg.model import occupancy_of
@@ -147,9 +146,9 @@ def _short_rows(form: Form, element: DType) -> bool:
     )
 
 
-def configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
+def norm_configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
     """The configurations that fit a problem, best first."""
-    return tuple(dict.fromkeys(c for c, refused in candidates(p, arch) if refused is None))
+    return tuple(dict.fromkeys(c for c, refused in norm_candidates(p, arch) if refused is None))
 
 
 def cannot_hold(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
@@ -163,13 +162,13 @@ def cannot_hold(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
     return None
 
 
-def candidates(
+def norm_candidates(
     p: NormProblem, arch: str | Arch = "sm_90"
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations that are tried, best first, each with its refusal, None where it fits.
 
     >>> from layoutalg.kernels.rowwise.norms import norm_problem
-    >>> tried = candidates(norm_problem("softmax", (64, 8), 1, "f32"))
+    >>> tried = norm_candidates(norm_problem("softmax", (64, 8), 1, "f32"))
     >>> next(str(why) for c, why in tried if c.hold == "shared")
     'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
     """
@@ -290,10 +289,6 @@ def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
         return UnsupportedError(f"{said}: {why}")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
-    if c.cluster > 1 and not can_cluster(walk, c):
-        return UnsupportedError(
-            f"{said}, {c.cluster} blocks: a cluster keeps a row, or aligned columns, on chip"
-        )
     if c.hold != "registers" and walk.steps <= c.threads_per_row * c.cluster:
         return UnsupportedError(f"{said}: a row has {walk.steps} vectors; registers hold them")
     if c.threads > MOST_THREADS:

@@ -20,7 +20,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReduceConfig, nor
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedColumns, SkewedSums
 from layoutalg.kernels.rowwise.ways.norm_model import held_columns
-from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.reduce_plan import plan_with, plans
 from layoutalg.kernels.rowwise.ways.schedule import walk_of
 from tests.draws.norms import data, random_problem, streams
@@ -64,7 +64,7 @@ def a_norm(rng: random.Random) -> Case:
         p = norm_problem(
             "rms_norm", a.shape, a.axes, a.dtype, *sides, eps=eps, weight=weight, in_place=in_place
         )
-    c = rng.choice(configs(p))
+    c = rng.choice(norm_configs(p))
     ring = c.vec * p.dtype.nbytes >= 4
     if rng.random() < 0.3:
         c = read_twice(c, rng, ring=ring)
@@ -86,7 +86,7 @@ def skewed_columns(rng: random.Random) -> Case:
         return isinstance(walk_of(form_of(p), p.dtype, c), SkewedColumns)
 
     wide = NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
-    c = rng.choice([*filter(skewed, configs(p)), wide])
+    c = rng.choice([*filter(skewed, norm_configs(p)), wide])
     assert skewed(c)
     if rng.random() < 0.4:
         c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=rng.choice([0, 2 * c.depth]))
@@ -318,7 +318,7 @@ def test_the_printed_text_agrees_on_the_host(kind: str) -> None:
 def test_every_way_of_a_norm_agrees(seed: int) -> None:
     """What the plan may choose, what is read twice, and what is split."""
     p = random_problem(random.Random(f"ways {seed}"), 1500)
-    found = configs(p)
+    found = norm_configs(p)
     twice = NormConfig(found[0].vec, found[0].rows_per_block, found[0].threads_per_row, "global", 2)
     changes: list[dict[str, Any]] = [{}, {"splits": 2}, {"splits": 3, "depth": 1}]
     if twice.vec * p.dtype.nbytes >= 4:

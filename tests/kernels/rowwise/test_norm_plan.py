@@ -22,7 +22,7 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     neighbours,
     slab_bytes,
 )
-from layoutalg.kernels.rowwise.ways.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import HELD_WORDS, SHARED_BYTES, form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.schedule import Schedule, walk_of
 from tests.draws.norms import random_problem
 from tests.sweeps import each
@@ -30,13 +30,13 @@ from tests.sweeps import each
 
 def best(op: str, shape: tuple[int, ...], axes: Any, dtype: str = "f32", arch: str = "sm_90") -> NormConfig:
     """What is chosen."""
-    return configs(norm_problem(op, shape, axes, dtype), arch)[0]
+    return norm_configs(norm_problem(op, shape, axes, dtype), arch)[0]
 
 
 @each("seed", range(40), sample=18)
 def test_every_configuration_fits(seed: int) -> None:
     p = random_problem(random.Random(seed), 10**7)
-    found = configs(p)
+    found = norm_configs(p)
     assert found and len(set(found)) == len(found)
     for c in found:
         walk = walk_of(form_of(p), p.dtype, c)
@@ -91,7 +91,7 @@ def test_what_is_chosen(op: str, shape: tuple[int, ...], axes: Any, dtype: str, 
     for name, values in wanted.items():
         assert getattr(c, name) in (values if isinstance(values, (list, range)) else [values]), name
     if wanted.get("together"):
-        every = configs(norm_problem(op, shape, axes, dtype))
+        every = norm_configs(norm_problem(op, shape, axes, dtype))
         assert c.resident % c.splits == 0 and c.resident <= 132 * c.blocks_per_sm
         assert any(other.splits > 1 and not other.together for other in every)
         assert not best(op, shape, axes, dtype, "sm_80").together
@@ -109,8 +109,8 @@ def test_what_is_chosen(op: str, shape: tuple[int, ...], axes: Any, dtype: str, 
     ids=str,
 )
 def test_what_a_machine_or_a_tensor_has_not(p: NormProblem, arch: str, never: Callable[[Any], bool]) -> None:
-    assert not any(map(never, configs(p, arch)))
-    assert arch != "sm_80" or p.axes.axes == (0,) or configs(p, arch)[0].hold == "global"
+    assert not any(map(never, norm_configs(p, arch)))
+    assert arch != "sm_80" or p.axes.axes == (0,) or norm_configs(p, arch)[0].hold == "global"
 
 
 RAGGED, ODD = norm_problem("softmax", (90, 5), 1, "f32"), norm_problem("softmax", (99, 13), 0, "f16")
@@ -159,7 +159,7 @@ def test_slabs_that_are_ranked_fit(rows: int) -> None:
     """Shared memory is at most what the plan says, for the blocks of a multiprocessor that it counts on."""
     for dtype in ("f32", "bf16"):
         p = norm_problem("layer_norm", (rows, 8192), 0, dtype)
-        kept = [c for c in configs(p, "sm_90") if c.cluster > 1]
+        kept = [c for c in norm_configs(p, "sm_90") if c.cluster > 1]
         assert kept
         for c in kept[:3]:
             (kernel,) = plan(p, "sm_90", c).kernels

@@ -28,7 +28,7 @@ from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.tensors import normalise
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus, reduction_walk
 from layoutalg.kernels.rowwise.walk import Tiling
-from layoutalg.kernels.rowwise.ways.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.ways.norm_plan import form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.schedule import Schedule, walk_of
 from tests.draws.norms import random_problem
 from tests.kernels.rowwise.definition import Element, of_problem
@@ -75,7 +75,7 @@ def covered(p: rowwise.NormProblem, c: rowwise.NormConfig) -> dict[int, Element]
 def test_every_element_of_a_norm_is_taken_once(seed: int) -> None:
     rng = random.Random(seed)
     p = random_problem(rng, 300)
-    found = covered(p, rng.choice([c for c in configs(p) if not c.turns]))  # runs: see below
+    found = covered(p, rng.choice([c for c in norm_configs(p) if not c.turns]))  # runs: see below
     wanted, weighted = {e.target: e for e in of_problem(p.axes)}, p.weight or p.bias
     taken, given = (
         {t: (e.source, e.weight if weighted else 0) for t, e in some.items()} for some in (found, wanted)
@@ -265,10 +265,10 @@ def test_what_is_expected_is_near_what_was_timed(
     p = rowwise.norm_problem(op, shape, axes, element)
     found = ranked(normalise(p.axes), p.dtype, NORM, 132, p.moved_bytes, 100 << 10)
     if chosen:
-        assert found[0].us == pytest.approx(us, rel=0.1) and configs(p)[0].turns
+        assert found[0].us == pytest.approx(us, rel=0.1) and norm_configs(p)[0].turns
     else:
         timed = next(one for one in found if one.walk.tiling.rows_per_block == 4)
-        assert timed.us == pytest.approx(us, rel=0.1) and not configs(p)[0].turns
+        assert timed.us == pytest.approx(us, rel=0.1) and not norm_configs(p)[0].turns
 
 
 TOO_LONG = (
