@@ -16,8 +16,8 @@ All that fits is ranked by the time that a model gives it:
     issue      instructions of all warps: of vectors and their elements, and of what threads exchange
     waiting    waves of blocks x what a block takes alone
 
-Notes.  RATES are fitted to times of all that fits on one H200.  They choose among candidates: of 17 problems
-the way that the model chooses has 0.95 of the fastest in the mean, 0.85 at least.
+Notes.  `HeldRates` are fitted to 527 times of all that fits on one H200 (2026-11-23).  They choose among
+candidates: of 17 problems the way that the model chooses has 0.95 of the fastest in the mean, 0.85 at least.
 
 Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
 row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
@@ -168,7 +168,6 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
                     yield HeldColumns(side, share, True, by_one, rounds, vec, vector_bytes)
 
 
-@dataclass(frozen=True, slots=True)
 class HeldRates:
     """The rates of the model: memory in bytes per microsecond, instructions, and microseconds of a block.
 
@@ -202,10 +201,6 @@ class HeldRates:
     power: float = 2.89
 
 
-RATES = HeldRates()
-"""The rates fitted to 527 times on an H200, 2026-11-23."""
-
-
 def registers(s: HeldColumns) -> int:
     """Registers of a thread, about."""
     own = 20 + 3 * s.vec + 8 * s.by_one + (0 if s.shared else s.rounds * s.words)
@@ -214,7 +209,7 @@ def registers(s: HeldColumns) -> int:
 
 def copy_us(nbytes: int) -> float:
     """Microseconds of a copy of so many bytes."""
-    return RATES.launch + 2 * nbytes / RATES.memory
+    return HeldRates.launch + 2 * nbytes / HeldRates.memory
 
 
 def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, formula: str, *, apart: bool) -> float:
@@ -222,7 +217,7 @@ def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, formula: str, *
 
     `apart`: rows do not start at sectors.
     """
-    r, sms = RATES, chip.board.sms if chip.board else 1
+    r, sms = HeldRates, chip.board.sms if chip.board else 1
     try:
         each = _neighbours(chip.name, s.threads, registers(s), s.shared_bytes)
     except ResourceError:
@@ -465,7 +460,6 @@ class Kept:
     each: int
 
 
-@dataclass(frozen=True, slots=True)
 class TurnRates:
     """Microseconds of a launch, of a row, and for each block, round, 64 KB and register of it.
 
@@ -485,7 +479,7 @@ class TurnRates:
     power: float = 2.45
 
 
-def kept_us(x: Kept, sms: int, rates: TurnRates | None = None) -> float:
+def kept_us(x: Kept, sms: int) -> float:
     """Microseconds that the model gives a launch; infinite where no cluster is resident.
 
     >>> one = Kept(512, 1 << 20, False, 16, 16, 1 << 16, 16, 4)
@@ -493,7 +487,7 @@ def kept_us(x: Kept, sms: int, rates: TurnRates | None = None) -> float:
     >>> kept_us(one, 132) < kept_us(two, 132)
     True
     """
-    r = rates or TurnRates()
+    r = TurnRates
     clusters = resident_clusters(sms, x.cluster, x.each)
     if not clusters:
         return float("inf")
@@ -506,13 +500,13 @@ def kept_us(x: Kept, sms: int, rates: TurnRates | None = None) -> float:
     return r.launch + together
 
 
-def split_us(rows: int, row_bytes: int, rates: TurnRates | None = None) -> float:
+def split_us(rows: int, row_bytes: int) -> float:
     """Microseconds of rows of which many blocks read parts, twice, by two kernels.
 
     >>> split_us(64, 1 << 20) > kept_us(Kept(64, 1 << 20, False, 16, 16, 1 << 16, 16, 4), 132)
     True
     """
-    r = rates or TurnRates()
+    r = TurnRates
     return r.launch + r.second_launch + 3 * rows * row_bytes / r.memory
 
 
@@ -532,16 +526,6 @@ def moved_bytes(nbytes: int, kept: int) -> int:
     return 2 * nbytes + max(0, nbytes - kept)
 
 
-def share_of_copy(nbytes: int, kept: int) -> float:
-    """The bound on the share of a copy of as many bytes.
-
-    >>> [round(share_of_copy(n << 20, 56 << 20), 2) for n in (64, 178, 512)]
-    [0.94, 0.74, 0.69]
-    """
-    return 2 * nbytes / moved_bytes(nbytes, kept)
-
-
-@dataclass(frozen=True, slots=True)
 class GridRates:
     """Microseconds of two launches, and of a turn: the barrier, and until memory is busy again; bytes per
     microsecond."""
@@ -551,7 +535,7 @@ class GridRates:
     memory: float = 4.2e6
 
 
-def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, rates: GridRates | None = None) -> float:
+def grid_us(rows: int, row_bytes: int, at_once: int, ring: int) -> float:
     """Microseconds of rows, so many at once, of which `ring` bytes stay in shared memory.
 
     >>> grid_us(1, 178 << 20, 1, 25 << 20) < grid_us(1, 178 << 20, 1, 0)
@@ -559,7 +543,7 @@ def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, rates: GridRates
     >>> grid_us(4, 40 << 20, 1, 25 << 20) < grid_us(4, 40 << 20, 4, 25 << 20)
     True
     """
-    r = rates or GridRates()
+    r = GridRates
     whole, left = divmod(rows, at_once)
     turns = [at_once] * whole + [left] * (left > 0)
     return r.launch + sum(r.turn + moved_bytes(n * row_bytes, ring) / r.memory for n in turns)

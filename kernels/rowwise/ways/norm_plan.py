@@ -189,31 +189,22 @@ def _by_vectors(
     p: NormProblem, form: Form, chip: Arch, sms: int, most: int
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
-    widest = next(iter(_vectors(form, p)))
+    widest, lead, tile = next(iter(_vectors(form, p))), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
+    # columns that fill tiles two lines wide: there is nothing that a stream has better
+    whole = not lead.reduced and lead.src == 1 and len(form.reduced) == 1
+    whole = whole and not any(v % tile for v in row_ends(form))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = (Ways if form.lead.reduced else ColumnWays)(
+        x = (Ways if lead.reduced else ColumnWays)(
             form, p.dtype, vec, sms, most if copies else 0, chip, p.formula
         )
         ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
         streams = _streams(p, form, sms) if vec == widest else []
-        last = _whole_tiles(form, p)
         for c in ways:
-            if not last and (form.lead.reduced or c.hold == "global"):
+            if not whole and (lead.reduced or c.hold == "global"):
                 yield from ((s, None) for s in streams)
             yield c, _refusal(x, c)
-        yield from ((s, None) for s in streams if last)
-
-
-def _whole_tiles(form: Form, p: NormProblem) -> bool:
-    """True for columns that fill tiles two lines wide: there is nothing that a stream has better."""
-    lead, tile = form.lead, 2 * LINE_BYTES // p.dtype.nbytes
-    return (
-        not lead.reduced
-        and lead.src == 1
-        and len(form.reduced) == 1
-        and not any(v % tile for v in row_ends(form))
-    )
+        yield from ((s, None) for s in streams if whole)
 
 
 def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
