@@ -22,9 +22,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
@@ -45,7 +44,6 @@ from layoutalg.kernels.rowwise.walk import (
     Crd,
     Index,
     Side,
-    Tiling,
     Walk,
 )
 from layoutalg.kernels.rowwise.ways import Hold, NormConfig, Ring, Schedule
@@ -92,7 +90,6 @@ class Block:
 
     src: Tensor
     run: PackedRun
-    prefix = ""
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -118,7 +115,7 @@ class Block:
     def reg(self, name: str, count: int) -> Reg:
         """Registers by name, declared on first use."""
         if name not in self._regs:
-            self._regs[name] = self.k.reg(self.prefix + name, count)
+            self._regs[name] = self.k.reg(name, count)
         return self._regs[name]
 
     def filled(self, name: str, count: int, word: int) -> Reg:
@@ -245,14 +242,6 @@ class NormBlock(Block):
         """Code of threads whose row exists."""
         return self.where(self.has_row(self.place))
 
-    def by_column(self) -> Self:
-        """The same block of columns with one column for each thread, in registers of their own."""
-        tiling = Tiling(self.element, 1, self.tiling.threads, 1)
-        one = copy(self)
-        one.prefix, one._regs = "one_", {}
-        one.walk, one.tiling = Walk(self.walk.form, tiling), tiling
-        return one
-
 
 class RowBlock(NormBlock):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
@@ -285,7 +274,7 @@ class RowBlock(NormBlock):
         if self.schedule.staged and not packed:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.loads = False, instr.LDG
+        self.only_written = False
         self._extras: dict[str, Tensor] = {}
 
     @contextmanager
@@ -431,7 +420,7 @@ class RowBlock(NormBlock):
 
     def _load(self, v: Vector) -> None:
         with self._into(v):
-            self.k.do(self.loads[self.tiling.nbytes], v.words, self.source(v.chunk))
+            self.k.do(instr.LDG[self.tiling.nbytes], v.words, self.source(v.chunk))
             if self.residual is not None:
                 self._add(v, self.residual)
 
