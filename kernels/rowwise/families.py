@@ -21,8 +21,10 @@ Shape: TypeAlias = tuple[int, ...]
 Problem: TypeAlias = reductions.ReduceProblem | norms.NormProblem
 
 
-def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
-    """The candidates that fit, best first, then those that were dropped."""
+def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> Iterator[Candidate]:
+    """The candidates that fit, best first, then those that were dropped; of losses, those that make them."""
+    if isinstance(p, entropy.CrossEntropyProblem):
+        p = p.losses
     if isinstance(p, reductions.ReduceProblem):
         yield from (Candidate(plan.passes[0].config) for plan in plans(p, arch))
         yield from (Candidate(c, why) for c, why in refusals(p, arch).items())
@@ -76,11 +78,6 @@ def _losses(
     return entropy.cross_entropy_problem(shape, several[0], dtype, reduction=reduction, **rest)
 
 
-def _loss_candidates(p: entropy.CrossEntropyProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from map(Candidate, entropy.configs(p, arch))
-    yield from (Candidate(c, why) for c, why in refusals(p.losses, arch).items())
-
-
 def _family(op: str) -> Family:
     return Family(
         op,
@@ -100,7 +97,7 @@ CROSS_ENTROPY = Family(
     "cross_entropy",
     "the cross entropy of logits along an axis and integer targets",
     _losses,
-    _loss_candidates,
+    _candidates,
     entropy.launches,
     ASKS,
 )

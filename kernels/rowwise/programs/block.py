@@ -196,20 +196,18 @@ class NormBlock(Block):
     """A block of a norm: the registers of its statistics, and the position of a thread's row.
 
     `in_warps`: from here on statistics are joined between the lanes of a warp alone.  `saves`: it leaves its
-    statistics to another kernel.  `count` elements have a statistic together.  `slots` are those of a thread
-    in a skewed tile.
+    statistics to another kernel.  `slots` are those of a thread in a skewed tile.
     """
 
     slots: tuple[Var, ...] = ()
+    saves = in_warps = False
+    _split_partials: Global | None = None
 
     def __init__(
-        self, name: str, problem: NormProblem, walk: Walk, notes: list[str],
-        *, saves: bool, backwards: bool = False,
-    ) -> None:  # fmt: skip
+        self, name: str, problem: NormProblem, walk: Walk, notes: list[str], *, backwards: bool = False
+    ) -> None:
         super().__init__(name, walk, notes, backwards=backwards)
-        self.problem, self.saves, self.in_warps = problem, saves, False
-        self.count = problem.axes.count
-        self._split_partials: Global | None = None
+        self.problem = problem
 
     def split_partials(self, *, writable: bool = False) -> Global:
         """The partials of splits in global memory, declared on first use."""
@@ -250,12 +248,14 @@ class RowBlock(NormBlock):
     says that it writes the destination, in place the source; else it saves statistics.
     """
 
+    only_written = False
+
     def __init__(
         self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
         *, writes: bool, backwards: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(name, problem, walk, notes, saves=not writes, backwards=backwards)
-        k, t = self.k, self.tiling
+        super().__init__(name, problem, walk, notes, backwards=backwards)
+        k, t, self.saves = self.k, self.tiling, not writes
         self.config, self.schedule = config, Schedule(walk, config)
         in_place, packed = problem.in_place, isinstance(walk, PackedWalk)
         modes = () if packed else None
@@ -274,7 +274,6 @@ class RowBlock(NormBlock):
         if self.schedule.staged and not packed:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written = False
         self._extras: dict[str, Tensor] = {}
 
     @contextmanager

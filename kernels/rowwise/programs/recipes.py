@@ -266,7 +266,7 @@ class _RmsNorm(Norm):
 
 def _share(b: NormBlock) -> Const:
     """1 / count of a statistic, as a word."""
-    return Const(float_word(1 / b.count))
+    return Const(float_word(1 / b.problem.axes.count))
 
 
 NORMS: Mapping[str, Norm] = MappingProxyType(

@@ -71,7 +71,7 @@ class JoinBlock(NormBlock):
 
     def __init__(self, name: str, p: NormProblem, s: Stream, c: NormConfig, notes: list[str]) -> None:
         tiling = joining(s, c)
-        super().__init__(name, p, Walk(s.joined(c.splits), tiling), notes, saves=False)
+        super().__init__(name, p, Walk(s.joined(c.splits), tiling), notes)
         self.stream, self.config, self.element = s, c, p.dtype
         self.partial: Global = self.k.pointer("partial", 4, writable=True)
         self.made = Walk(s.joined(1), tiling)
