@@ -48,7 +48,7 @@ statistics are made, every group that was awaited is followed by an empty one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -151,13 +151,39 @@ LAG = 2
 
 
 class SlabBlock(RowBlock):
-    """A block of a cluster that keeps one slab of columns."""
+    """A block of a cluster that keeps one slab of columns.
+
+    Its warps meet in shared memory: a slot for each in `part`, one for the factors in `final`; `x` is the
+    exchange with other blocks, if there are any.
+    """
+
+    in_warps, arriving = True, 0
 
     def __init__(
-        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str]
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str], norm: Norm
     ) -> None:
         super().__init__(name, problem, walk, config, notes, writes=True)
-        self.in_warps, self.arriving = True, 0
+        self.norm, self.side, self.warps = norm, self.tiling.rows_per_block, config.threads // WARP
+        words = _count(own := norm.planes(self))
+        self.x = Exchange(self.k, self.side, words) if config.cluster > 1 else None
+        self.own, self.others, self.factors = own, norm.others(self), [self.stat(n) for n in norm.factors]
+        self.part = self.partials(self.warps * self.side * words)
+        self.final = self.partials(self.side * _count(self.factors))
+        if self.x is not None:
+            self.k.min_blocks = neighbours(self.k.shared_end(1), config.threads)
+            self.x.open()
+
+    def write(self) -> None:
+        """The program: statistics of what is kept, then results of it."""
+        self.hold()
+        self.norm.start(self)
+        self.norm.online(self)
+        self.meet()
+        self.each(self.result)
+
+    def result(self, v: Vector) -> None:
+        """A vector becomes its result."""
+        self.norm.result(self, v)
 
     def used(self, name: str) -> Reg:
         """The registers of a factor, from which results are made."""
@@ -166,6 +192,54 @@ class SlabBlock(RowBlock):
     def joined(self) -> AbstractContextManager[None]:
         """Code of the threads that make results of the statistics that are joined."""
         return self.present()
+
+    def meet(self) -> None:
+        """Turn the statistics of threads into the factors of the cluster's columns, in every thread."""
+        k, norm, x = self.k, self.norm, self.x
+        norm.combine(self)
+        with self.where([k.tid % WARP < self.side] if self.side < WARP else []):
+            self._words(self.part, k.tid // WARP, self.own, store=True)
+        k.do(BAR)
+        if x is not None:
+            x.meet()
+        with k.If(k.tid < WARP):
+            read = partial(self._words, self.part, planes=self.others, store=False)
+            norm.joined(self, map(read, self._shares(self.warps)))
+            if x is not None:
+                self._exchanged(x)
+            norm.ready(self)
+            with self.where([self.y.eq(0)]):
+                self._words(self.final, 0, self.factors, store=True)
+        k.do(BAR)
+        with self.joined():
+            self._words(self.final, 0, [self.used(name) for name in norm.factors], store=False)
+
+    def _exchanged(self, x: Exchange) -> None:
+        """Join the statistics of the blocks of a cluster, in the threads of the first warp."""
+        for to in self._shares(x.blocks):
+            x.send(self.row, to, *self.own)
+        x.wait()
+
+        def take(block: Expr) -> None:
+            x.take(block * x.senders + self.row, *self.others)
+
+        self.norm.joined(self, map(take, self._shares(x.blocks)))
+
+    def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
+        """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
+        before = as_expr(slot) * (self.side * _count(planes))
+        for d in planes:
+            (n,) = d.shape
+            (put if store else get)(self, STS if store else LDS, buffer, before + self.row * n, d)
+            before = before + self.side * n
+
+    def _shares(self, count: int) -> Iterator[Expr]:
+        """The slots, of `count`, of a thread of the first warp; the caller writes the code of each."""
+        readers = max(1, WARP // self.side)
+        with self.k.Unroll("n", -(-count // readers)) as n:
+            slot = n * readers + self.y
+            with self.where([slot < count] if count % readers else []):
+                yield slot
 
     def hold(self) -> None:
         """Start all copies and loads: as many groups arrive in turn."""
@@ -204,22 +278,43 @@ class TurningBlock(SlabBlock):
     turn: Expr
     following: Expr
     before: Expr
+    of_before = False
 
-    def __init__(
-        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
-        result: Callable[[TurningBlock, Vector], None],
-    ) -> None:  # fmt: skip
-        super().__init__(name, problem, walk, config, notes)
-        self.clusters, self.result = walk.blocks // config.cluster, result
-        self.factors: frozenset[str] = frozenset()
+    @property
+    def clusters(self) -> int:
+        """Clusters that are resident."""
+        return self.walk.blocks // self.config.cluster
+
+    def write(self) -> None:
+        """The program: a turn for each slab of the block's cluster, and one more."""
+        k, x, tiles = self.k, self.x, self.walk.tiles
+        with k.For("turn", -(-tiles // self.clusters) + 1) as turn:
+            self.turn = turn
+            self.following = k.let("following", self.tile + turn * self.clusters)
+            self.before = k.let("before", self.tile + minus(turn, 1) * self.clusters)
+            self.norm.start(self)
+            self.norm.online(self)
+            with k.If(self.follows):
+                if x is not None:
+                    x.turn = turn
+                self.meet()
+                if x is not None:
+                    with k.If(self.following + self.clusters < tiles):
+                        x.again()
+
+    def result(self, v: Vector) -> None:
+        """A vector of the slab before becomes its result."""
+        self.of_before = True
+        super().result(v)
+        self.of_before = False
 
     def used(self, name: str) -> Reg:
         """The registers of a factor of the slab before."""
         return self.reg(f"slab_{name}", self.statistics)
 
     def stat(self, name: str) -> Reg:
-        """The registers of a statistic of the slab that follows; of `factors` those of the slab before."""
-        return self.used(name) if name in self.factors else super().stat(name)
+        """The registers of a statistic of the slab that follows; of factors in results, of the other."""
+        return self.used(name) if self.of_before and name in self.norm.factors else super().stat(name)
 
     def has_row(self, place: Expr) -> list[Expr]:
         """The predicate that a place is one of the rows: of several modes the slab does not tell."""
@@ -233,15 +328,6 @@ class TurningBlock(SlabBlock):
     def follows(self) -> Expr:
         """The predicate that there is a slab that follows."""
         return self.following < self.walk.tiles
-
-    def slab_turns(self) -> Iterator[Expr]:
-        """The turns of the block's cluster, one more than it has slabs."""
-        k, tiles = self.k, self.walk.tiles
-        with k.For("turn", -(-tiles // self.clusters) + 1) as turn:
-            self.turn = turn
-            self.following = k.let("following", self.tile + turn * self.clusters)
-            self.before = k.let("before", self.tile + minus(turn, 1) * self.clusters)
-            yield turn
 
     def groups(self, *, backwards: bool = False) -> Iterator[Group]:
         """Groups of the slab that follows, behind the code that stores those of the slab before."""
@@ -295,7 +381,7 @@ class TurningBlock(SlabBlock):
         with self._standing("slab_", self.before, [self.turn >= 1, self.before < self.walk.tiles]):
             if group.hold == "shared":
                 group.visit(self._recall)
-            group.visit(lambda v: self.result(self, v))
+            group.visit(self.result)
         with self._standing("next_", self.following, [self.follows]):
             self._fetch(group)
 
@@ -322,97 +408,10 @@ class TurningBlock(SlabBlock):
 
 def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: list[str], norm: Norm) -> Kernel:
     """The tile program of a norm whose columns the blocks of a cluster keep."""
-
-    def turned(b: TurningBlock, v: Vector) -> None:
-        b.factors = frozenset(norm.factors)
-        norm.result(b, v)
-        b.factors = frozenset()
-
-    turning = 0 < c.resident < walk.tiles
-    b = TurningBlock(name, p, walk, c, notes, turned) if turning else SlabBlock(name, p, walk, c, notes)
-    words = sum(b.stat(name).shape[0] for name in norm.partials)
-    x = Exchange(b.k, b.tiling.rows_per_block, words) if c.cluster > 1 else None
-    room = Room(b, norm)
-    if x is not None:
-        b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
-        x.open()
-    if isinstance(b, TurningBlock):
-        for turn in b.slab_turns():
-            norm.start(b)
-            norm.online(b)
-            with b.k.If(b.follows):
-                if x is not None:
-                    x.turn = turn
-                room.join(x)
-                if x is not None:
-                    with b.k.If(b.following + b.clusters < walk.tiles):
-                        x.again()
-        return b.k.build()
-    b.hold()
-    norm.start(b)
-    norm.online(b)
-    room.join(x)
-    b.each(lambda v: norm.result(b, v))
+    block = TurningBlock if 0 < c.resident < walk.tiles else SlabBlock
+    b = block(name, p, walk, c, notes, norm)
+    b.write()
     return b.k.build()
-
-
-class Room:
-    """Shared memory in which the warps of a block meet: a slot for each, and one for the factors."""
-
-    def __init__(self, b: SlabBlock, norm: Norm) -> None:
-        self.b, self.norm, self.side = b, norm, b.tiling.rows_per_block
-        self.own, self.others = norm.planes(b), norm.others(b)
-        self.factors, self.warps = [b.stat(name) for name in norm.factors], b.tiling.threads // WARP
-        self.part = b.partials(self.warps * self.side * _count(self.own))
-        self.final = b.partials(self.side * _count(self.factors))
-
-    def join(self, x: Exchange | None) -> None:
-        """Turn the statistics of threads into the factors of the cluster's columns, in every thread."""
-        b, k, norm = self.b, self.b.k, self.norm
-        norm.combine(b)
-        with b.where([k.tid % WARP < self.side] if self.side < WARP else []):
-            self._words(self.part, k.tid // WARP, self.own, store=True)
-        k.do(BAR)
-        if x is not None:
-            x.meet()
-        with k.If(k.tid < WARP):
-            read = partial(self._words, self.part, planes=self.others, store=False)
-            norm.joined(b, map(read, self._shares(self.warps)))
-            if x is not None:
-                self._exchanged(x)
-            norm.ready(b)
-            with b.where([b.y.eq(0)]):
-                self._words(self.final, 0, self.factors, store=True)
-        k.do(BAR)
-        with b.joined():
-            self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
-
-    def _exchanged(self, x: Exchange) -> None:
-        """Join the statistics of the blocks of a cluster, in the threads of the first warp."""
-        for to in self._shares(x.blocks):
-            x.send(self.b.row, to, *self.own)
-        x.wait()
-
-        def take(block: Expr) -> None:
-            x.take(block * x.senders + self.b.row, *self.others)
-
-        self.norm.joined(self.b, map(take, self._shares(x.blocks)))
-
-    def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
-        """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
-        b, before = self.b, as_expr(slot) * (self.side * _count(planes))
-        for d in planes:
-            (n,) = d.shape
-            (put if store else get)(b, STS if store else LDS, buffer, before + b.row * n, d)
-            before = before + self.side * n
-
-    def _shares(self, count: int) -> Iterator[Expr]:
-        """The slots, of `count`, of a thread of the first warp; the caller writes the code of each."""
-        b, readers = self.b, max(1, WARP // self.side)
-        with b.k.Unroll("n", -(-count // readers)) as n:
-            slot = n * readers + b.y
-            with b.where([slot < count] if count % readers else []):
-                yield slot
 
 
 def _count(planes: list[Reg]) -> int:

@@ -13,8 +13,8 @@ from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise.families import FOUND_BYTES
-from layoutalg.kernels.rowwise.families import norm_traffic as memory
+from layoutalg.kernels.rowwise.memory import FOUND_BYTES
+from layoutalg.kernels.rowwise.memory import norm_traffic as memory
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.ways.norm_model import moved_bytes
