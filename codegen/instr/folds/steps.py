@@ -185,6 +185,8 @@ def _absorbing(
 
 def _absorb_exponentials(name: str, n: int) -> Instr:
     """The same for n floats at once: one maximum, and an exponential for each of them and for the value."""
+    # joined one by one, each element would take two exponentials: here n + 1 serve n; those that are not
+    # there are -infinity, and add 0
     fold, named = FOLDS[name], name == "nll"
     exponential = KNOWN["exp"].effect
 
@@ -253,6 +255,7 @@ def finish(name: str, result: str, n: int) -> Instr:
     d = at("d", "i", n * size) if size == 1 else "d[2 * i]"
     lines = [f"const u32* const from = a + {fold.words} * i;"]
     lines += fold.lines(fold.finish, "", fold.named("from"))
+    # a store takes the low bytes of a word; zeros above them keep the word as the effect has it
     mask = f" & {(1 << 8 * nbytes) - 1}u" if nbytes < 4 else ""
     lines += [f"{d} = result;"] if kind else [f"{d} = (u32)result{mask};"]
     lines += ["d[2 * i + 1] = (u32)((u64)result >> 32);"] * (size == 2)

@@ -352,6 +352,8 @@ class RowBlock(NormBlock):
         forwards; so the last groups of the first time exist, for any number of rounds."""
         k, (low, high) = self.k, self.schedule.plain
         with self.present(), k.For("turn", ring.turns) as turn, k.For("slot", ring.slots) as slot:
+            # a group is committed for every slot that is passed: all but the newest slots - 1 have arrived,
+            # and those are of the slots that follow
             k.do(instr.CP_WAIT, ring.slots - 1)
             n, at = turn * ring.slots + slot, slot if backwards else minus(ring.slots - 1, slot, ring.slots)
             here = self._turn(ring, n, at, backwards=backwards, plain=False)
@@ -360,6 +362,7 @@ class RowBlock(NormBlock):
                 group.visit(self._recall)
                 yield group
             else:
+                # rounds that ends of rows cut are visited one by one: the others need no predicates then
                 with k.If((first >= low) & (first + self.config.depth <= high)):
                     plain = replace(group, plain=True)
                     plain.visit(self._recall)
@@ -375,7 +378,7 @@ class RowBlock(NormBlock):
         """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
         k = self.k
         with self.present(), k.For("turn", ring.turns) as turn, k.Unroll("slot", ring.slots) as slot:
-            k.do(instr.CP_WAIT, ring.slots - 1)
+            k.do(instr.CP_WAIT, ring.slots - 1)  # as in `_keeping`
             n = turn * ring.slots + slot
             group = self._turn(ring, n, slot, backwards=backwards, plain=ring.plain)
             group.visit(self._recall)

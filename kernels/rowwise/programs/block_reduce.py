@@ -131,6 +131,7 @@ def _of_rows(b: NormBlock, op: str, d: Reg, unit: int) -> None:
     with k.If((k.tid % unit).eq(0)):
         k.do(instr.STS[4], k.at(part, k.tid // unit), d)
     k.do(instr.BAR)
+    # every lane takes a warp's part: butterflies leave the same bits in all of them, behind one barrier
     k.do(instr.LDS[4], d, k.at(part, b.row * warps + k.tid % warps))
     for mask in powers(1, warps):
         k.do(instr.butterfly(op, 1), mask, d)
@@ -149,6 +150,7 @@ def _of_columns(b: NormBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr
     k.do(instr.BAR)
     other = b.reg(f"other{n}", n)
     with b.where(readers):
+        # from nothing on and not from the own part, since all readers have to join in one order
         b.filled(d.name, n, instr.NEUTRAL[op])
         with k.Unroll("w", units) as w:
             for first, count, at in words:

@@ -337,6 +337,8 @@ class TurningBlock(SlabBlock):
         k.do(CP_COMMIT)
         whole = main.count // self.config.depth
         lag = min(LAG, max(0, whole - 1))
+        # a group is committed in every turn, and one for `others` before all: when all but `lag` have come,
+        # that of `lag` turns ago is there, while the copies behind it are on their way
         for first, count in ((0, lag), (lag, whole - lag)):
             if not count:
                 continue

@@ -178,7 +178,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         else:
             norm.online(b)
         if part == "whole":
-            b.only_written = True
+            b.only_written = True  # the sides of a skewed tile are read for its statistics alone
             b.ahead(backwards=True)
         norm.combine(b)
     if part == "statistics":

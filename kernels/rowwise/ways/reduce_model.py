@@ -75,7 +75,7 @@ def resident(c: ReduceConfig, rates: Rates, *, cut: bool = False) -> int:
     Vectors that are `cut` hold registers for their places too; other kernels have 32, or little more.
     """
     blocks = min(32, rates.threads // c.threads)
-    if cut:
+    if cut:  # a vector in flight keeps its place and its row's ends until it is folded
         blocks = min(blocks, REGISTERS // (c.threads * (CUT_FIRST + CUT_MORE * c.depth * c.rows_per_thread)))
     return max(1, blocks)
 
