@@ -359,6 +359,9 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     return walk
 
 
+SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
+"""The bytes below which rows of whole vectors, and up to which others, may be copied by runs."""
+
 TILES = (
     (64, 4 << 10), (64, 8 << 10), (128, 8 << 10), (128, 16 << 10), (256, 16 << 10), (256, 32 << 10),
     (256, 64 << 10),

@@ -28,7 +28,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy
 
-from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_choice
@@ -147,9 +146,9 @@ class ReduceProblem:
         return self.dtype.name in INTEGERS or FOLDED[self.op] in ("arg", "max", "min")
 
     @property
-    def folds_words(self) -> bool:
-        """True where values of several words are folded."""
-        return fold_of(self.op, self.dtype.name) in FOLDS
+    def fold(self) -> str:
+        """The fold of its elements."""
+        return fold_of(self.op, self.dtype.name)
 
     @property
     def read_bytes(self) -> int:

@@ -18,7 +18,7 @@ from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.rowwise import plans, reduce_problem
-from layoutalg.kernels.rowwise.programs.reduce import build_pass
+from layoutalg.kernels.rowwise.programs import build_reduction
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.ops import (
     cross_entropy,
@@ -77,9 +77,9 @@ def test_the_kernel_of_relu_says_relu() -> None:
 
 
 def test_the_second_kernel_of_a_mean_says_what_it_divides_by() -> None:
-    passes = plans(reduce_problem((2, 3_000_000), 1, "mean", "f32"))[0].passes
-    assert [p.op for p in passes] == ["sum", "mean"]
-    assert "// mean of f32 to f32, sums times 1/3000000," in to_cuda(build_pass(passes[-1]))
+    plan = plans(reduce_problem((2, 3_000_000), 1, "mean", "f32"))[0]
+    assert [p.op for p in plan.passes] == ["sum", "mean"]
+    assert "// mean of f32 to f32, sums times 1/3000000," in to_cuda(build_reduction(plan)[-1])
 
 
 def test_a_swizzle_of_negative_integers_is_one_function_of_ints_and_arrays() -> None:

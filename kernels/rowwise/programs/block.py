@@ -132,8 +132,8 @@ class Block:
         return found
 
     def widened(self, words: RegRef, vec: int, name: str) -> RegRef:
-        """Packed elements as floats, in registers of a name; floats stay where they are."""
-        if self.element.name == "f32":
+        """Packed elements as floats, in registers of a name; floats and integers stay where they are."""
+        if self.element.name not in instr.PACKED:
             return words
         f = self.reg(name, vec)
         some = f.slice(0, count=vec) if f.shape != (vec,) else RegRef(f, ())

@@ -42,28 +42,25 @@ from layoutalg.kernels.rowwise.programs.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.programs.block_reduce import column_reduce, tree_reduce
 from layoutalg.kernels.rowwise.reductions import FOLDED, WAY, Labels
 from layoutalg.kernels.rowwise.tensors import Mode
-from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
+from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
 from layoutalg.kernels.rowwise.ways import Pass, ReducePlan
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
     """The tile programs of a plan, one per pass."""
-    return tuple(build_pass(p) for p in plan.passes)
-
-
-def build_pass(p: Pass) -> Kernel:
-    """The tile program of one pass."""
-    return _Reduction(p).kernel()
+    return tuple(_Reduction(p).kernel() for p in plan.passes)
 
 
 class _Reduction(Block):
     """The block of a pass."""
 
+    walk: HeadTail
+
     def __init__(self, p: Pass) -> None:
         walk, c = p.walk, p.config
         super().__init__(f"reduce_{p.op}_{p.element}_{p.result}", walk, _notes(p))
-        self.p, self.c, self.steps, k = p, c, walk, self.k
+        self.p, self.c, k = p, c, self.k
         self.src = self.tensor("src", "src", () if c.packed else None)
         dealt = c.splits > 1 or len(walk.reduced) > 1
         if dealt and not c.packed:  # rounds that are dealt, or taken apart, are not proven
@@ -98,7 +95,7 @@ class _Reduction(Block):
         if self.labels is not None:
             self._label(self.labels)
         single = max(1, p.element.nbytes // WORD_BYTES)
-        edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.steps.edges else None
+        edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.walk.edges else None
         early = edges is not None and self.p.edge_rounds == 1
         if self.c.packed:
             self.run.copy_in(self.src.buffer)
@@ -113,8 +110,8 @@ class _Reduction(Block):
             with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
                 self._edges(edges, e)
                 self._fold_edges(edges, e)
-        if isinstance(self.steps, SkewedSums):
-            self._store_columns(self.steps)
+        if isinstance(self.walk, SkewedSums):
+            self._store_columns(self.walk)
         else:
             tree_reduce(self, self.p.fold, self.acc)
             self._store()
@@ -122,7 +119,7 @@ class _Reduction(Block):
 
     def _label(self, labels: Labels) -> None:
         """Read the labels of a thread's values."""
-        k, p, walk, words = self.k, self.p, self.steps, labels.nbytes // WORD_BYTES
+        k, p, walk, words = self.k, self.p, self.walk, labels.nbytes // WORD_BYTES
         named, single = k.reg("named", words), walk.values == 1
         step = int(any(m.weight for m in walk.modes))  # 0: all elements are one that broadcasts
         low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
@@ -161,13 +158,13 @@ class _Reduction(Block):
                 self._fetch(held[u, n], chunk, self.c.vec, exists)
         with k.Unroll("u", depth) as u:
             for n in own:
-                cut = self.p.words > 1 or isinstance(self.steps, CutRows)
+                cut = self.p.words > 1 or isinstance(self.walk, CutRows)
                 where = self._vector(n, first + u, whole=whole) if cut else None
                 self._fold(held[u, n], n, self.c.vec, where)
 
     def _left(self) -> None:
         """Fold the row of columns that is left, by the first thread of each column in the first split."""
-        k, p, c, walk = self.k, self.p, self.c, self.steps
+        k, p, c, walk = self.k, self.p, self.c, self.walk
         (rows,) = walk.outer
         column, *_ = walk.target(self.places[0])
         words, begin = k.reg("left", self.tiling.words), self.bases[0].source + rows.extent * rows.src
@@ -176,7 +173,7 @@ class _Reduction(Block):
         one += [self.y.eq(0)] if c.threads_per_row > 1 else []
         whole = words.slice(0, count=self.tiling.words)
         self._fetch(whole, chunk, c.vec, [*one, *self.has_row(self.places[0]), as_expr(column < p.left)])
-        values = whole if p.element.name not in instr.PACKED else self.widened(whole, c.vec, "f")
+        values = self.widened(whole, c.vec, "f")
         if p.left % c.vec:
             with self.where([column + c.vec > p.left]):
                 k.do(instr.within(c.vec), values, *chunk.ends, self.reg("neutral", 1))
@@ -184,7 +181,7 @@ class _Reduction(Block):
 
     def _vector(self, n: int, i: Index, *, whole: bool) -> tuple[Chunk, list[Expr]]:
         """Vector i of a thread in its row n, and the predicates that it exists."""
-        walk = self.steps
+        walk = self.walk
         step = walk.step(self.y, i)
         chunk = walk.chunk(self.bases[n], step)
         exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
@@ -193,7 +190,7 @@ class _Reduction(Block):
     def _edge(self, n: int, turn: Index) -> tuple[Chunk, list[Expr]]:
         """A single element, and the predicates that it exists; they are dealt to the splits in turn."""
         turn = turn * self.c.splits + self.split
-        one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
+        one, exists = self.walk.edge(self.bases[n], self.walk.step(self.y, turn))
         return one, [*self.has_row(self.places[n]), *exists]
 
     def _edges(self, edge: Reg, turn: Index) -> None:
@@ -213,11 +210,8 @@ class _Reduction(Block):
         """
         k, p = self.k, self.p
         if all_of(exists) != Const(1):
-            k.do(
-                instr.fill(words.words),
-                words,
-                Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)),
-            )
+            word = 0 if p.words > 1 else neutral_word(p.fold, p.element.name)
+            k.do(instr.fill(words.words), words, Const(word))
         with self.where(exists):
             if self.c.packed:
                 k.do(instr.LDS[vec * p.element.nbytes], words, self.run.at(chunk.source))
@@ -230,17 +224,17 @@ class _Reduction(Block):
         `where` says of values of several words where they lie, and the predicates that they exist.
         """
         k, p, rows, single = self.k, self.p, self.walk.rows, self.walk.values == 1
-        values = words if p.element.name not in instr.PACKED else self.widened(words, vec, "f")
-        if where is not None and isinstance(self.steps, CutRows):
+        values = self.widened(words, vec, "f")
+        if where is not None and isinstance(self.walk, CutRows):
             chunk, where = where[0], None
-            with self.where([as_expr(self.steps.whole(chunk)).eq(0)]):
+            with self.where([as_expr(self.walk.whole(chunk)).eq(0)]):
                 k.do(instr.within(vec), values, *chunk.ends, self.reg("neutral", 1))
         if where is None:
             k.do(instr.fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
             return
         chunk, exists = where
         of_index = FOLDED[p.op] in ("arg", "nll") and not p.joins
-        index = self.steps.index(chunk) if of_index else 0
+        index = self.walk.index(chunk) if of_index else 0
         step = self.walk.lead.weight if of_index and rows else 0
         element = instr.PARTIAL if p.joins else "f32" if p.element.name in instr.PACKED else p.element.name
         way = WAY.get(p.op, "max")
@@ -276,7 +270,7 @@ class _Reduction(Block):
             with self.where([*one, *self.has_row(place)]):
                 for e in (n,) if single else range(0, c.vec, p.store_vec):
                     inside = 0 if single else e
-                    crd, number = self._target(place, inside), place * self.steps.values + inside
+                    crd, number = self._target(place, inside), place * self.walk.values + inside
                     self._put(values.slice(e * size, count=p.store_vec * size), crd, number)
                     if counts is not None:
                         self._put(counts.slice(e, count=p.store_vec), crd, number, p.form.outputs)
@@ -314,12 +308,12 @@ class _Reduction(Block):
 
     def _result(self, tensor: Tensor, crd: Crd, behind: int) -> MemRef:
         """The place of a result, or of its label."""
-        walk, kept, offset = self.steps, self.p.form.kept, self.p.form.dst_offset + behind
+        walk, kept, offset = self.walk, self.p.form.kept, self.p.form.dst_offset + behind
         return self.at(tensor, walk.along(crd, kept, "dst") + offset, walk.counted(crd, kept, "dst"), offset)
 
     def _target(self, place: Expr, e: int) -> Crd:
         """The coordinate of element e of a place among the kept modes; of a packed walk, in the tensor."""
-        walk = self.steps
+        walk = self.walk
         return walk.group(self.run.start, place) if isinstance(walk, PackedWalk) else walk.target(place, e)
 
 

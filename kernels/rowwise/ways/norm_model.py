@@ -98,9 +98,6 @@ HELD_THREADS = (64, 128, 256, 512)
 MOST_WORDS, LEAST_SHARED_WORDS = 64, 33
 """The most words of a thread in registers, and the least in shared memory."""
 
-BLOCK_REGISTERS = 1 << 16
-"""The most registers of a block."""
-
 HELD_BYTES = 100 << 10
 """The most shared memory of a block: two blocks fit on a multiprocessor."""
 
@@ -204,7 +201,7 @@ class HeldRates:
 def registers(s: HeldColumns) -> int:
     """Registers of a thread, about."""
     own = 20 + 3 * s.vec + 8 * s.by_one + (0 if s.shared else s.rounds * s.words)
-    return min(own, BLOCK_REGISTERS // s.threads, 255)
+    return min(own, REGISTERS // s.threads, 255)
 
 
 def copy_us(nbytes: int) -> float:
@@ -255,7 +252,7 @@ MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 1
 """Shared memory of a multiprocessor that has clusters, of a block, and what the system takes per block."""
 
 REGISTERS, LEAST_REGISTERS = 1 << 16, 64
-"""Registers of a multiprocessor, and of a thread as many as are enough."""
+"""Registers of a multiprocessor, which a block may have alone, and of a thread as many as are enough."""
 
 WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})

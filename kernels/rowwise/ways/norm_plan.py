@@ -34,7 +34,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.norms import NormProblem
-from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, ranked
+from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, SHORT_ROW_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, unskewed
 from layoutalg.kernels.rowwise.walk import (
@@ -92,9 +92,6 @@ CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
 
 LEAST_ROWS = 24
 """The rows from which on skewed columns pay: their threads exchange as much for few rows as for many."""
-
-SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
-"""The bytes below which rows of whole vectors, and up to which others, are copied by runs."""
 
 LEAST_SHARE = 0.6
 """The share of the memory's bandwidth, by the model, from which on runs are copied."""

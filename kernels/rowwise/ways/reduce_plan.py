@@ -31,14 +31,20 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass
-from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, packed_walk, ranked
+from layoutalg.kernels.rowwise.packed import (
+    LONG_ROW_BYTES,
+    REDUCTION,
+    RUN_BYTES,
+    SHORT_ROW_BYTES,
+    packed_walk,
+    ranked,
+)
 from layoutalg.kernels.rowwise.reductions import (
     FOLD,
     FOLDED,
     INTEGERS,
     Labels,
     ReduceProblem,
-    fold_of,
     share_of,
 )
 from layoutalg.kernels.rowwise.tensors import Form, normalise
@@ -67,9 +73,6 @@ VALUE = {1: "f32", 2: "u64", 4: "c128"}
 
 MOST_WORDS = 8
 """The most words of the values of a thread that reduces columns."""
-
-SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
-"""The bytes below which rows of whole vectors, and up to which others, may be copied by runs."""
 
 MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
 """Limits for runs that are copied: rows of a thread, registers for their elements, and the number of ways
@@ -271,7 +274,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     if p.empty:
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
-    found = configs(_form(p)[0], p.dtype, rates, words=_words(fold_of(p.op, p.dtype.name)))
+    found = configs(_form(p)[0], p.dtype, rates, words=_words(p.fold))
     made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
     timed, new = ([q for q in made if q.keeps_more is is_new] for is_new in (False, True))
     if not new:
@@ -290,16 +293,15 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     128
     """
     rates, (form, factor) = _rates(arch), _form(p)
-    fold = fold_of(p.op, p.dtype.name)
     if c.splits == 1 and c.later is None:
         passes: tuple[Pass, ...] = (
-            Pass(p.op, form, c, p.axes.dtype, p.result, factor, fold, labels=p.labels),
+            Pass(p.op, form, c, p.axes.dtype, p.result, factor, p.fold, labels=p.labels),
         )
     else:
-        words = _words(fold)
+        words = _words(p.fold)
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
         own, left = (form, 0) if c.later is None else first_pass(form, c.later)
-        part = Pass(op, own, c, p.axes.dtype, value, 1.0, fold, labels=p.labels, left=left)
+        part = Pass(op, own, c, p.axes.dtype, value, 1.0, p.fold, labels=p.labels, left=left)
         if left and (words > 1 or c.rows_per_thread > 1 or isinstance(part.walk, SkewedSums)):
             raise UnsupportedError(
                 f"{p} with {left} elements of a row that is left: floats by one column of vectors per thread "
@@ -307,7 +309,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
             )
         joined, joins = second_pass(form, c.later, c.splits, own.outputs), words > 1
         ways = (
-            Pass(p.op, joined, d, value, p.result, factor, fold, joins, p.labels)
+            Pass(p.op, joined, d, value, p.result, factor, p.fold, joins, p.labels)
             for d in configs(joined, value, rates, False, words)
         )
         passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
@@ -449,7 +451,7 @@ def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig,
     >>> [str(why) for why in refusals(reduce_problem((4096, 31), 1, "sum", "f16")).values()][-1]
     'loads of 8 elements: rows of 31 elements are short, and do not start and end at such loads'
     """
-    words = _words(fold_of(p.op, p.dtype.name))
+    words = _words(p.fold)
     tried = candidates(_form(p)[0], p.dtype, _rates(arch), words=words)
     return {c: why for c, why in tried if why is not None}
 
