@@ -24,7 +24,7 @@ from layoutalg.kernels.rowwise.walk import (
     row_ends,
 )
 from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
-from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
+from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
 from layoutalg.model import occupancy_of
 
 SPLIT_BYTES = 16 << 10
@@ -157,15 +157,11 @@ def _by_share(way: tuple[float, NormConfig]) -> float:
 def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
     """Slabs that one block holds, each with the share of a copy that is expected."""
     across, nbytes = x.form.outputs // x.vec, x.form.count * x.form.outputs * x.element.nbytes
-    for s in held_columns(x.form.count, across, x.vec, x.vector_bytes):
-        if s.shared and not x.room:
-            continue
-        tiles = ceil(across / s.side)
-        us = held_us(s, tiles, nbytes, x.chip, x.formula, apart=x.apart)
-        if us < inf:
-            hold: Hold = "shared" if s.shared else "registers"
-            resident = tiles if s.by_one else 0
-            yield copy_us(nbytes) / us, NormConfig(x.vec, s.side, s.share, hold, resident=resident)
+    for c in held_columns(x.form.count, across, x.vec, x.vector_bytes):
+        if c.hold == "registers" or x.room:
+            us = held_us(c, x.form.count, across, x.vector_bytes, x.chip, x.formula, apart=x.apart)
+            if us < inf:
+                yield copy_us(nbytes) / us, c
 
 
 def _skewed(x: ColumnWays) -> Iterator[NormConfig]:

@@ -86,7 +86,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
-from layoutalg.kernels.rowwise.ways.schedule import NormConfig
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -102,67 +102,25 @@ HELD_BYTES = 100 << 10
 """The most shared memory of a block: two blocks fit on a multiprocessor."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldColumns:
-    """A slab `side` vectors wide, held by `share` threads per column, in shared memory or in registers.
+def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterator[NormConfig]:
+    """The slabs that fit: of `rows`, `across` vectors side by side; of `resident` ones one warp joins the
+    statistics of the others, else each thread joins those of its column.
 
-    `by_one`: one warp joins the statistics of the others; else each thread joins those of its column.
-    Each thread has `rounds` vectors, of `vec` elements and `vector_bytes`.
-    """
-
-    side: int
-    share: int
-    shared: bool
-    by_one: bool
-    rounds: int
-    vec: int
-    vector_bytes: int
-
-    @property
-    def threads(self) -> int:
-        """The number of threads of a block."""
-        return self.side * self.share
-
-    @property
-    def words(self) -> int:
-        """32-bit registers of a vector."""
-        return max(1, self.vector_bytes // WORD_BYTES)
-
-    @property
-    def narrow(self) -> bool:
-        """True for elements of two bytes."""
-        return self.vector_bytes < WORD_BYTES * self.vec
-
-    @property
-    def units(self) -> int:
-        """Parts of a block whose threads have one statistic before they exchange through shared memory."""
-        return self.threads // max(WARP, self.side)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block."""
-        held = self.rounds * self.threads * self.vector_bytes if self.shared else 0
-        exchanged = 2 * self.units * self.side * self.vec * WORD_BYTES if self.units > 1 else 0
-        return held + exchanged
-
-
-def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterator[HeldColumns]:
-    """The slabs that fit: of `rows`, `across` vectors side by side.
-
-    >>> sorted({s.share for s in held_columns(3, 1 << 20, 4, 16)})
+    >>> sorted({c.threads_per_row for c in held_columns(3, 1 << 20, 4, 16)})
     [1, 2]
     """
-    words = max(1, vector_bytes // WORD_BYTES)
     for threads in HELD_THREADS:
         for share in (1 << n for n in range(threads.bit_length())):
             side, rounds = threads // share, -(-rows // share)
             if share > rows or side * vector_bytes < SIDE_BYTES or side > across:
                 continue
+            words = rounds * max(1, vector_bytes // WORD_BYTES)
+            shared = words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= HELD_BYTES
+            holds: tuple[tuple[Hold, bool], ...] = ("registers", words <= MOST_WORDS), ("shared", shared)
             for by_one in (False, True) if side <= WARP < threads and share > 1 else (False,):
-                if rounds * words <= MOST_WORDS:
-                    yield HeldColumns(side, share, False, by_one, rounds, vec, vector_bytes)
-                if rounds * words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= HELD_BYTES:
-                    yield HeldColumns(side, share, True, by_one, rounds, vec, vector_bytes)
+                resident = ceil(across / side) if by_one else 0
+                for hold in (hold for hold, fits in holds if fits):
+                    yield NormConfig(vec, side, share, hold, resident=resident)
 
 
 class HeldRates:
@@ -198,43 +156,44 @@ class HeldRates:
     power: float = 2.89
 
 
-def registers(s: HeldColumns) -> int:
-    """Registers of a thread, about."""
-    own = 20 + 3 * s.vec + 8 * s.by_one + (0 if s.shared else s.rounds * s.words)
-    return min(own, REGISTERS // s.threads, 255)
-
-
 def copy_us(nbytes: int) -> float:
     """Microseconds of a copy of so many bytes."""
     return HeldRates.launch + 2 * nbytes / HeldRates.memory
 
 
-def held_us(s: HeldColumns, slabs: int, nbytes: int, chip: Arch, formula: str, *, apart: bool) -> float:
-    """Microseconds that the model gives so many slabs of a tensor of `nbytes`; infinite where none fits.
+def held_us(
+    c: NormConfig, rows: int, across: int, vector_bytes: int, chip: Arch, formula: str, *, apart: bool
+) -> float:
+    """Microseconds that the model gives slabs of `rows`, `across` vectors in all; infinite where none fits.
 
     `apart`: rows do not start at sectors.
     """
-    r, sms = HeldRates, chip.board.sms if chip.board else 1
+    r, sms, side, vec = HeldRates, chip.board.sms if chip.board else 1, c.rows_per_block, c.vec
+    rounds, slabs, width = -(-rows // c.threads_per_row), ceil(across / side), side * vector_bytes
+    shared, by_one, words = c.hold == "shared", c.resident > 0, max(1, vector_bytes // WORD_BYTES)
+    # parts of a block whose threads have one statistic before they exchange through shared memory
+    units = c.threads // max(WARP, side)
+    parts = units if units > 1 else 0
+    registers = 20 + 3 * vec + 8 * by_one + (0 if shared else rounds * words)
+    shared_bytes = rounds * c.threads * vector_bytes * shared + 2 * parts * side * vec * WORD_BYTES
     try:
-        each = _neighbours(chip.name, s.threads, registers(s), s.shared_bytes)
+        each = _neighbours(chip.name, c.threads, min(registers, REGISTERS // c.threads, 255), shared_bytes)
     except ResourceError:
         return inf
-    width, warps = s.side * s.vector_bytes, -(-s.threads // WARP)
-    torn = r.torn * SECTOR_BYTES if s.vector_bytes == VECTOR_BYTES else r.torn_lines * LINE_BYTES
-    memory = 2 * nbytes / (r.memory * {64: r.of_64, 128: r.of_128}.get(width, 1.0))
+    torn = r.torn * SECTOR_BYTES if vector_bytes == VECTOR_BYTES else r.torn_lines * LINE_BYTES
+    memory = 2 * rows * across * vector_bytes / (r.memory * {64: r.of_64, 128: r.of_128}.get(width, 1.0))
     memory *= (1 + apart * torn / width) / min(1.0, slabs / sms)
     exchanges = 1 if formula == "rms_norm" else 2
-    parts = s.units if s.units > 1 else 0
-    element = r.element + r.narrow * s.narrow + r.mean * (formula == "layer_norm")
-    halvings = log2(max(1, min(s.share, WARP // min(WARP, s.side))))
-    per_thread = s.rounds * (r.vector + r.shared * s.shared + s.vec * element)
-    instructions = warps * (per_thread + exchanges * s.vec * halvings * r.halving)
-    turn, lanes = r.turn + r.round * s.rounds, s.side / WARP
-    if s.by_one:
-        instructions += r.joining * parts * s.vec * max(1.0, lanes)
-        turn += r.join_by_one * parts * s.vec * lanes
+    element = r.element + r.narrow * (vector_bytes < WORD_BYTES * vec) + r.mean * (formula == "layer_norm")
+    halvings = log2(max(1, min(c.threads_per_row, WARP // min(WARP, side))))
+    per_thread = rounds * (r.vector + r.shared * shared + vec * element)
+    instructions = -(-c.threads // WARP) * (per_thread + exchanges * vec * halvings * r.halving)
+    turn, lanes = r.turn + r.round * rounds, side / WARP
+    if by_one:
+        instructions += r.joining * parts * vec * max(1.0, lanes)
+        turn += r.join_by_one * parts * vec * lanes
     else:
-        turn += r.join * parts * s.vec * exchanges
+        turn += r.join * parts * vec * exchanges
     issue = slabs * instructions / (4 * sms * r.cycles)
     waiting = max(1.0, slabs / (sms * each)) * turn
     together: float = (memory**r.power + issue**r.power + waiting**r.power) ** (1 / r.power)
@@ -266,20 +225,9 @@ FULL_BYTES = 192 << 10
 """The least bytes that a multiprocessor keeps, so that enough loads are in flight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Blocks that share a multiprocessor: threads of each, vectors of a thread that may be in registers, and
-    what is left of the share.  Those that are alone there go from slab to slab."""
-
-    blocks: int
-    threads: int
-    held: int
-    share: float
-
-
-TOGETHER = (
-    Together(3, 256, 1, 1.0), Together(3, 128, 0, 0.985), Together(2, 256, 8, 0.97), Together(1, 512, 8, 0.9)
-)  # fmt: skip
+TOGETHER = ((3, 256, 1, 1.0), (3, 128, 0, 0.985), (2, 256, 8, 0.97), (1, 512, 8, 0.9))
+"""Blocks that share a multiprocessor, threads of each, vectors of a thread that may be in registers, and what
+is left of the share of a copy.  Blocks that are alone there go from slab to slab."""
 
 
 def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:
@@ -318,21 +266,21 @@ def slabs(
     for width, of_width in by_width.items():
         lanes = width // vector_bytes
         for cluster, of_cluster in BY_CLUSTER.items():
-            for way in TOGETHER:
-                each = way.threads // lanes
+            for blocks, threads, held, of_blocks in TOGETHER:
+                each = threads // lanes
                 if cluster > clusters or lanes > WARP or cluster * each >= rows:
                     continue
                 rounds = -(-rows // (cluster * each))
-                room = MULTIPROCESSOR_BYTES // way.blocks - RESERVED_BYTES
-                room -= slab_bytes(vec, vector_bytes, lanes, way.threads, 0, cluster)
-                staged = min(rounds, room // (way.threads * vector_bytes))
-                if staged < 1 or rounds - staged > way.held:
+                room = MULTIPROCESSOR_BYTES // blocks - RESERVED_BYTES
+                room -= slab_bytes(vec, vector_bytes, lanes, threads, 0, cluster)
+                staged = min(rounds, room // (threads * vector_bytes))
+                if staged < 1 or rounds - staged > held:
                     continue
-                resident = resident_clusters(sms, cluster, way.blocks)
-                alone = way.blocks == 1 and cluster > 1
-                filled = way.blocks * rounds * way.threads * vector_bytes / FULL_BYTES
-                share = of_width * of_cluster * way.share * min(1.0, filled) ** 0.3
+                resident = resident_clusters(sms, cluster, blocks)
+                filled = blocks * rounds * threads * vector_bytes / FULL_BYTES
+                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** 0.3
                 share *= _of_waves(ceil(columns / lanes) / resident)
+                alone = blocks == 1 and cluster > 1
                 parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
                 yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 

@@ -221,10 +221,9 @@ def a_slab_of_a_block(rng: random.Random) -> Case:
     """One block keeps a slab, in shared memory or registers, and one warp joins its columns or all do."""
     op, dtype, rows = rng.choice(OPS), rng.choice(list(VEC)), rng.randint(2, 90)
     vec = VEC[dtype]
-    s = rng.choice([s for s in held_columns(rows, 64, vec, 16) if s.threads <= 128])
-    columns = rng.choice([s.side, s.side + 3]) * vec
-    resident = rng.choice([2, 6, 99]) if s.by_one else 0
-    c = NormConfig(vec, s.side, s.share, "shared" if s.shared else "registers", 2, resident=resident)
+    c = rng.choice([c for c in held_columns(rows, 64, vec, 16) if c.threads <= 128])
+    columns = rng.choice([c.rows_per_block, c.rows_per_block + 3]) * vec
+    c = replace(c, depth=2, resident=rng.choice([2, 6, 99]) if c.resident else 0)
     return norm_problem(op, (rng.randint(1, 2), rows, columns), 1, dtype, **parameters(rng, op)), c
 
 
