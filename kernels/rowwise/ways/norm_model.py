@@ -74,7 +74,7 @@ several modes that start anywhere, whose every vector is masked, take longer, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import ceil, gcd, inf, log2, sqrt
@@ -86,7 +86,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
-from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -387,24 +387,6 @@ KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
 many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Rows that blocks keep: `rows` of `row_bytes`, in `cluster` blocks of `rounds` vectors per thread.
-
-    `block_bytes` of a block, `held_words` in the registers of a thread, `each` blocks per multiprocessor.
-    """
-
-    rows: int
-    row_bytes: int
-    narrow: bool
-    """Elements of two bytes."""
-    cluster: int
-    rounds: int
-    block_bytes: int
-    held_words: int
-    each: int
-
-
 class TurnRates:
     """Microseconds of a launch, of a row, and for each block, round, 64 KB and register of it.
 
@@ -424,33 +406,24 @@ class TurnRates:
     power: float = 2.45
 
 
-def kept_us(x: Kept, sms: int) -> float:
-    """Microseconds that the model gives a launch; infinite where no cluster is resident.
-
-    >>> one = Kept(512, 1 << 20, False, 16, 16, 1 << 16, 16, 4)
-    >>> two = Kept(512, 1 << 20, False, 8, 32, 1 << 17, 16, 2)
-    >>> kept_us(one, 132) < kept_us(two, 132)
-    True
-    """
-    r = TurnRates
-    clusters = resident_clusters(sms, x.cluster, x.each)
+def kept_us(x: Ways, c: NormConfig, rounds: int, words: int, each: int) -> float:
+    """Microseconds that the model gives rows of which a thread has so many rounds, and holds so many words, by
+    `each` blocks of a multiprocessor; infinite where no cluster is resident."""
+    r, rows, narrow = TurnRates, x.form.outputs, x.element.nbytes < WORD_BYTES
+    clusters = resident_clusters(x.sms, c.cluster, each)
     if not clusters:
-        return float("inf")
-    turn = r.row + r.block * x.cluster + r.round * x.rounds
-    turn += (r.per_64k + r.narrow_64k * x.narrow) * x.block_bytes / (1 << 16)
-    turn += r.narrow_word * x.narrow * x.held_words
-    waiting = max(1.0, x.rows / clusters) * turn
-    memory = 2 * x.rows * x.row_bytes / r.memory
+        return inf
+    turn = r.row + r.block * c.cluster + r.round * rounds
+    turn += (r.per_64k + r.narrow_64k * narrow) * (rounds * c.threads * x.vector_bytes) / (1 << 16)
+    turn += r.narrow_word * narrow * words
+    waiting = max(1.0, rows / clusters) * turn
+    memory = 2 * rows * x.form.count * x.element.nbytes / r.memory
     together: float = (memory**r.power + waiting**r.power) ** (1 / r.power)
     return r.launch + together
 
 
 def split_us(rows: int, row_bytes: int) -> float:
-    """Microseconds of rows of which many blocks read parts, twice, by two kernels.
-
-    >>> split_us(64, 1 << 20) > kept_us(Kept(64, 1 << 20, False, 16, 16, 1 << 16, 16, 4), 132)
-    True
-    """
+    """Microseconds of rows of which many blocks read parts, twice, by two kernels."""
     r = TurnRates
     return r.launch + r.second_launch + 3 * rows * row_bytes / r.memory
 

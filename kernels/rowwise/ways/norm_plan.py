@@ -58,7 +58,6 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     LONE_THREADS,
     MOST_WORDS,
     SEVERAL_THREADS,
-    Kept,
     grid_us,
     kept_us,
     slab_bytes,
@@ -324,8 +323,7 @@ def _rows(x: Ways) -> Iterator[NormConfig]:
 
 def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
-    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
-    narrow = x.element.nbytes < WORD_BYTES
+    row_bytes, narrow = x.form.count * x.element.nbytes, x.element.nbytes < WORD_BYTES
     if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
         return
     for cluster, threads in product(CLUSTERS, LONG_THREADS):
@@ -339,8 +337,7 @@ def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
                 x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
                 shared_bytes=staged * nbytes + threads * cluster,
             ).blocks_per_sm  # fmt: skip
-            kept = Kept(rows, row_bytes, narrow, cluster, rounds, rounds * nbytes, words, each)
-            if (us := kept_us(kept, x.sms)) < inf:
+            if (us := kept_us(x, c, rounds, words, each)) < inf:
                 yield us, replace(c, staged=staged if words else 0)
 
 
