@@ -407,8 +407,10 @@ class TurnRates:
 
 
 def kept_us(x: Ways, c: NormConfig, rounds: int, words: int, each: int) -> float:
-    """Microseconds that the model gives rows of which a thread has so many rounds, and holds so many words, by
-    `each` blocks of a multiprocessor; infinite where no cluster is resident."""
+    """Microseconds that the model gives rows of which a thread has so many rounds, and holds so many words.
+
+    `each` blocks are on a multiprocessor; infinite where no cluster is resident.
+    """
     r, rows, narrow = TurnRates, x.form.outputs, x.element.nbytes < WORD_BYTES
     clusters = resident_clusters(x.sms, c.cluster, each)
     if not clusters:

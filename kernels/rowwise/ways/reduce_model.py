@@ -121,28 +121,25 @@ def _pass_us(p: Pass, rates: Rates, at_once: int, further: int, share: float) ->
     waves = -(-walk.blocks // (rates.sms * at_once))
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
-    flight = steps * c.rows_per_thread * _wide(p)
+    flight = steps * c.rows_per_thread * p.walk.tiling.nbytes
     waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
     barriers = rates.barrier_us * (c.groups_per_row - 1).bit_length()
     running = max(hypot(streaming, waiting), walk.blocks / rates.sms * rates.block_us)
     return rates.launch_us + barriers + running + written / rates.memory
 
 
-def _wide(p: Pass) -> int:
-    """Bytes of a load."""
-    return p.walk.tiling.nbytes
-
-
 def _memory_us(p: Pass, rates: Rates) -> float:
     c, walk = p.config, p.walk
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
-    run = (c.lanes_per_row * c.depth if walk.rows else min(c.rows_per_block, walk.vectors)) * _wide(p)
+    run = (
+        c.lanes_per_row * c.depth if walk.rows else min(c.rows_per_block, walk.vectors)
+    ) * p.walk.tiling.nbytes
     if walk.rows and walk.outer:
         run = min(run, walk.lead.extent * p.element.nbytes)
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
-        run = max(run, WARP * _wide(p))  # whole rows that touch
+        run = max(run, WARP * p.walk.tiling.nbytes)  # whole rows that touch
     busy = min(rates.sms, walk.blocks) * (rates.of_skewed if isinstance(walk, SkewedSums) else rates.of_one)
-    share = 1 + rates.run_bytes / run + rates.narrow_bytes / _wide(p)
+    share = 1 + rates.run_bytes / run + rates.narrow_bytes / p.walk.tiling.nbytes
     return max(read / rates.memory * share, read / busy)
 
 
@@ -158,9 +155,9 @@ def _lines(p: Pass) -> float:
     """Lines of a warp's load."""
     c = p.config
     together = min(WARP, c.lanes_per_row if p.walk.rows else min(c.rows_per_block, p.walk.vectors))
-    run, runs = together * _wide(p), WARP / together
+    run, runs = together * p.walk.tiling.nbytes, WARP / together
     apart = runs * min(max(run, LINE_BYTES), _apart(p) * p.element.nbytes)
-    return max(WARP * _wide(p), apart) / LINE_BYTES
+    return max(WARP * p.walk.tiling.nbytes, apart) / LINE_BYTES
 
 
 def _instructions(p: Pass, warps: int, loads: int) -> float:
