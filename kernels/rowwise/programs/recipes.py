@@ -191,21 +191,22 @@ class _LayerNorm(Norm):
     def online(self, b: RowBlock) -> None:
         n, vec, zero = b.statistics, b.tiling.vec, b.zeros("zero")
         per = float(vec if b.walk.rows else 1)
-        each = b.filled("each", 1, float_word(per))
+        each, (mean, q, more) = b.filled("each", 1, float_word(per)), self.others(b)
+
+        def add(v: Vector) -> None:
+            b.k.do(instr.fold("sum", vec, n), mean, b.masked(v, zero))
+            if v.cut and b.walk.rows:
+                b.k.do(instr.count_within(vec), more, *v.chunk.ends)
+            elif not v.plain:
+                b.k.do(instr.add_one(1), more, each)
+
+        def square(v: Vector) -> None:
+            b.k.do(instr.add_square(vec, n), q, b.masked(v, mean), mean)
+
         for group in b.groups():
-            mean, q = b.zeros("mean_b"), b.zeros("q_b")
-            more = b.filled("more", 1, float_word(per * group.count) if group.plain else 0)
-
-            def add(v: Vector, mean: Reg = mean, more: Reg = more) -> None:
-                b.k.do(instr.fold("sum", vec, n), mean, b.masked(v, zero))
-                if v.cut and b.walk.rows:
-                    b.k.do(instr.count_within(vec), more, *v.chunk.ends)
-                elif not v.plain:
-                    b.k.do(instr.add_one(1), more, each)
-
-            def square(v: Vector, mean: Reg = mean, q: Reg = q) -> None:
-                b.k.do(instr.add_square(vec, n), q, b.masked(v, mean), mean)
-
+            b.zeros("mean_b")
+            b.zeros("q_b")
+            b.filled("more", 1, float_word(per * group.count) if group.plain else 0)
             group.visit(add)
             b.k.do(instr.average(n), mean, more)
             group.visit(square)
