@@ -3,7 +3,8 @@
 The idea.  A CUBIN is a function of the text, the architecture, the compiler and its options, so the SHA-256
 of these is its name.  Nothing ever has to be invalidated: other text is another file.
 
-    $XDG_CACHE_HOME/layoutalg/cubins/<64 hex digits>      LAYOUTALG_CACHE names another folder, "off" none
+    $XDG_CACHE_HOME/layoutalg/cubins/<first digit>/<64 hex digits>
+    LAYOUTALG_CACHE names another folder, "off" none
 
     layoutalg-cubin 1\\n        what the file is
     32 bytes                   SHA-256 of all that follows
@@ -14,9 +15,12 @@ An entry is read whole and believed only if digest, key and fields are right and
 have written it (`trusted_folder`); what is damaged, cut short or of another format is compiled again and
 overwritten.  Writers fill a file of their own in the same folder and rename it, so readers see an entry whole
 or not at all, however many processes are at it; of two that compile the same text it does not matter whose
-entry stays.  Nothing is locked, nothing is synced: what a power failure tears, the digest finds.  Before a
-file is filled it has its size, and the entries used longest ago are removed until all files together, those
-of other writers too, are at most `LIMIT_BYTES`: of several writers the last to look sees the files of all.
+entry stays.  Nothing is locked, nothing is synced: what a power failure tears, the digest finds.
+
+Each of the 16 parts has as much of `LIMIT_BYTES`, so that a writer looks at the files of one part, since
+listing a large folder takes longer than writing to it.  Before a file is filled it has its size, and the
+entries of its part used longest ago are removed until all files there, those of other writers too, are at
+most the part's share: of several writers the last to look sees the files of all.
 
 A folder that cannot be used or trusted is reported once, as a warning, and then not used.
 
@@ -28,6 +32,7 @@ directory specification; CUDA with NVRTC is used on Linux here, so that a librar
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -35,17 +40,16 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin, compile_options, compile_target, version
 from layoutalg.codegen.gpu.trusted_folder import (
-    RESERVED,
     TEMPORARY,
     Folder,
-    Reserved,
+    Item,
     UntrustedError,
     trusted_folder,
 )
@@ -53,12 +57,11 @@ from layoutalg.codegen.gpu.trusted_folder import (
 LIMIT_BYTES = 256 << 20
 """Size of all entries past which the oldest are removed: some twenty thousand kernels."""
 
-MOST_ENTRY_BYTES, MOST_HEADER_BYTES = 64 << 20, 1 << 20
-"""An entry that is larger, or has a larger header, is neither stored nor read."""
+PARTS = "0123456789abcdef"
+"""The parts of a cache: folders by the first digit of their keys."""
 
-MANY, AHEAD, ALL_AHEAD = 64, 256, 8
-"""Entries from which on a writer takes some of the limit ahead; the part that it takes at most, and the part
-that all writers take, as much of which is freed at once."""
+MOST_HEADER_BYTES = 1 << 20
+"""An entry that has a larger header, or is larger than a part, is neither stored nor read."""
 
 STALE_SECONDS = 600
 """A writer's own file of this age, or so far in the future, was left by a process that ended: to write one
@@ -145,26 +148,14 @@ def fetch_entry(folder: Path, key: str) -> Entry | None:
     True
     """
     try:
-        with trusted_folder(folder) as opened:
-            data = opened.read(key, MOST_ENTRY_BYTES)
+        with _part(folder, key) as opened:
+            data = opened.read(key, _part_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         _warn_once(folder, _why(error, "read"))
         return None
     return None if data is None else _parse(data, key)
-
-
-def store(folder: Path, key: str, cubin: Cubin) -> None:
-    """Write machine code as `store_entry` does.  Raises OSError.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store(Path(folder), "0" * 64, Cubin("k", "sm_80", b"code", 16, 0, 0, 0, "log"))
-    ...     fetch(Path(folder), "0" * 64).image
-    b'code'
-    """
-    store_entry(folder, key, *_entry_of(cubin))
 
 
 def offer_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) -> None:
@@ -196,59 +187,33 @@ def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) 
     1
     """
     data = _packed(key, named, image)
-    if data is None or len(data) > min(MOST_ENTRY_BYTES, LIMIT_BYTES):
+    if data is None or len(data) > _part_bytes():
         return
-    with trusted_folder(folder, create=True) as opened:
-        opened.write(key, data, lambda: _make_room(opened, len(data)))
+    with _part(folder, key, create=True) as opened:
+        opened.write(key, data, lambda: _evict(opened))
 
 
-def _make_room(opened: Folder, nbytes: int) -> None:
-    """Remove what is too much together with a file of so many bytes, which has its size already.
-
-    To look at many files takes longer than to write one: where there are, a part of what is free is taken
-    ahead, in a file of that size, which other writers count and this process makes smaller as it writes.
-    """
-    where = opened.identity
-    mine = _reserved.pop(where, None)
-    if mine is not None:
-        if mine.take(nbytes):
-            _keep(where, mine)
-            return
-        mine.release()
-    seen, most = _evict(opened, LIMIT_BYTES), LIMIT_BYTES // ALL_AHEAD
-    size = min(LIMIT_BYTES // AHEAD, most - seen.ahead)
-    if seen.entries < MANY or size < nbytes:
-        return
-    if LIMIT_BYTES - seen.total < size:  # full: what many writes need, at once
-        seen = _evict(opened, LIMIT_BYTES - most)
-    try:
-        ahead = opened.reserve(min(size, max(0, LIMIT_BYTES - seen.total)))
-    except OSError:  # where files are not sparse, or have a limit: the entry itself has its place
-        return
-    _keep(where, ahead)
-    _evict(opened, LIMIT_BYTES)  # others may have taken some meanwhile
+def _part_bytes() -> int:
+    return LIMIT_BYTES // len(PARTS)
 
 
-def _keep(where: tuple[int, int], mine: Reserved) -> None:
-    """Keep what was taken ahead, except where another thread has taken some meanwhile."""
-    if _reserved.setdefault(where, mine) is not mine:
-        mine.release()
+@contextlib.contextmanager
+def _part(folder: Path, key: str, *, create: bool = False) -> Iterator[Folder]:
+    """The part of a cache that a key is in, which is believed where the cache's own folder is, too."""
+    with trusted_folder(folder, create=create), trusted_folder(folder / key[0], create=create) as opened:
+        yield opened
 
 
-def evict(folder: Path, limit_bytes: int) -> int:
-    """Remove entries used longest ago until all files fit into `limit_bytes`; how many were removed.
+def _files(opened: Folder) -> list[Item]:
+    """Entries, and files that are being written; files of other names are not the cache's."""
+    return [item for item in opened.items() if _is_key(item.name) or item.name.startswith(TEMPORARY)]
 
-    Files that ended processes left go first, then entries of a clock that has been set back since.  Files of
-    other names stay.  Raises OSError.
 
-    >>> evict(Path("no such folder"), 0)
-    0
-    """
-    try:
-        with trusted_folder(folder, shared=True) as opened:
-            return _evict(opened, limit_bytes).removed
-    except FileNotFoundError:
-        return 0
+def _every_part(folder: Path) -> Iterator[Folder]:
+    """The parts that are there, whoever may write to them.  Raises OSError."""
+    for digit in PARTS:
+        with contextlib.suppress(FileNotFoundError), trusted_folder(folder / digit, shared=True) as opened:
+            yield opened
 
 
 def clear(folder: Path) -> int:
@@ -259,14 +224,12 @@ def clear(folder: Path) -> int:
     >>> clear(Path("no such folder"))
     0
     """
-    try:
-        with trusted_folder(folder, shared=True) as opened:
-            mine = [item.name for item in opened.items() if _is_key(item.name) or _is_temporary(item.name)]
-            for name in mine:
-                opened.remove(name)
-            return sum(map(_is_key, mine))
-    except FileNotFoundError:
-        return 0
+    removed = 0
+    for opened in _every_part(folder):
+        for item in _files(opened):
+            opened.remove(item.name)
+            removed += _is_key(item.name)
+    return removed
 
 
 def usage(folder: Path) -> tuple[int, int]:
@@ -277,54 +240,32 @@ def usage(folder: Path) -> tuple[int, int]:
     >>> usage(Path("no such folder"))
     (0, 0)
     """
-    try:
-        with trusted_folder(folder, shared=True) as opened:
-            mine = [item for item in opened.items() if _is_key(item.name) or _is_temporary(item.name)]
-    except FileNotFoundError:
-        return 0, 0
-    written = [item for item in mine if item.regular and not item.name.startswith(RESERVED)]
-    return sum(_is_key(item.name) for item in mine), sum(item.size_bytes for item in written)
+    files = [item for opened in _every_part(folder) for item in _files(opened)]
+    return sum(_is_key(item.name) for item in files), sum(item.size_bytes for item in files if item.regular)
 
 
-class _Seen(NamedTuple):
-    """Entries that were removed, entries that there are, bytes of all files, and those taken ahead."""
+def _evict(opened: Folder) -> None:
+    """Remove entries of a part used longest ago until all its files fit into its share of the limit.
 
-    removed: int
-    entries: int
-    total: int
-    ahead: int
-
-
-def _evict(opened: Folder, limit_bytes: int) -> _Seen:
-    entries, total, ahead, removed, now = [], 0, 0, 0, time.time()
-    for item in opened.items():
-        if _is_key(item.name):
-            if item.regular:
-                total += item.size_bytes
-                entries.append(item)
-        elif _is_temporary(item.name):
-            if abs(now - item.used) > STALE_SECONDS:
-                opened.remove(item.name)
-            elif item.regular:
-                total += item.size_bytes
-                ahead += item.size_bytes * item.name.startswith(RESERVED)
-    if total > limit_bytes:
-        ahead_of_us = now + STALE_SECONDS  # what a clock wrote that has been set back since: nobody used it
-        for item in sorted(entries, key=lambda item: item.used if item.used <= ahead_of_us else 0.0):
+    Files that ended processes left go first, then entries of a clock that has been set back since.
+    """
+    entries, total, now = [], 0, time.time()
+    for item in _files(opened):
+        if not _is_key(item.name) and abs(now - item.used) > STALE_SECONDS:
             opened.remove(item.name)
-            removed += 1
-            total -= item.size_bytes
-            if total <= limit_bytes:
-                break
-    return _Seen(removed, len(entries) - removed, total, ahead)
+        elif item.regular:
+            total += item.size_bytes
+            entries += [item] if _is_key(item.name) else []
+    ahead_of_us = now + STALE_SECONDS  # what a clock wrote that has been set back since: nobody used it
+    for item in sorted(entries, key=lambda item: item.used if item.used <= ahead_of_us else 0.0):
+        if total <= _part_bytes():
+            break
+        opened.remove(item.name)
+        total -= item.size_bytes
 
 
 def _is_key(name: str) -> bool:
     return _KEY.fullmatch(name) is not None
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(TEMPORARY)
 
 
 def _entry_of(cubin: Cubin) -> Entry:
@@ -364,9 +305,6 @@ def _why(error: OSError, used: str) -> str:
         return str(error.strerror)
     return f"it cannot be {used} ({error.strerror})"
 
-
-_reserved: dict[tuple[int, int], Reserved] = {}
-"""The space that this process has reserved ahead, by folder."""
 
 _warned: set[Path] = set()
 """Folders about which a warning was given."""

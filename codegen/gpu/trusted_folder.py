@@ -19,21 +19,16 @@ and FIO45-C.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import secrets
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 TEMPORARY = ".new-"
 """The beginning of the names of files that are being written."""
-
-RESERVED = f"{TEMPORARY}room-"
-"""The beginning of the names of files that nothing is written into."""
 
 MOST_LISTINGS = 8
 """The most listings of a folder in which others rename files all the time."""
@@ -102,25 +97,6 @@ class Folder:
             if not renamed:
                 self.remove(temporary)
 
-    @property
-    def identity(self) -> tuple[int, int]:
-        """The identity of the folder among others, whatever its name is."""
-        status = os.fstat(self._descriptor)
-        return status.st_dev, status.st_ino
-
-    def reserve(self, nbytes: int) -> Reserved:
-        """A file of a size without contents, for those who add up the sizes of files.  Raises OSError."""
-        name = f"{RESERVED}{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(name, flags, _PRIVATE_FILE, dir_fd=self._descriptor)
-        try:
-            os.ftruncate(descriptor, nbytes)
-            return Reserved(name, os.dup(self._descriptor), descriptor, nbytes)
-        except OSError:
-            os.close(descriptor)
-            self.remove(name)
-            raise
-
     def remove(self, name: str) -> None:
         """Remove a file, or a link; nothing happens where it is absent.  Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
@@ -147,44 +123,6 @@ class Folder:
                         yield Item(entry.name, status.st_size, status.st_mtime, kind == stat.S_IFREG)
             if not gone:
                 return
-
-
-class Reserved:
-    """Bytes of a folder that this process has to itself, in a sparse file of that size, which
-    `Folder.reserve` makes.  A copy of it in a forked process has none."""
-
-    def __init__(self, name: str, folder: int, descriptor: int, nbytes: int) -> None:
-        self._name, self._folder, self._descriptor, self._left = name, folder, descriptor, nbytes
-        self._process, self._lock = os.getpid(), threading.Lock()
-        atexit.register(self.release)
-
-    def take(self, nbytes: int) -> bool:
-        """Make it smaller, for a file that has its size already; False where it has not so much, where
-        somebody has removed it, or with its file system."""
-        if self._process != os.getpid():
-            return False
-        with self._lock:
-            if self._descriptor < 0 or nbytes > self._left:
-                return False
-            self._left -= nbytes
-            try:
-                os.ftruncate(self._descriptor, self._left)
-                return os.fstat(self._descriptor).st_nlink > 0
-            except OSError:
-                return False
-
-    def release(self) -> None:
-        """Give it back.  Nothing happens where that was done, or where another process took it."""
-        if self._process != os.getpid():
-            return
-        with self._lock:
-            if self._descriptor >= 0:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._name, dir_fd=self._folder)
-                os.close(self._descriptor)
-                os.close(self._folder)
-                self._descriptor = -1
-        atexit.unregister(self.release)
 
 
 @contextlib.contextmanager

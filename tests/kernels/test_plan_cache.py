@@ -24,6 +24,7 @@ from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.plan_cache import plan_key
 from layoutalg.kernels.rowwise import norm_problem
 from tests.draws.sequences import family_of, launches_of, problem_of
+from tests.stand_ins.cache_faults import place
 from tests.sweeps import each
 from tests.tiles.boxes import Boxes, copy_program
 
@@ -152,14 +153,15 @@ def test_an_entry_that_is_damaged_or_of_other_fields_or_less_code_is_planned_aga
 ) -> None:
     p = SPLIT if change == {} else PERMUTE
     first, key = ready(p, "sm_80", folder), key_of(p, "sm_80")
-    whole, entry = (folder / key).read_bytes(), gpu.cubin_cache.fetch_entry(folder, key)
+    path = place(folder, key)
+    whole, entry = path.read_bytes(), gpu.cubin_cache.fetch_entry(folder, key)
     assert entry is not None
     if change is None:
-        (folder / key).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     else:
         code = entry[1] if change else entry[1][:-1]
         gpu.cubin_cache.store_entry(folder, key, {**entry[0], **change}, code)
-    assert ready(p, "sm_80", folder) == first and (folder / key).read_bytes() == whole and len(planned) == 2
+    assert ready(p, "sm_80", folder) == first and path.read_bytes() == whole and len(planned) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path, planned: list[str]) -> None:

@@ -25,15 +25,25 @@ from types import FrameType
 from typing import Any
 from unittest import mock
 
-from layoutalg.codegen.gpu import cubin_cache, fetch_entry, offer_entry
+from layoutalg.codegen.gpu import Cubin, cubin_cache, fetch_entry, offer_entry
 from layoutalg.codegen.gpu.cubin_cache import store_entry
 
-KEY, OTHER = "ab" * 32, "cd" * 32
+KEY, OTHER = "ab" * 32, "ac" * 32
 FIELDS: dict[str, Any] = {"threads": 32, "log": "one\ntwo"}
 IMAGE = bytes(range(256)) * 4
 MAGIC = b"layoutalg-cubin 1\n"
 THEIRS = 2000
 SHARED_BITS = 0o022
+
+
+def place(folder: Path, key: str) -> Path:
+    """The file of an entry."""
+    return folder / key[0] / key
+
+
+def store(folder: Path, key: str, cubin: Cubin) -> None:
+    """Keep machine code under a key."""
+    store_entry(folder, key, *cubin_cache._entry_of(cubin))
 
 
 def sealed(header: bytes, image: bytes, magic: bytes = MAGIC) -> bytes:
@@ -147,7 +157,7 @@ def wrong_reads(case: Case, base: Path, rng: random.Random) -> list[str]:
     folder, elsewhere, wrong = base / "cubins", base / "elsewhere", []
     shutil.rmtree(folder, ignore_errors=True)
     store_entry(folder, KEY, FIELDS, IMAGE)
-    path = folder / KEY
+    path = place(folder, KEY)
     whole = path.read_bytes()
     if case.kind in DAMAGE:
         path.write_bytes(DAMAGE[case.kind](rng, whole))
@@ -166,17 +176,18 @@ def wrong_reads(case: Case, base: Path, rng: random.Random) -> list[str]:
             path.symlink_to(elsewhere if case.kind == "link" else base / "nowhere")
     if not path.is_symlink():
         path.chmod(case.entry_mode)
-    folder.chmod(case.folder_mode)
-    given = [folder] * case.folder_is_theirs + [path] * case.entry_is_theirs
+    mine = rng.choice([folder, path.parent])
+    mine.chmod(case.folder_mode)
+    given = [mine] * case.folder_is_theirs + [path] * case.entry_is_theirs
     with _owned(given), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = (FIELDS, IMAGE) if case.believed else None
         got = _within(2, lambda: fetch_entry(folder, KEY))
         if got != wanted:
             wrong.append(f"{case}: read {str(got)[:80]}")
-        before = sorted(p.name for p in folder.iterdir())
+        before = sorted(p.name for p in folder.rglob("*"))
         _within(2, lambda: offer_entry(folder, OTHER, FIELDS, IMAGE))
-        after = sorted(p.name for p in folder.iterdir())
+        after = sorted(p.name for p in folder.rglob("*"))
         if not case.folder_trusted and after != before:
             wrong.append(f"{case}: wrote into it")
         if case.folder_trusted and _within(2, lambda: fetch_entry(folder, OTHER)) != (FIELDS, IMAGE):
@@ -243,24 +254,25 @@ def damage_by_kills(base: Path, kills: int, rng: random.Random) -> list[str]:
 
 
 def past_the_limit(base: Path, writers: int, rounds: int, rng: random.Random) -> tuple[int, int]:
-    """(most bytes seen while writers were at it, bytes at the end) past a limit that is set for them.
+    """(most bytes seen while writers were at it, bytes at the end) past a limit that is set for a part.
 
     While files are written their places on the disk are counted, of files that were there before one look
     and after it: those are files of one moment.  At the end their sizes are.
     """
     folder, limit = base / "limited", 1 << 20
-    folder.mkdir(mode=0o700)
-    with mock.patch.object(cubin_cache, "LIMIT_BYTES", limit):
+    part = folder / "0"
+    part.mkdir(mode=0o700, parents=True)
+    with mock.patch.object(cubin_cache, "LIMIT_BYTES", len(cubin_cache.PARTS) * limit):
         seeds = [rng.randrange(1 << 30) for _ in range(writers)]
         pids = {_child(functools.partial(_store_forever, folder, seed, 100_000, rounds)) for seed in seeds}
-        most, before = 0, _places(folder)
+        most, before = 0, _places(part)
         while pids:
-            after = _places(folder)
+            after = _places(part)
             most = max(most, sum(min(before[file], after[file]) for file in before.keys() & after.keys()))
             before = after
             pid, _ = os.waitpid(-1, os.WNOHANG) if pids else (0, 0)
             pids.discard(pid)
-    return most - limit, sum(p.stat().st_size for p in folder.iterdir()) - limit
+    return most - limit, sum(p.stat().st_size for p in part.iterdir()) - limit
 
 
 def _places(folder: Path) -> dict[tuple[str, int], int]:
@@ -278,18 +290,20 @@ FORGED = sealed(_header(), b"forged")
 
 
 def forged_reads(base: Path, rounds: int) -> tuple[list[str], int]:
-    """(forged entries that were read, rounds in which the cache was used) while another makes the folder.
+    """(forged entries that were read, rounds in which the cache was used) while another makes the part.
 
-    A process makes the folder, which others may write to, with an entry in it, as often as it is absent.
+    A process makes the part, which others may write to, with an entry in it, as often as it is absent.
     """
     folder, read, used = base / "contested", [], 0
+    entry = place(folder, KEY)
+    folder.mkdir(mode=0o700)
 
     def contest() -> None:
         os.umask(0)  # what others may write to is made so at once: this process has the reader's own user
         while True:
             try:
-                folder.mkdir(0o777)
-                (folder / KEY).write_bytes(FORGED)
+                entry.parent.mkdir(0o777)
+                entry.write_bytes(FORGED)
             except OSError:
                 continue
 
@@ -298,7 +312,7 @@ def forged_reads(base: Path, rounds: int) -> tuple[list[str], int]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for number in range(rounds):
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(entry.parent, ignore_errors=True)
                 first = fetch_entry(folder, KEY)
                 offer_entry(folder, OTHER, FIELDS, IMAGE)
                 second = fetch_entry(folder, KEY)
