@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from layoutalg import ops
-from layoutalg.codegen.gpu import compile_sequence, runtime
+from layoutalg.codegen.gpu import compile_sequence, launch
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -32,6 +32,7 @@ from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.draws.sequences import launches_of
+from tests.stand_ins.cache_faults import place
 from tests.stand_ins.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sweeps import each
 
@@ -220,8 +221,8 @@ def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch:
     first, second = launches_of(norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)).buffers
     driver.arguments = cycle((len(first), len(second)))
     ops.softmax(LONG, out=LONG)
-    monkeypatch.setattr(runtime, "Packed", None)
-    monkeypatch.setattr(runtime, "attribute_launcher", None)
+    monkeypatch.setattr(launch, "Packed", None)
+    monkeypatch.setattr(launch, "attribute_launcher", None)
     _, ours = calls_of(lambda: ops.softmax(LONG, out=LONG))
     assert len(ours) <= MOST_CALLS, ours
     assert driver.together == [1, 3] and len(driver.launched) == 4
@@ -576,7 +577,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
     assert driver.loaded[:2] == driver.loaded[2:]
     p = norm_problem("softmax", (6, 40), 1, "f32")
     key = plan_cache.plan_key("softmax", p, "sm_90a")
-    assert key is not None and (tmp_path / key).exists()
+    assert key is not None and place(tmp_path, key).exists()
 
 
 def test_tensors_are_ordered_by_pytorchs_stream(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

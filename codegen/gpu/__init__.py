@@ -8,8 +8,8 @@
     driver          the calls of the CUDA driver that CuPy does not offer
     tensor_maps     tensor maps, encoded by the driver and cached
     preparation     compiling many kernels, on all cores
-    runtime         arrays and launches through CuPy
-    launch          sequences of launches: compiled, loaded, launched, again at little cost
+    runtime         machine code, arrays and times through CuPy
+    launch          kernels and sequences of them: compiled, loaded, launched, again at little cost
     monitor         clocks, power, temperature and throttle reasons, while something runs
 
 Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made without one.
@@ -30,11 +30,14 @@ from layoutalg.codegen.gpu.driver import encode_tiled
 from layoutalg.codegen.gpu.launch import (
     CompiledSequence,
     Launch,
+    Loaded,
     LoadedSequence,
     Picks,
     ReadySequence,
     compile_sequence,
+    load,
     load_launch,
+    load_prepared,
     load_sequence,
 )
 from layoutalg.codegen.gpu.monitor import (
@@ -67,7 +70,6 @@ from layoutalg.codegen.gpu.preparation import (
     prepare,
 )
 from layoutalg.codegen.gpu.runtime import (
-    Loaded,
     array_assign,
     array_reduction,
     cuda_versions,
@@ -80,9 +82,6 @@ from layoutalg.codegen.gpu.runtime import (
     gpu_status,
     largest_difference,
     later_half_times_ms,
-    load,
-    load_cubin,
-    load_prepared,
     median_times_ms,
     on_device,
     random_bytes,
@@ -170,7 +169,6 @@ __all__ = [
     "later_half_times_ms",
     "launchable",
     "load",
-    "load_cubin",
     "load_launch",
     "load_prepared",
     "load_sequence",

@@ -1,4 +1,6 @@
-"""Launch sequences on a GPU: the one way from programs to launches, through the one cache of machine code.
+"""Kernels on a GPU: the one way from programs to launches, through the one cache of machine code.
+
+    load(kernel)(src=x, dst=y, n=3)                      arrays and integers by name, checked
 
     compiled = compile_sequence(sequence, "sm_90a")      printed and compiled; needs no GPU, is data
     ready = compiled.ready(alpha=1)                      all that its launches need: every scalar is bound
@@ -14,12 +16,16 @@ A launch that is repeated costs the host a kernel with its grid as a function of
     launch.picking(picks)(addresses, stream)        with what is picked of addresses that were checked
     launch.starting(addresses, picks)(stream)       with addresses that are packed once
 
-Each launch writes into memory of its own, which it takes from those that no launch uses; so any number of
-threads may start one kernel at a time.
+What it costs is the driver's own work and little else: grid, block and shared memory are bound once, and
+arguments are packed into memory of ours, as the driver's `cuLaunchKernel` reads them (CUDA Driver API,
+"Execution Control"): an array of pointers to the values, which it has copied when it returns.  Tensor maps
+are made from the addresses, once per address.  Each launch writes into memory of its own, which it takes
+from those that no launch uses; so any number of threads may start one kernel at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import struct
@@ -27,20 +33,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu.arguments import Packed, check_aligned
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare_all, words_at_launch
+from layoutalg.codegen.gpu.arguments import Packed, check_aligned, pointer_address
+from layoutalg.codegen.gpu.driver import active_clusters, attribute_launcher, resident_blocks
+from layoutalg.codegen.gpu.preparation import (
+    Launchable,
+    Prepared,
+    launchable,
+    prepare,
+    prepare_all,
+    words_at_launch,
+)
 from layoutalg.codegen.gpu.runtime import (
-    Start,
     current_stream,
     device_array,
+    driver_error,
     here,
     load_function,
-    require_cluster,
+    require_gpu,
     take_up,
 )
-from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence
-
-__all__ = ["CompiledSequence", "LoadedSequence", "ReadySequence", "compile_sequence", "load_sequence"]
+from layoutalg.codegen.gpu.tensor_maps import MapImages
+from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence, dynamic_bytes
+from layoutalg.errors import ArgumentTypeError, ResourceError
 
 Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """The addresses that a launch packs, per pointer: its place among the values, the number of an address, and
@@ -65,21 +79,37 @@ def _in_order(picks: Picks) -> tuple[Callable[..., None], Callable[[Sequence[int
 
 class Launch:
     """A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t),
-    CuPy's current one where that is None.  Raises AlignmentError."""
+    CuPy's current one where that is None.  Raises AlignmentError; where it is made, ResourceError if the
+    current GPU does not keep all blocks of a cooperative launch at a time."""
 
-    __slots__ = ("_below", "_count", "_kernel", "_launch", "_start", "_unused", "places")
+    __slots__ = (
+        "_below", "_count", "_function", "_images", "_kernel", "_launch", "_plain", "_shape", "_unused",
+        "every", "places",
+    )  # fmt: skip
 
-    def __init__(self, kernel: Launchable, start: Start) -> None:
-        self._kernel, self._start = kernel, start
+    def __init__(self, kernel: Launchable, function: Any) -> None:
+        self._kernel, self._function = kernel, function  # which keeps the machine code loaded
+        self._shape = (function.ptr, *kernel.grid, kernel.threads, 1, 1, kernel.shared_bytes)
+        arch = require_gpu().arch if kernel.maps else ""
+        self._images = [(position, MapImages(tensor_map, arch)) for position, tensor_map in kernel.maps]
+        self._plain = not (kernel.dependent or kernel.cooperative or kernel.maps)
+        """Whether a launch is one call of the driver, with what the shape and packed arguments say."""
+        if kernel.cooperative:
+            blocks = math.prod(kernel.grid)
+            most = resident_blocks(function.ptr, kernel.threads, kernel.shared_bytes)
+            if blocks > most:
+                resource = f"blocks of {kernel.name} that are resident on {require_gpu().name}"
+                raise ResourceError(resource, blocks, most)
         self._below = max((align for _, align in kernel.pointers), default=1) - 1
         self._count = len(kernel.pointers) + len(kernel.scalars)
         integers = {position for position, _ in kernel.scalars}
         self.places = tuple(position for position in range(self._count) if position not in integers)
         """The places of pointers among the values of a launch."""
-        every = tuple((position, n, 0) for n, position in enumerate(self.places))
+        self.every: Picks = tuple((position, n, 0) for n, position in enumerate(self.places))
+        """The picks that take all addresses in order."""
         self._unused: list[Packed] = []
         """A launch takes one, so that no other, whoever starts it, writes there."""
-        self._launch = self.picking(every)
+        self._launch = self.picking(self.every)
 
     def __call__(self, addresses: Sequence[int], stream: int | None) -> None:
         bits = 0
@@ -97,7 +127,7 @@ class Launch:
     def picking(self, picks: Picks) -> Callable[[Sequence[int], int], None]:
         """Return a function that launches, on a stream, with the addresses that `picks` chooses."""
         unused, start, make = self._unused, self._start, self._packed
-        plain, shape = start.plain, start.shape
+        plain, shape = self._plain, self._shape
         write, chosen = _in_order(picks) or (None, None)
 
         def launch(addresses: Sequence[int], stream: int) -> None:
@@ -119,30 +149,44 @@ class Launch:
 
         return launch
 
-    def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None] | None:
-        """Return a function that launches on a stream with the addresses that `picks` chooses, packed here.
-
-        None where a launch changes what is packed.  Any number of threads may call it at a time.
+    def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None]:
+        """Return a function that launches on a stream with the addresses that `picks` chooses, packed once
+        where a launch does not change what is packed.  Any number of threads may call it at a time.
         """
-        start = self._start
-        if not start.plain:
-            return None
+        if not self._plain:
+            return functools.partial(self.picking(picks), addresses)
         packed = self._packed()
         for position, number, nbytes in picks:
             packed.values[position] = addresses[number] + nbytes
-        shape, pointers = start.shape, packed.pointers
+        shape, pointers = self._shape, packed.pointers
 
-        def launch(stream: int, alive: object = (start, packed)) -> None:
+        def launch(stream: int, alive: object = (self, packed)) -> None:
             (getattr(here, "launch", None) or take_up())(*shape, stream, pointers, 0)
 
         return launch
 
     def _packed(self) -> Packed:
         """New memory for the arguments of a launch, with the values of integers."""
-        packed = self._start.packed(self._count)
-        for position, value in self._kernel.scalars:
+        kernel, packed = self._kernel, Packed(self._count, len(self._images))
+        for position, value in kernel.scalars:
             packed.values[position] = value
+        if kernel.dependent or kernel.cooperative:
+            packed.early = attribute_launcher(
+                self._function.ptr, kernel.grid, kernel.threads, kernel.shared_bytes, packed.pointers,
+                cooperative=kernel.cooperative,
+            )  # fmt: skip
         return packed
+
+    def _start(self, stream: int, packed: Packed) -> None:
+        """Launch with packed arguments, and with the images of tensor maps of these addresses."""
+        for number, (position, images) in enumerate(self._images):
+            address = packed.values[position]
+            if packed.sources[number] != address:
+                packed.place_map(number, address, images.at(address))
+        if packed.early is None:
+            (getattr(here, "launch", None) or take_up())(*self._shape, stream, packed.pointers, 0)
+        elif status := packed.early(stream):
+            raise driver_error(status)
 
 
 def load_launch(kernel: Launchable) -> Launch:
@@ -151,11 +195,67 @@ def load_launch(kernel: Launchable) -> Launch:
     Raises UnsupportedError without one, ResourceError where the kernel's clusters, or all blocks of a
     cooperative launch, do not fit it.
     """
-    function = load_function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
     needs = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
-    require_cluster(kernel.name, function, *needs)
-    shape = kernel.grid, kernel.threads, kernel.shared_bytes
-    return Launch(kernel, Start(kernel, function, *shape, kernel.maps))
+    return Launch(kernel, load_function(kernel.name, kernel.image, *needs))
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel on the GPU; call it with its arguments by name.
+
+    `function` is CuPy's handle, which keeps the machine code loaded.
+    """
+
+    ready: Prepared
+    function: Any
+
+    def __call__(self, **args: Any) -> None:
+        """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
+
+        Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
+        outside of what the kernel's text states (see contract), and the error of a rule that a tensor map
+        breaks.
+        """
+        self.launcher(**args)()
+
+    def launcher(self, **args: Any) -> Callable[[], None]:
+        """Check the arguments once; the function returned launches and does nothing else.
+
+        It keeps the arrays alive.  Any number of threads may call it, each on a stream of its own.
+        """
+        kernel = self.ready.kernel
+        expected = [p.name for p in kernel.params]
+        if set(args) != set(expected):
+            raise ArgumentTypeError(f"{kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
+        pointers = [p for p in kernel.params if isinstance(p, Global)]
+        integers = {p.name: args[p.name] for p in kernel.params if not isinstance(p, Global)}
+        launch = Launch(launchable(self.ready, integers), self.function)
+        start = launch.starting([pointer_address(p, args[p.name]) for p in pointers], launch.every)
+        return lambda alive=args: start(current_stream())
+
+    @property
+    def active_clusters(self) -> int:
+        """The number of clusters of it that the GPU runs at a time, as the driver says."""
+        kernel = self.ready.kernel
+        return active_clusters(self.function.ptr, kernel.cluster, kernel.threads, dynamic_bytes(kernel))
+
+
+def load_prepared(ready: Prepared) -> Loaded:
+    """Load a kernel that another process may have prepared, on the current GPU.
+
+    Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
+    """
+    kernel = ready.kernel
+    needs = kernel.cluster, kernel.threads, dynamic_bytes(kernel), ready.source
+    return Loaded(ready, load_function(kernel.name, ready.cubin.image, *needs))
+
+
+def load(kernel: Kernel) -> Loaded:
+    """Print, compile for this machine's GPU and load a kernel.
+
+    Raises UnsupportedError without a GPU, CompileError, and what `to_cuda` raises.
+    """
+    return load_prepared(prepare(kernel, require_gpu().arch))
 
 
 @dataclass(frozen=True, slots=True)

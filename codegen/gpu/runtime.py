@@ -1,13 +1,6 @@
-"""Load, launch and time a compiled kernel on a GPU; the only module that imports cupy.
+"""A GPU through CuPy, which no other module imports: machine code that is loaded, arrays, streams, times.
 
-`gpu_status` looks for a driver before anything calls one, and says in a sentence what is missing.  A
-`Loaded` kernel takes its arguments by name, checks each against the kernel's declaration (range and
-multiple of integers, alignment of pointers) and launches on CuPy's current stream.
-
-What a launch costs the host is the driver's own work and little else: grid, block and shared memory are
-bound once, and arguments are packed into memory of ours, as the driver's `cuLaunchKernel` reads them (CUDA
-Driver API, "Execution Control"): an array of pointers to the values, which it has copied when it returns.
-Tensor maps are made from the addresses, once per address.
+`gpu_status` looks for a driver before anything calls one, and says in a sentence what is missing.
 """
 
 from __future__ import annotations
@@ -18,28 +11,19 @@ import functools
 import math
 import statistics
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from layoutalg.arch import TensorMap
-from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu.arguments import Packed, launch_grid, pointer_address
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import (
     NON_PORTABLE_CLUSTER,
     active_clusters,
-    attribute_launcher,
     largest_cluster,
-    resident_blocks,
 )
-from layoutalg.codegen.gpu.nvrtc import Cubin
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, kernel_maps, prepare
-from layoutalg.codegen.gpu.tensor_maps import MapImages
 from layoutalg.codegen.printing import without_clusters
-from layoutalg.codegen.program import PORTABLE_CLUSTER, Kernel, check_integers, dynamic_bytes
+from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import (
-    ArgumentTypeError,
     ResourceError,
     UnknownNameError,
     UnsupportedError,
@@ -96,66 +80,40 @@ def require_gpu() -> GpuStatus:
     return status
 
 
-def load(kernel: Kernel, *, source: str | None = None) -> Loaded:
-    """Print, compile for this machine's GPU and load a kernel.
-
-    `source` replaces the printed text.  Raises UnsupportedError without a GPU, CompileError, and what
-    `to_cuda` raises.
-    """
-    ready = prepare(kernel, require_gpu().arch, source)
-    return load_cubin(kernel, ready.cubin, ready.source)
-
-
-def load_prepared(ready: Prepared) -> Loaded:
-    """Load a kernel that another process may have prepared.  Raises UnsupportedError without a GPU."""
-    return load_cubin(ready.kernel, ready.cubin, ready.source)
-
-
-def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
-    """Load a kernel that `source` was compiled to `cubin` from, on the current GPU.
-
-    Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
-    """
-    shared_bytes = dynamic_bytes(kernel)
-    function = load_function(kernel.name, cubin.image, shared_bytes, kernel.cluster_blocks)
-    require_cluster(kernel.name, function, kernel.cluster, kernel.threads, shared_bytes, source)
-    return Loaded(kernel, cubin, source, function)
-
-
-def load_function(name: str, image: bytes, dynamic_bytes: int, blocks: int = 1) -> Any:
+def load_function(
+    name: str, image: bytes, cluster: tuple[int, int, int], threads: int, shared_bytes: int, source: str
+) -> Any:
     """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU.
 
-    It may have `dynamic_bytes` of shared memory, and clusters of so many `blocks`.
+    Raises UnsupportedError without one, ResourceError, with the largest that does, where it does not fit a
+    cluster.  A function has the clusters that its text, `source`, states and no others; so the same text
+    without them is tried.
     """
+    blocks = math.prod(cluster)
+    function = _function(name, image, shared_bytes, blocks)
+    if blocks > 1 and not active_clusters(function.ptr, cluster, threads, shared_bytes):
+        gpu = require_gpu()
+        free = cached_cubin(without_clusters(source, cluster), name, gpu.arch, cache_folder())
+        other = _function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
+        largest = largest_cluster(other.ptr, threads, shared_bytes)
+        raise ResourceError(f"blocks per cluster of {name} on {gpu.name}", blocks, largest)
+    return function
+
+
+def _function(name: str, image: bytes, shared_bytes: int, blocks: int) -> Any:
     require_gpu()
     import cupy
 
     module, driver = cupy.cuda.Module(), cupy.cuda.driver
     module.load(image)
     function = module.get_function(name)
-    if dynamic_bytes:
+    if shared_bytes:
         driver.funcSetAttribute(
-            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes
+            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
         )
     if blocks > PORTABLE_CLUSTER:
         driver.funcSetAttribute(function.ptr, NON_PORTABLE_CLUSTER, 1)
     return function
-
-
-def require_cluster(
-    name: str, function: Any, cluster: tuple[int, int, int], threads: int, shared_bytes: int, source: str
-) -> None:
-    """Raise ResourceError, with the largest that does, where the current GPU does not fit one cluster.
-
-    A function has the clusters that its text states and no others; so the same text without them is tried.
-    """
-    blocks = math.prod(cluster)
-    if blocks == 1 or active_clusters(function.ptr, cluster, threads, shared_bytes):
-        return
-    free = cached_cubin(without_clusters(source, cluster), name, require_gpu().arch, cache_folder())
-    other = load_function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
-    largest = largest_cluster(other.ptr, threads, shared_bytes)
-    raise ResourceError(f"blocks per cluster of {name} on {require_gpu().name}", blocks, largest)
 
 
 here = threading.local()
@@ -172,114 +130,12 @@ def take_up() -> Callable[..., None]:
     return launch
 
 
-def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]]:
-    """The images of tensor maps, each with the place of its tensor's address among the values."""
-    arch = require_gpu().arch if maps else ""
-    return [(position, MapImages(tensor_map, arch)) for position, tensor_map in maps]
+def driver_error(status: int) -> Exception:
+    """CuPy's error of a status of the driver."""
+    import cupy
 
-
-class Start:
-    """A kernel's function with its grid, block and shared memory: the launch of it with packed arguments.
-
-    Raises ResourceError where the current GPU does not keep all blocks of a cooperative launch at a time.
-    """
-
-    __slots__ = ("_function", "_kernel", "_maps", "plain", "shape")
-
-    def __init__(
-        self, kernel: Kernel | Launchable, function: Any, grid: tuple[int, int, int], threads: int,
-        shared_bytes: int, maps: Sequence[tuple[int, TensorMap]],
-    ) -> None:  # fmt: skip
-        self._function = function  # keeps the machine code loaded
-        self.shape = (function.ptr, *grid, threads, 1, 1, shared_bytes)
-        self._kernel, self._maps, blocks = kernel, _images(maps), math.prod(grid)
-        self.plain = not (kernel.dependent or kernel.cooperative or maps)
-        """Whether a launch is one call of the driver, with what `shape` and packed arguments say."""
-        if kernel.cooperative and blocks > (most := resident_blocks(function.ptr, threads, shared_bytes)):
-            resource = f"blocks of {kernel.name} that are resident on {require_gpu().name}"
-            raise ResourceError(resource, blocks, most)
-
-    def packed(self, count: int) -> Packed:
-        """New memory for the arguments of a launch: of `count` values."""
-        made = Packed(count, len(self._maps))
-        if self._kernel.dependent or self._kernel.cooperative:
-            function, x, y, z, threads, _, _, shared_bytes = self.shape
-            together = self._kernel.cooperative
-            made.early = attribute_launcher(
-                function, (x, y, z), threads, shared_bytes, made.pointers, cooperative=together
-            )
-        return made
-
-    def __call__(self, stream: int, packed: Packed) -> None:
-        for number, (position, images) in enumerate(self._maps):
-            address = packed.values[position]
-            if packed.sources[number] != address:
-                packed.place_map(number, address, images.at(address))
-        launch = getattr(here, "launch", None) or take_up()
-        if packed.early is None:
-            launch(*self.shape, stream, packed.pointers, 0)
-        elif status := packed.early(stream):
-            import cupy
-
-            raise cupy.cuda.driver.CUDADriverError(status)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A kernel on the GPU; call it with its arguments by name.
-
-    `function` is CuPy's handle, which keeps the machine code loaded.
-    """
-
-    kernel: Kernel
-    cubin: Cubin
-    source: str
-    function: Any
-
-    def __call__(self, **args: Any) -> None:
-        """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
-
-        Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
-        outside of what the kernel's text states (see contract), and the error of a rule that a tensor map
-        breaks.
-        """
-        self.launcher(**args)()
-
-    def launcher(self, **args: Any) -> Callable[[], None]:
-        """Check the arguments once; the function returned launches and does nothing else.
-
-        It keeps the arrays alive.  Any number of threads may call it, each on a stream of its own.
-        """
-        values = self._values(args)
-        integers = {k: v for k, v in args.items() if isinstance(v, int)}
-        shape = launch_grid(self.kernel, integers), self.kernel.threads, dynamic_bytes(self.kernel)
-        maps = kernel_maps(self.kernel, integers)
-        start = Start(self.kernel, self.function, *shape, maps)
-        packed = start.packed(len(values))
-        packed.values[:] = values
-        guard: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if not start.plain:
-            guard = threading.RLock()  # the stream is packed, too
-
-        def launch(alive: object = args) -> None:
-            with guard:
-                start(current_stream(), packed)
-
-        return launch
-
-    @property
-    def active_clusters(self) -> int:
-        """The number of clusters of it that the GPU runs at a time, as the driver says."""
-        kernel = self.kernel
-        return active_clusters(self.function.ptr, kernel.cluster, kernel.threads, dynamic_bytes(kernel))
-
-    def _values(self, args: Mapping[str, Any]) -> tuple[int, ...]:
-        expected = [p.name for p in self.kernel.params]
-        if set(args) != set(expected):
-            raise ArgumentTypeError(f"{self.kernel.name} takes {', '.join(expected)}; got {', '.join(args)}")
-        check_integers(self.kernel, args)
-        pairs = ((p, args[p.name]) for p in self.kernel.params)
-        return tuple(value if isinstance(p, Var) else pointer_address(p, value) for p, value in pairs)
+    error: Exception = cupy.cuda.driver.CUDADriverError(status)
+    return error
 
 
 def to_device(array: Any) -> Any:

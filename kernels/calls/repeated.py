@@ -158,10 +158,7 @@ class Launches:
 
         if self._scratch:
             return again
-        found = (launch.starting(addresses, picks) for launch, picks in self._steps)
-        starts = [start for start in found if start is not None]
-        if len(starts) < len(self._steps):
-            return again
+        starts = [launch.starting(addresses, picks) for launch, picks in self._steps]
         one = starts[0] if len(starts) == 1 else None
 
         def run(alive: object = arrays) -> None:

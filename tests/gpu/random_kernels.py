@@ -219,7 +219,7 @@ def run_relayouts(seed: int, arch: str, made: Made) -> None:
     mask = relayouts.known_bits(1 << found.places.in_bits["register"], bits)
     for kind, kernel, cubin in kernels:
         dst = gpu.to_device(np.zeros(expected.size, np.uint32))
-        gpu.load_cubin(kernel, cubin, "")(src=src, dst=dst)
+        gpu.load_prepared(gpu.Prepared(kernel, "", cubin))(src=src, dst=dst)
         right = ((gpu.to_host(dst).reshape(expected.shape) ^ expected) & mask == 0).all()
         assert right, f"{found.src} to {found.dst} by {kind}"
 

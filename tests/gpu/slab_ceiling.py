@@ -189,7 +189,7 @@ def measured(way: Way, loaded: gpu.Loaded, arrays: tuple[Any, Any], turns: Turns
     elems = way.rows * columns
     x, y = arrays[0][:elems], arrays[1][:elems]
     given = {"columns": columns, "x": x, "y": y}
-    if "clusters" in [p.name for p in loaded.kernel.params]:
+    if "clusters" in [p.name for p in loaded.ready.kernel.params]:
         given |= {"clusters": resident, "turns": slabs // resident}
     y.fill(0)
     run = loaded.launcher(**given)

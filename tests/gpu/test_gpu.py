@@ -42,7 +42,7 @@ def test_more_than_2_to_32_elements() -> None:
     m, n = 65536 + 64, 65536 + 16
     p = family.problem(m, n, "u8")
     kernel = load(family.build(p, family.configs(p, STATUS.arch)[0]))
-    assert "(u64)" in kernel.source
+    assert "(u64)" in kernel.ready.source
     src = cupy.random.randint(0, 256, (m, n), dtype=cupy.uint8)
     dst = cupy.zeros((n, m), dtype=cupy.uint8)
     kernel(**arguments(p, src, dst))
@@ -72,7 +72,7 @@ def test_the_compiled_text_is_the_printed_text() -> None:
     family = FAMILIES["tiled_copy"]
     p = family.problem(64, 64, "f32")
     kernel = family.build(p, family.configs(p, STATUS.arch)[0])
-    assert load(kernel).source == to_cuda(kernel, STATUS.arch)
+    assert load(kernel).ready.source == to_cuda(kernel, STATUS.arch)
 
 
 PRODUCTS = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}

@@ -8,7 +8,7 @@ import pytest
 from layoutalg.analysis import Guard
 from layoutalg.codegen.expr import Const, Select, Var, to_c
 from layoutalg.codegen.expr.ctext import index_function
-from layoutalg.codegen.gpu import Cubin, Loaded, to_cuda
+from layoutalg.codegen.gpu import Cubin, Loaded, Prepared, to_cuda
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel
@@ -86,9 +86,8 @@ def test_a_text_states_the_multiples_that_it_needs() -> None:
     with pytest.raises(ShapeError, match="was built for"):
         simulate(kernel, {**values, "src": src, "dst": dst})
     with pytest.raises(ShapeError, match="was built for"):
-        Loaded(kernel, Cubin("transpose_f16", "sm_80", b"", 1, 0, 0, 0, ""), "", None)(
-            **values, src=None, dst=None
-        )
+        cubin = Cubin("transpose_f16", "sm_80", b"", 1, 0, 0, 0, "")
+        Loaded(Prepared(kernel, "", cubin), None)(**values, src=None, dst=None)
 
 
 def test_a_products_text_states_tiles_and_built_in_leading_dimensions() -> None:

@@ -170,12 +170,14 @@ def test_clearing_removes_all_that_the_cache_has_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
-    kept = tmp_path / "notes.txt"
+    part = tmp_path / "1"
+    part.mkdir(0o700)
+    kept = part / "notes.txt"
     kept.write_text("mine")
-    (tmp_path / ("1" * 64)).write_bytes(b"layoutalg-cubin 9\n of a later version")
-    (tmp_path / ("2" * 64)).write_bytes(b"")
-    (tmp_path / ("3" * 64)).symlink_to(kept)
-    os.mkfifo(tmp_path / ("4" * 64))
-    (tmp_path / ".new-young").write_bytes(b"half an entry")
+    (part / ("1" * 64)).write_bytes(b"layoutalg-cubin 9\n of a later version")
+    (part / ("2" * 64)).write_bytes(b"")
+    (part / ("3" * 64)).symlink_to(kept)
+    os.mkfifo(part / ("4" * 64))
+    (part / ".new-young").write_bytes(b"half an entry")
     assert answer("cache", "--clear")["removed"] == 4
-    assert list(tmp_path.iterdir()) == [kept]
+    assert list(part.iterdir()) == [kept]

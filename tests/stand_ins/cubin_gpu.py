@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu import launch, runtime
 from layoutalg.codegen.program import Global, Kernel, printed
 from layoutalg.codegen.sim import simulate
 
@@ -138,7 +138,7 @@ class CubinGpu:
             patch.dict("sys.modules", cupy=self),
             patch.object(runtime, "gpu_status", lambda: status),
             patch.object(runtime.here, "launch", None, create=True),
-            patch.object(runtime, "attribute_launcher", self.attribute_launcher),
+            patch.object(launch, "attribute_launcher", self.attribute_launcher),
         ):
             yield self
 

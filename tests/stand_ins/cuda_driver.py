@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu import launch, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls import repeated
@@ -145,8 +145,8 @@ def standing_in(patch: pytest.MonkeyPatch) -> Iterator[Driver]:
     patch.setitem(sys.modules, "cupy", cupy)
     patch.setattr(runtime.here, "launch", None, raising=False)
     for name in ("attribute_launcher", "resident_blocks"):
-        patch.setattr(runtime, name, getattr(cupy, name))
-    for module in (runtime, plan_cache):
+        patch.setattr(launch, name, getattr(cupy, name))
+    for module in (runtime, launch, plan_cache):
         patch.setattr(module, "require_gpu", lambda: status)
     _forget()
     yield cupy

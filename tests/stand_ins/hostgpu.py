@@ -22,6 +22,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import ModuleSpec
 from math import prod
 from types import ModuleType, SimpleNamespace
@@ -168,8 +169,9 @@ class HostLaunch:
         assert [place for place, _, _ in picks] == list(self.places)
         return lambda addresses, stream: self.run([addresses[n] + further for _, n, further in picks])
 
-    def starting(self, addresses: Sequence[int], picks: Picks) -> None:
-        """Nothing: each run looks at addresses anew."""
+    def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None]:
+        """What runs with what is picked of these addresses."""
+        return partial(self.picking(picks), addresses)
 
 
 def _simulated(

@@ -101,11 +101,11 @@ def test_threads_that_launch_what_is_packed_once_keep_their_streams(
         return 0
 
     library = SimpleNamespace(cuLaunchKernelEx=launch)
-    monkeypatch.setattr(gpu.runtime, "attribute_launcher", partial(attribute_launcher, library=library))
-    monkeypatch.setattr(gpu.runtime, "current_stream", lambda: here.stream)
+    monkeypatch.setattr(gpu.launch, "attribute_launcher", partial(attribute_launcher, library=library))
+    monkeypatch.setattr(gpu.launch, "current_stream", lambda: here.stream)
     early = replace(pointers(), awaited=("src",))
     assert early.dependent
-    loaded = gpu.runtime.Loaded(early, prepared(early).cubin, "", SimpleNamespace(ptr=FUNCTION))
+    loaded = gpu.Loaded(prepared(early), SimpleNamespace(ptr=FUNCTION))
     call = loaded.launcher(src=Array(0x4000, (8,)), dst=Array(0x8000, (8,)))
 
     def work(stream: int) -> None:
@@ -295,11 +295,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> MapDriver:
     cupy = MapDriver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(gpu.runtime.here, "launch", None, raising=False)
-    monkeypatch.setattr(gpu.runtime, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
-    monkeypatch.setattr(gpu.runtime, "attribute_launcher", cupy.attribute_launcher)
+    for module in (gpu.runtime, gpu.launch):
+        monkeypatch.setattr(module, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
+    monkeypatch.setattr(gpu.launch, "attribute_launcher", cupy.attribute_launcher)
     monkeypatch.setattr(gpu.tensor_maps, "encode_tiled", cupy.encode_tiled)
     for name in ("active_clusters", "largest_cluster", "cached_cubin"):
         monkeypatch.setattr(gpu.runtime, name, getattr(cupy, name))
+    monkeypatch.setattr(gpu.launch, "active_clusters", cupy.active_clusters)
     return cupy
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy
 import pytest
 
-from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu import launch
 from layoutalg.codegen.gpu.driver import resident_blocks
+from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.instr import BAR, GRID_SYNC, LDG_FRESH, STG, fill, fold
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing import to_cuda
@@ -102,17 +103,17 @@ def test_a_launch_is_refused_where_its_blocks_do_not_fit(monkeypatch: pytest.Mon
         return start
 
     def start() -> Any:
-        return runtime.Start(program(), SimpleNamespace(ptr=7), (BLOCKS, 1, 1), THREADS, 0, ())
+        kernel = launch.Launchable("sums", (), (BLOCKS, 1, 1), THREADS, 0, b"", cooperative=True)
+        return launch.Launch(kernel, SimpleNamespace(ptr=7))
 
     for name, value in {
-        "require_gpu": lambda: runtime.GpuStatus(True, "a stand-in", "sm_90a"), "take_up": lambda: None,
+        "require_gpu": lambda: GpuStatus(True, "a stand-in", "sm_90a"), "take_up": lambda: None,
         "attribute_launcher": launcher, "resident_blocks": lambda *_: BLOCKS,
     }.items():  # fmt: skip
-        monkeypatch.setattr(runtime, name, value)
-    ready = start()
-    ready(9, ready.packed(3))
+        monkeypatch.setattr(launch, name, value)
+    start()((), 9)
     assert started == [(7, (BLOCKS, 1, 1), THREADS, 0, 9)]
-    monkeypatch.setattr(runtime, "resident_blocks", lambda *_: BLOCKS - 1)
+    monkeypatch.setattr(launch, "resident_blocks", lambda *_: BLOCKS - 1)
     with pytest.raises(ResourceError, match="blocks of sums that are resident on a stand-in: 3 asked"):
         start()
 
