@@ -10,20 +10,40 @@ rates     Rates: fitted rates in a file, which rank the candidates of a family
 sweep     cases_of: random problems of a family, verified by the same engines; laws_of: the laws' cases
 counting  counted_cases: Nsight Compute's counters of such cases, beside the prediction
 study     shares, boards_of, t4_results: statistics of a store
+
+A name is imported when it is first used: whoever chooses by a lock or rates imports no search.
 """
 
 from __future__ import annotations
 
-from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
-from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
-from layoutalg.kernels.tuning.files import read_as
-from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
-from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
-from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
-from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, Store, salvaged
-from layoutalg.kernels.tuning.study import Board, boards_of, by_problem, shares, t4_results, without
-from layoutalg.kernels.tuning.sweep import ALGEBRA, HOST, SIMULATOR, cases_of, laws_of
-from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
+from typing import TYPE_CHECKING
+
+from layoutalg.optional import later
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
+    from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
+    from layoutalg.kernels.tuning.files import read_as
+    from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
+    from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
+    from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
+    from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, Store, by_problem, salvaged
+    from layoutalg.kernels.tuning.study import Board, boards_of, shares, t4_results, without
+    from layoutalg.kernels.tuning.sweep import ALGEBRA, HOST, SIMULATOR, cases_of, laws_of
+    from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
+
+_PLACES = {
+    "counting": "Number counted_cases numbers_of profiler",
+    "engines": "Engine cluster_engine first_of local_engine",
+    "files": "read_as",
+    "jobs": "SLOW Job Place check_modelled gpu_place model_place",
+    "lockfile": "Lock Locked choose current_lock lock_of lock_text",
+    "rates": "Rates current_rates rates_of rates_text",
+    "store": "TIMINGS VERIFIED Record Store by_problem salvaged",
+    "study": "Board boards_of shares t4_results without",
+    "sweep": "ALGEBRA HOST SIMULATOR cases_of laws_of",
+    "tuner": "Summary jobs_of tune",
+}
 
 __all__ = [
     "ALGEBRA",
@@ -71,3 +91,7 @@ __all__ = [
     "tune",
     "without",
 ]
+
+__getattr__ = later(
+    __name__, {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names.split()}
+)

@@ -25,28 +25,25 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from layoutalg import __version__
 from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen import gpu as device
-from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted, unstated
+from layoutalg.codegen.costs import unstated
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
 from layoutalg.kernels.checks import Launch, Pace, bench_of, clock_of
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
+from layoutalg.kernels.tuning.rates import RATES, check_counted, counters_of
 from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
 from layoutalg.tools import Processes, end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"
 """The kind of timing, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
 `Key.place`."""
-
-RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
-"""Counters that have rates; nanoseconds of a launch, those of a sector and a wavefront are the board's."""
 
 CALIBRATION = "calibration GB/s"
 """The counter that says how fast the board copied beside."""
@@ -223,28 +220,6 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         return Built(kernel, failure=_text(error))
 
 
-def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str) -> dict[str, float]:
-    """Launches, and sectors and wavefronts of all memory accesses, read off the programs; launches alone
-    where TMA, wgmma or the like move what no lane's address says.
-
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> f = FAMILIES["transpose"]
-    >>> p = f.problem(64, 64, "f32")
-    >>> counters_of(f.call_launches(p, f.choose(p), "sm_90"), {}, "sm_90")
-    {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
-    """
-    launches = {"launches": float(len(sequence.kernels))}
-    if uncounted(sequence.kernels):
-        return launches
-    traffic = total_costs(sequence_traffic(sequence, scalars, arch))
-    shared = sum(cost.total for op, cost in traffic.items() if is_shared(op))
-    return {
-        **launches,
-        "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
-        "wavefronts": float(shared),
-    }
-
-
 def check_stated(family: Family, sequence: LaunchSequence) -> None:
     """Raise UnsupportedError for a program with an instruction without a cost in the model of accesses."""
     if names := unstated(sequence.kernels):
@@ -281,14 +256,6 @@ def modelled_ns(counters: Mapping[str, float], arch: str) -> float:
     }
     check_counted(counters)
     return sum(counters[name] * rate for name, rate in rates.items())
-
-
-def check_counted(counters: Mapping[str, float]) -> None:
-    """Raise UnsupportedError where a counter that has a rate is not known."""
-    if missing := RATES.keys() - counters.keys():
-        raise UnsupportedError(
-            f"{' and '.join(sorted(missing))} are not known of programs that TMA or wgmma move memory for"
-        )
 
 
 def by_model(job: Job, built: Built) -> Times:

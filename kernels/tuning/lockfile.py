@@ -19,7 +19,7 @@ A lock names the source of its times; times of a GPU hold on GPUs of its name an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -203,9 +203,12 @@ def current_lock() -> Lock | None:
     return of_environment(VARIABLE, read_lock)
 
 
-def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tuple[Any, str]:
-    """The configuration to use, and where it came from: the current lock's, the first by rates, or the
-    family's best.
+def choose(
+    family: Family, problem: Any, arch: str | Arch, gpu: str = "",
+    among: Callable[[Any], bool] = lambda config: True,
+) -> tuple[Any, str]:  # fmt: skip
+    """The configuration to use, and where it came from: the current lock's, or of those that satisfy `among`
+    the first by rates, or the family's best.
 
     Raises what `Lock.chosen`, `Rates.ranked` and `Family.choose` raise.
 
@@ -219,6 +222,6 @@ def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tup
     if lock is not None and config is not None:
         return config, lock.source
     rates = current_rates(family.name)
-    if rates is not None and (ranked := rates.ranked(family, problem, arch, gpu)):
+    if rates is not None and (ranked := rates.ranked(family, problem, arch, gpu, among)):
         return ranked[0], rates.source
-    return family.choose(problem, arch), "cost model"
+    return family.choose(problem, arch, among), "cost model"

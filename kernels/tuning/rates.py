@@ -37,12 +37,12 @@ from typing import Any
 from layoutalg import __version__
 from layoutalg.answers import Amount, Count, fields_of
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import MismatchError, ParseError, ResourceError
+from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted
+from layoutalg.codegen.program import LaunchSequence
+from layoutalg.errors import MismatchError, ParseError, ResourceError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.tuning.files import Format, of_environment, read_as
-from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
-from layoutalg.kernels.tuning.store import TIMINGS, Record
-from layoutalg.kernels.tuning.study import by_problem
+from layoutalg.kernels.tuning.store import TIMINGS, Record, by_problem
 from layoutalg.limits import Most
 
 FORMAT = Format("layoutalg rates", 1, "the rates", "a file of fitted rates", Most.FILE)
@@ -50,11 +50,44 @@ FORMAT = Format("layoutalg rates", 1, "the rates", "a file of fitted rates", Mos
 VARIABLE = "LAYOUTALG_RATES"
 """The environment variable that names the file."""
 
+RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
+"""Counters that have rates; nanoseconds of a launch, those of a sector and a wavefront are the board's."""
+
 FOLDS = 5
 """The number of parts of the problems, each of which is left out once."""
 
 MOST_RANKED = 64
 """The number of candidates of a problem that are ranked, the first of the family's order."""
+
+
+def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str) -> dict[str, float]:
+    """Launches, and sectors and wavefronts of all memory accesses, read off the programs; launches alone
+    where TMA, wgmma or the like move what no lane's address says.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["transpose"]
+    >>> p = f.problem(64, 64, "f32")
+    >>> counters_of(f.call_launches(p, f.choose(p), "sm_90"), {}, "sm_90")
+    {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
+    """
+    launches = {"launches": float(len(sequence.kernels))}
+    if uncounted(sequence.kernels):
+        return launches
+    traffic = total_costs(sequence_traffic(sequence, scalars, arch))
+    shared = sum(cost.total for op, cost in traffic.items() if is_shared(op))
+    return {
+        **launches,
+        "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
+        "wavefronts": float(shared),
+    }
+
+
+def check_counted(counters: Mapping[str, float]) -> None:
+    """Raise UnsupportedError where a counter that has a rate is not known."""
+    if missing := RATES.keys() - counters.keys():
+        raise UnsupportedError(
+            f"{' and '.join(sorted(missing))} are not known of programs that TMA or wgmma move memory for"
+        )
 
 
 @dataclass(frozen=True, slots=True)

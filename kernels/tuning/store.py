@@ -42,6 +42,7 @@ import fcntl
 import hashlib
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -142,6 +143,20 @@ def record_of(named: object) -> Record:
         if found.key.timing in (*TIMINGS, VERIFIED) and bool(found.times_ns) != bool(found.failure):
             return found
     raise ParseError("a record has key, problem, config, rank, times_ns, counters, failure, board")
+
+
+def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:
+    """Records of each problem in each place, those that have times, in the order of the family's candidates;
+    verifications have none.
+
+    >>> by_problem([])
+    {}
+    """
+    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        if not record.failure and record.key.timing != VERIFIED:
+            found[record.key.family, record.key.problem, *record.key.place].append(record)
+    return {name: sorted(own, key=lambda r: r.rank) for name, own in found.items()}
 
 
 def kernel_digest(sequence: LaunchSequence, arch: str) -> str:

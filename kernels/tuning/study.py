@@ -20,21 +20,7 @@ from typing import Any
 
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, SLOW
-from layoutalg.kernels.tuning.store import VERIFIED, Record
-
-
-def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:
-    """Records of each problem in each place, those that have times, in the order of the family's candidates;
-    verifications have none.
-
-    >>> by_problem([])
-    {}
-    """
-    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
-    for record in records:
-        if not record.failure and record.key.timing != VERIFIED:
-            found[record.key.family, record.key.problem, *record.key.place].append(record)
-    return {name: sorted(own, key=lambda r: r.rank) for name, own in found.items()}
+from layoutalg.kernels.tuning.store import Record, by_problem
 
 
 def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> dict[int, float]:

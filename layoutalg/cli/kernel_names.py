@@ -73,20 +73,15 @@ def find_kernel(
     from layoutalg.codegen.printing import launch_record
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.sizes import buffer_bytes, buffer_views, read_in_units
-    from layoutalg.kernels.tuning import current_lock, current_rates
+    from layoutalg.kernels.tuning import choose
 
     chosen = find_family(family)
     problem = chosen.problem(**whole_options(chosen, options))
-    name, config = find_config(chosen, problem, arch, step, tile, schedule, stages, warps)
-    source = ""
+    name, by = None, "cost model"
     if {step, tile, schedule, stages, warps} == {None}:
-        lock = current_lock()
-        locked = None if lock is None else lock.chosen(chosen, problem, arch)
-        if lock is not None and locked is not None:
-            config, source = locked, f", by the {lock.source}"
-        elif (rates := current_rates(chosen.name)) is not None:
-            ranked = rates.ranked(chosen, problem, arch, among=chosen.written)
-            config, source = (ranked or [config])[0], f", by the {rates.source}" if ranked else ""
+        config, by = choose(chosen, problem, arch, among=chosen.written)
+    else:
+        name, config = find_config(chosen, problem, arch, step, tile, schedule, stages, warps)
     sequence = chosen.launches(problem, config, arch)
     if linked:
         label = config if name is None else repr(config)  # steps of one ladder may print alike
@@ -94,6 +89,7 @@ def find_kernel(
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
+    source = "" if by == "cost model" else f", by the {by}"
     shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
     fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
     sizes, views = buffer_bytes(problem, sequence), buffer_views(problem, sequence)

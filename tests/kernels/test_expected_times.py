@@ -17,7 +17,8 @@ from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.checks import bench_of, checks_of
 from layoutalg.kernels.registry import find_steps
 from layoutalg.kernels.tuning import Job, check_modelled, model_place, rates_of
-from layoutalg.kernels.tuning.jobs import build, by_model, counters_of, modelled_ns
+from layoutalg.kernels.tuning.jobs import build, by_model, modelled_ns
+from layoutalg.kernels.tuning.rates import counters_of
 from layoutalg.ops import plan_grouped_matmul, plan_matmul
 from tests.command import refusal
 

@@ -18,9 +18,8 @@ from layoutalg import __version__
 from layoutalg.answers import fields_of
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError
 from layoutalg.kernels.tuning import Rates, Record, Store, lock_of, lock_text, rates_text, salvaged
-from layoutalg.kernels.tuning.jobs import RATES
 from layoutalg.kernels.tuning.lockfile import read_lock
-from layoutalg.kernels.tuning.rates import read_rates
+from layoutalg.kernels.tuning.rates import RATES, read_rates
 from layoutalg.kernels.tuning.store import Key
 from layoutalg.limits import Most
 from tests.command import answer, refusal, run

@@ -19,8 +19,7 @@ from layoutalg.kernels.bench import Timed, make
 from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.plan_cache import ready_sequence
 from layoutalg.kernels.tuning.files import read_once
-from layoutalg.kernels.tuning.jobs import counters_of
-from layoutalg.kernels.tuning.rates import MOST_RANKED
+from layoutalg.kernels.tuning.rates import MOST_RANKED, counters_of
 from layoutalg.limits import Most
 from layoutalg.ops import plan_matmul
 from tests.command import refusal, run
