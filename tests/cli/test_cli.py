@@ -189,15 +189,17 @@ def test_numbers_for_people() -> None:
 
 # --- any text ------------------------------------------------------------------------------------------
 def test_a_command_is_imported_when_it_is_asked_for() -> None:
+    rooms = "cli.app codegen kernels.checks kernels.tuning.jobs"
     code = (
-        "import sys; sys.argv = ['layoutalg', {word!r}]\n"
+        "import sys; sys.argv = ['layoutalg', *{words!r}]\n"
         "from layoutalg.cli import main\n"
         "try: main()\n"
-        "except SystemExit: print(*{{'layoutalg.cli.app', 'layoutalg.codegen'}} & {{*sys.modules}})"
+        "except SystemExit: print(*(x for x in {rooms!r}.split() if f'layoutalg.{{x}}' in sys.modules))"
     )
-    for word, loaded in (("--version", ""), ("glossary", "layoutalg.cli.app")):
-        words = [sys.executable, "-c", code.format(word=word)]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    generate = ["generate", "relu", "--shape", "4,8"]
+    for words, loaded in ((["--version"], ""), (["glossary"], "cli.app"), (generate, "cli.app codegen")):
+        python = [sys.executable, "-c", code.format(words=words, rooms=rooms)]
+        done = subprocess.run(python, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == loaded
 
 
