@@ -28,6 +28,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from layoutalg.answers import fields_of
+from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Entry,
@@ -39,13 +41,12 @@ from layoutalg.codegen.gpu import (
     compile_sequence,
     fetch_entry,
     load_sequence,
-    map_fields,
-    map_of_fields,
     offer_entry,
     require_gpu,
     version,
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
+from layoutalg.dtype import DTYPES
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.identity import NotDataError, code_id, data_of
 from layoutalg.kernels.registry import FAMILIES
@@ -226,10 +227,20 @@ def _packed(ready: ReadySequence) -> Entry:
     for kernel in ready.kernels:
         named: dict[str, Any] = {f.name: getattr(kernel, f.name) for f in fields(kernel)}
         named["image_bytes"] = len(named.pop("image"))
-        named["maps"] = [(place, map_fields(m)) for place, m in kernel.maps]
+        named["maps"] = [
+            (place, fields_of(m) | {"element": m.element.name, "mode": m.mode.name})
+            for place, m in kernel.maps
+        ]
         kernels.append(named)
     header = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
     return header, b"".join(kernel.image for kernel in ready.kernels)
+
+
+def _map_of(named: Mapping[str, Any]) -> TensorMap:
+    """A tensor map of its fields, of which element and mode are names.  Raises as `read_as` does."""
+    known = {"element": DTYPES[named["element"]], "mode": SWIZZLE_MODES[named["mode"]]}
+    found: TensorMap = read_as(TensorMap, {**named, **known})
+    return found
 
 
 def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
@@ -241,7 +252,7 @@ def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
             end = at + named["image_bytes"]
             if not at <= end <= len(image):
                 return None
-            maps = [[place, map_of_fields(m)] for place, m in named["maps"]]
+            maps = [[place, _map_of(m)] for place, m in named["maps"]]
             kernels.append(read_as(Launchable, {**named, "image": image[at:end], "maps": maps}))
             at = end
         buffers = read_as(tuple[tuple[str, ...], ...], header["buffers"])

@@ -108,8 +108,6 @@ from layoutalg.codegen.gpu.sass import (
 from layoutalg.codegen.gpu.tensor_maps import (
     MapImages,
     encode_tensor_map,
-    map_fields,
-    map_of_fields,
 )
 from layoutalg.codegen.printing import to_cuda
 
@@ -173,8 +171,6 @@ __all__ = [
     "load_prepared",
     "load_sequence",
     "main_loop",
-    "map_fields",
-    "map_of_fields",
     "median_times_ms",
     "offer_entry",
     "on_device",

@@ -127,6 +127,12 @@ def attribute_launcher(
     return start
 
 
+def _require(status: int, what: str, driver: Any) -> None:
+    """Raise UnsupportedError for a status of the driver that is not success."""
+    if status:
+        raise UnsupportedError(f"{what}: {status_name(status, driver)}")
+
+
 def active_clusters(
     function: int, cluster: tuple[int, int, int], threads: int, shared_bytes: int, library: Any = None
 ) -> int:
@@ -141,8 +147,7 @@ def active_clusters(
     )
     if status == INVALID_CLUSTER_SIZE:
         return 0
-    if status:
-        raise UnsupportedError(f"cuOccupancyMaxActiveClusters: {status_name(status, driver)}")
+    _require(status, "cuOccupancyMaxActiveClusters", driver)
     return int(count.value)
 
 
@@ -156,8 +161,7 @@ def largest_cluster(function: int, threads: int, shared_bytes: int, library: Any
     status = driver.cuOccupancyMaxPotentialClusterSize(
         ctypes.byref(size), ctypes.c_void_p(function), ctypes.byref(config)
     )
-    if status:
-        raise UnsupportedError(f"cuOccupancyMaxPotentialClusterSize: {status_name(status, driver)}")
+    _require(status, "cuOccupancyMaxPotentialClusterSize", driver)
     return int(size.value)
 
 
@@ -171,8 +175,7 @@ def resident_blocks(function: int, threads: int, shared_bytes: int, library: Any
     )
     status = status or driver.cuCtxGetDevice(ctypes.byref(device))
     status = status or driver.cuDeviceGetAttribute(ctypes.byref(sms), MULTIPROCESSORS, device)
-    if status:
-        raise UnsupportedError(f"resident blocks: {status_name(status, driver)}")
+    _require(status, "resident blocks", driver)
     return each.value * sms.value
 
 

@@ -166,6 +166,25 @@ class Monitor:
 
 
 @contextlib.contextmanager
+def _nvml() -> Iterator[tuple[Any, str]]:
+    """NVML's binding, while it lasts; where it cannot be queried, None and the reason."""
+    if trouble := import_trouble("pynvml", "pip install 'layoutalg[monitor]' brings it, as nvidia-ml-py"):
+        yield None, trouble
+        return
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        yield None, f"NVML: {error}"
+        return
+    try:
+        yield pynvml, ""
+    finally:
+        pynvml.nvmlShutdown()
+
+
+@contextlib.contextmanager
 def watching() -> Iterator[Monitor]:
     """The monitor of the current GPU, while it lasts; where NVML cannot be queried, one that says why.
 
@@ -176,25 +195,15 @@ def watching() -> Iterator[Monitor]:
     ...     with watching() as monitor:
     ...         assert monitor.reason or monitor.read().sm_mhz
     """
-    if trouble := import_trouble("pynvml", "pip install 'layoutalg[monitor]' brings it, as nvidia-ml-py"):
-        yield Monitor(reason=trouble)
-        return
-    import pynvml
-
     bus = pci_bus_id()
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        yield Monitor(reason=f"NVML: {error}")
-        return
-    try:
-        try:
-            monitor = Monitor(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(bus))
-        except pynvml.NVMLError as error:
-            monitor = Monitor(reason=f"NVML, of the GPU at {bus}: {error}")
+    with _nvml() as (nvml, reason):
+        monitor = Monitor(reason=reason)
+        if nvml is not None:
+            try:
+                monitor = Monitor(nvml, nvml.nvmlDeviceGetHandleByPciBusId(bus))
+            except nvml.NVMLError as error:
+                monitor = Monitor(reason=f"NVML, of the GPU at {bus}: {error}")
         yield monitor
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def display_driver() -> str:
@@ -203,20 +212,11 @@ def display_driver() -> str:
     >>> display_driver().count(".") <= 3
     True
     """
-    if import_trouble("pynvml", "pip install 'layoutalg[monitor]' brings it, as nvidia-ml-py"):
-        return ""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ""
-    try:
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
-        return ""
-    finally:
-        pynvml.nvmlShutdown()
+    with _nvml() as (nvml, _):
+        if nvml is not None:
+            with contextlib.suppress(nvml.NVMLError):
+                return str(nvml.nvmlSystemGetDriverVersion())
+    return ""
 
 
 def board_name() -> str:

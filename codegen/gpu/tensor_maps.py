@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from dataclasses import fields
 from typing import Any
 
-from layoutalg.arch import SWIZZLE_MODES, TensorMap
+from layoutalg.arch import TensorMap
 from layoutalg.codegen.gpu.driver import encode_tiled, status_name
-from layoutalg.dtype import DTYPES
 from layoutalg.errors import UnsupportedError
 from layoutalg.legality import check_tensor_map
 
@@ -78,46 +76,6 @@ def _least_alignment(tensor_map: TensorMap, arch: str) -> int:
     ):
         nbytes *= 2
     return nbytes
-
-
-def map_fields(tensor_map: TensorMap) -> dict[str, Any]:
-    """A tensor map in JSON: names of its element and mode, numbers and lists of them.
-
-    >>> from layoutalg.dtype import dtype
-    >>> m = TensorMap(dtype("u8"), (64,), (), (64,), (1,))
-    >>> map_of_fields(map_fields(m)) == m
-    True
-    """
-    named = {f.name: getattr(tensor_map, f.name) for f in fields(tensor_map)}
-    lists = {name: list(value) for name, value in named.items() if isinstance(value, tuple)}
-    return named | lists | {"element": tensor_map.element.name, "mode": tensor_map.mode.name}
-
-
-def map_of_fields(named: object) -> TensorMap | None:
-    """The tensor map of such fields; None where they are of other kinds.
-
-    >>> map_of_fields({"element": "u8"}) is None
-    True
-    """
-    match named:
-        case {
-            "element": str(element),
-            "dims": [*dims],
-            "strides_bytes": [*strides],
-            "box": [*box],
-            "element_strides": [*steps],
-            "interleave_bytes": int(interleave),
-            "mode": str(mode),
-            "l2_promotion_bytes": int(promotion),
-            "nan_fill": bool(nan_fill),
-        }:
-            numbers = all(isinstance(n, int) for part in (dims, strides, box, steps) for n in part)
-            if numbers and element in DTYPES and mode in SWIZZLE_MODES and len(strides) + 1 == len(dims):
-                return TensorMap(
-                    DTYPES[element], tuple(dims), tuple(strides), tuple(box), tuple(steps), interleave,
-                    SWIZZLE_MODES[mode], promotion, nan_fill,
-                )  # fmt: skip
-    return None
 
 
 class MapImages:

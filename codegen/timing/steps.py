@@ -26,7 +26,6 @@ from layoutalg.codegen.gpu import SassInstruction
 from layoutalg.codegen.timing.facts import Facts
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
-Pipe: TypeAlias = Literal["fma", "alu", "uniform", "xu", "tensor", "lsu", "branch"]
 Level: TypeAlias = Literal["L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("L1", "L2", "DRAM")
 
@@ -35,35 +34,21 @@ SCHEDULERS = 4
 
 WARP_BYTES, WAVEFRONT_BYTES = 32, 128
 
-PIPES: Mapping[Pipe, frozenset[str]] = MappingProxyType(
+PIPES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "tensor": frozenset(("HMMA", "IMMA", "DMMA", "BMMA")),
-        "lsu": frozenset(("LD", "LDG", "LDS", "LDSM", "LDL", "ST", "STG", "STS", "STSM", "STL", "LDGSTS")),
-        "fma": frozenset(
-            (
-                "FFMA", "FFMA32I", "FMUL", "FMUL32I", "FADD", "FADD32I", "IMAD", "HFMA2", "HMUL2", "HADD2",
-                "DFMA", "DMUL", "DADD",
-            )
-        ),
-        "alu": frozenset(
-            (
-                "IADD", "IADD3", "IADD32I", "VIADD", "LEA", "LOP", "LOP3", "LOP32I", "SHF", "SHL", "SHR",
-                "PRMT", "SEL", "SGXT", "IABS", "IMNMX", "VIMNMX", "BMSK", "MOV", "MOV32I", "LDC", "CS2R",
-                "ISETP", "ICMP", "PLOP3", "PSETP", "P2R", "R2P", "VOTE", "FMNMX", "FSEL", "FSET", "FSETP",
-                "HMNMX2", "HSET2", "HSETP2", "F2FP",
-            )
-        ),
-        "xu": frozenset(
-            ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV", "S2R", "S2UR", "SHFL", "MOVM")
-        ),
-        "branch": frozenset(
-            (
-                "BRA", "BRX", "JMP", "JMX", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "NOP", "BAR",
-                "DEPBAR", "LDGDEPBAR",
-            )
-        ),
+        pipe: frozenset(opcodes.split())
+        for pipe, opcodes in {
+            "tensor": "HMMA IMMA DMMA BMMA",
+            "lsu": "LD LDG LDS LDSM LDL ST STG STS STSM STL LDGSTS",
+            "fma": "FFMA FFMA32I FMUL FMUL32I FADD FADD32I IMAD HFMA2 HMUL2 HADD2 DFMA DMUL DADD",
+            "alu": "IADD IADD3 IADD32I VIADD LEA LOP LOP3 LOP32I SHF SHL SHR PRMT SEL SGXT IABS IMNMX VIMNMX "
+            "BMSK MOV MOV32I LDC CS2R ISETP ICMP PLOP3 PSETP P2R R2P VOTE FMNMX FSEL FSET FSETP HMNMX2 "
+            "HSET2 HSETP2 F2FP",
+            "xu": "MUFU F2F F2I I2F FRND POPC FLO BREV S2R S2UR SHFL MOVM",
+            "branch": "BRA BRX JMP JMX EXIT BSSY BSYNC BREAK WARPSYNC NOP BAR DEPBAR LDGDEPBAR",
+        }.items()
     }
-)  # fmt: skip
+)
 """Opcodes by the pipe that takes them; integer ones with a U in front are uniform.  Nothing states
 what any other takes: wgmma, TMA, mbarriers, atomics, fences and calls among them."""
 
@@ -85,7 +70,7 @@ class LoopStep:
     """
 
     text: str
-    pipe: Pipe
+    pipe: str
     interval: float
     stall: int
     latency: float = 0.0
@@ -166,7 +151,7 @@ def _step(sass: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping
     )  # fmt: skip
 
 
-def pipe_of(one: SassInstruction) -> Pipe:
+def pipe_of(one: SassInstruction) -> str:
     """The pipe that takes an instruction.  Raises UnsupportedError for one that is in none of PIPES.
 
     >>> [pipe_of(SassInstruction(0, x)) for x in ("HMMA.16816.F32 R4", "IMAD R1", "ULOP3.LUT UR1", "BRA 0x0")]
@@ -185,14 +170,10 @@ def pipe_of(one: SassInstruction) -> Pipe:
 
 def _access(opcode: str, kind: str) -> tuple[str, int, int]:
     """The analysis's name of an access, its least wavefronts, and the global bytes of a warp."""
-    if kind == "ldsm":
+    if kind == "ldsm" or opcode.startswith("STSM"):
         match = _MATRICES.search(opcode)
-        count = int(match[1]) if match else 1
-        return f"ldmatrix.x{count}{'.trans' if 'MT88' in opcode else ''}", count, 0
-    if opcode.startswith("STSM"):
-        match = _MATRICES.search(opcode)
-        count = int(match[1]) if match else 1
-        return f"stmatrix.x{count}{'.trans' if 'MT88' in opcode else ''}", count, 0
+        count, way = int(match[1]) if match else 1, "ldmatrix" if kind == "ldsm" else "stmatrix"
+        return f"{way}.x{count}{'.trans' if 'MT88' in opcode else ''}", count, 0
     size = _SIZE.search(opcode)
     nbytes = _BYTES[size[1] if size else ""]
     least = max(1, WARP_BYTES * nbytes // WAVEFRONT_BYTES)
