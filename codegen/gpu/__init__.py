@@ -4,7 +4,6 @@
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, keyed by its CUDA text
     sass            disassembly, main loops, instruction classes
-    arguments       the arguments and the grid of a launch
     driver          the calls of the CUDA driver that CuPy does not offer
     tensor_maps     tensor maps, encoded by the driver and cached
     preparation     compiling many kernels, on all cores

@@ -7,7 +7,9 @@
     run = load_sequence(ready)                           on the current GPU
     run({"src": address, "dst": address}, stream)        launches all kernels
 
-What is compiled is data: another process may have done it, and `kernels.plan_cache` keeps it on disk.
+A kernel's text relies on the declarations of its parameters: index code is simplified by the range of an
+integer, and a vector access by the alignment of a pointer.  So every value is checked, once, before it is
+launched with.  What is compiled is data: another process may have done it, and `kernels.plan_cache` keeps it on disk.
 
 A launch that is repeated costs the host a kernel with its grid as a function of addresses.
 
@@ -25,6 +27,7 @@ from those that no launch uses; so any number of threads may start one kernel at
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import operator
@@ -33,8 +36,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu.arguments import Packed, check_aligned, pointer_address
-from layoutalg.codegen.gpu.driver import active_clusters, attribute_launcher, resident_blocks
+from layoutalg.codegen.gpu.driver import (
+    MAP_ALIGNMENT,
+    MAP_BYTES,
+    active_clusters,
+    attribute_launcher,
+    resident_blocks,
+)
 from layoutalg.codegen.gpu.preparation import (
     Launchable,
     Prepared,
@@ -54,7 +62,38 @@ from layoutalg.codegen.gpu.runtime import (
 )
 from layoutalg.codegen.gpu.tensor_maps import MapImages
 from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence, dynamic_bytes
-from layoutalg.errors import ArgumentTypeError, ResourceError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
+
+
+class Packed:
+    """Memory for the values of a launch and the address of the pointers to them.
+
+    A value has 8 bytes, of which the driver reads as many as it needs; behind the values lie the tensor maps,
+    of 128 bytes at multiples of as many.  `sources` are the addresses of the tensors that the maps describe;
+    `early` launches with these values, where that needs memory of its own.
+    """
+
+    __slots__ = ("_images", "_memory", "_table", "early", "pointers", "sources", "values")
+
+    def __init__(self, count: int, maps: int = 0) -> None:
+        self.values: Any = (ctypes.c_uint64 * count)()
+        self.sources: list[int | None] = [None] * maps
+        self.early: Callable[[int], int] | None = None
+        first = ctypes.addressof(self.values)
+        self._memory = ctypes.create_string_buffer(MAP_BYTES * maps + MAP_ALIGNMENT)
+        self._images = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        places = (
+            *range(first, first + 8 * count, 8),
+            *range(self._images, self._images + MAP_BYTES * maps, MAP_BYTES),
+        )
+        self._table = (ctypes.c_void_p * len(places))(*places)
+        self.pointers = ctypes.addressof(self._table)
+
+    def place_map(self, number: int, address: int, image: bytes) -> None:
+        """Put the image of a map of the tensor at `address` where the driver reads it."""
+        ctypes.memmove(self._images + MAP_BYTES * number, image, MAP_BYTES)
+        self.sources[number] = address
+
 
 Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """The addresses that a launch packs, per pointer: its place among the values, the number of an address, and
@@ -197,6 +236,52 @@ def load_launch(kernel: Launchable) -> Launch:
     """
     needs = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
     return Launch(kernel, load_function(kernel.name, kernel.image, *needs))
+
+
+def pointer_address(p: Global, value: Any) -> int:
+    """The address of an array on the GPU.
+
+    Raises ArgumentTypeError for what is none, has elements of another width or byte order, or is read-only
+    where the kernel writes; AlignmentError.
+
+    >>> from types import SimpleNamespace
+    >>> array = SimpleNamespace(__cuda_array_interface__={"data": (4096, False), "typestr": "<f4"})
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> pointer_address(KernelBuilder("copy", threads=32).pointer("src", 4), array)
+    4096
+    """
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        raise ArgumentTypeError(f"{p.name} is a {type(value).__name__}; an array on the GPU is needed")
+    import numpy
+
+    address = int(interface["data"][0])
+    element = numpy.dtype(interface["typestr"])
+    if element.itemsize != p.element_bytes:
+        raise ArgumentTypeError(
+            f"{p.name} has elements of {element.itemsize} bytes, the kernel moves {p.element_bytes}"
+        )
+    if not element.isnative:
+        raise ArgumentTypeError(
+            f"{p.name} holds {element.str}: elements in the machine's byte order are needed"
+        )
+    if p.writable and interface["data"][1]:
+        raise ArgumentTypeError(f"{p.name} is read-only, and the kernel writes it")
+    check_aligned(p.name, p.align_bytes, address)
+    return address
+
+
+def check_aligned(name: str, align_bytes: int, address: int) -> None:
+    """Raise AlignmentError unless an address is a multiple of what the kernel was built for, in bytes.
+
+    >>> check_aligned("src", 16, 4096)
+    """
+    if address % align_bytes:
+        raise AlignmentError(
+            f"{name} starts at {address:#x}: this kernel was built for {align_bytes}-byte alignment",
+            offset=address,
+            required_bytes=align_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)

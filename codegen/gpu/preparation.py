@@ -23,8 +23,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from layoutalg.arch import TensorMap, find_arch
-from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
 from layoutalg.codegen.gpu.tensor_maps import require_legal
@@ -39,7 +38,7 @@ from layoutalg.codegen.program import (
     only_target,
     walk,
 )
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 from layoutalg.tools import Processes, end_with_parent
 
 Item = TypeVar("Item")
@@ -197,6 +196,29 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
         ready.source if kernel.cluster_blocks > 1 else "",
         kernel.cooperative,
     )
+
+
+def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
+    """The grid for given integer arguments.
+
+    Raises ResourceError past CUDA's limits, ShapeError where it is not whole clusters.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
+    (1, 1, 1)
+    """
+    env = {p: scalars[p.name] for p in kernel.params if isinstance(p, Var)}
+    x, y, z = (int(evaluate(extent, env)) for extent in kernel.grid)
+    for axis, n, limit in zip("xyz", (x, y, z), GRID_LIMITS, strict=True):
+        if n > limit:
+            raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
+    for axis, n, side in zip("xyz", (x, y, z), kernel.cluster, strict=True):
+        if n % side:
+            raise ShapeError(
+                f"{kernel.name} has {n} blocks along {axis}, which are not whole clusters of {side}; nearest "
+                f"are {-(-n // side) * side}"
+            )
+    return x, y, z
 
 
 def kernel_maps(kernel: Kernel, values: Mapping[str, int]) -> tuple[tuple[int, TensorMap], ...]:

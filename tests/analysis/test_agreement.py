@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, is_dynamic, lower
 from layoutalg.codegen.sim import simulate

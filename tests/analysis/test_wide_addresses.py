@@ -16,7 +16,7 @@ import pytest
 
 from layoutalg.codegen.expr import Expr, Var, ctype, evaluate, summands, to_c, variables
 from layoutalg.codegen.expr.ctext import TYPES
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll, lower
 from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem

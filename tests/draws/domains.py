@@ -20,7 +20,8 @@ import numpy as np
 
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.arguments import check_aligned, launch_grid
+from layoutalg.codegen.gpu.launch import check_aligned
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError

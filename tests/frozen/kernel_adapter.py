@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.codegen.costs import Prediction, total_costs
 from layoutalg.codegen.gpu import prepare
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import Global, Kernel, dynamic_bytes
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family

@@ -11,7 +11,7 @@ import numpy as np
 
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, printed_sequence
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import simulate_sequence

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing import to_cuda
 from layoutalg.codegen.program import Global
 from layoutalg.source import read_kernel

@@ -21,8 +21,8 @@ from layoutalg.arch import TensorMap
 from layoutalg.codegen import gpu
 from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.gpu import driver as driver_calls
-from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.driver import active_clusters, attribute_launcher, largest_cluster
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel

@@ -15,7 +15,6 @@ from layoutalg import errors
 from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
-from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
 from layoutalg.codegen.gpu.driver import (
     MAP_BYTES,
     LaunchAttribute,
@@ -23,6 +22,8 @@ from layoutalg.codegen.gpu.driver import (
     attribute_launcher,
     encode_tiled,
 )
+from layoutalg.codegen.gpu.launch import Packed, check_aligned, pointer_address
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import check_argument
 from layoutalg.dtype import dtype

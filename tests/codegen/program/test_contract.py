@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.expr import GRID_LIMITS, Var
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     check_argument,

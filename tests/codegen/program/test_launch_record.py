@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_answers, launch_record
 from layoutalg.codegen.program import LaunchSequence, is_dynamic, launch_sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, LaunchSequence, Let, is_dynamic, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
