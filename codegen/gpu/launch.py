@@ -9,7 +9,8 @@
 
 A kernel's text relies on the declarations of its parameters: index code is simplified by the range of an
 integer, and a vector access by the alignment of a pointer.  So every value is checked, once, before it is
-launched with.  What is compiled is data: another process may have done it, and `kernels.plan_cache` keeps it on disk.
+launched with.  What is compiled is data: another process may have done it, and `kernels.plan_cache` keeps it
+on disk.
 
 A launch that is repeated costs the host a kernel with its grid as a function of addresses.
 
