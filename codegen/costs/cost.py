@@ -107,11 +107,6 @@ class Costs:
         cost, ideal = warp_costs(op, space, self.arch, addresses[ran], active[ran])
         self.add(op, Cost(int(weight.sum()), int(cost @ weight), int(ideal @ weight)))
 
-    def include(self, other: Costs) -> None:
-        """Add everything another sum has found."""
-        for op, cost in other.found.items():
-            self.add(op, cost)
-
     def prediction(self) -> Prediction:
         """The sums, by instruction."""
         return MappingProxyType(dict(sorted(self.found.items())))

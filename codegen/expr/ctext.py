@@ -18,9 +18,6 @@ unsigned they are written so.  No operation is done on signed integers:
 
     y + (x < 4 ? 1 : 2) * 3                     ->     y + (x < 4 ? 1u : 2u) * 3
 
-`index_function` makes a complete C function of an expression, so that the text can be compiled with the
-host compiler and compared with the layout over its whole domain.
-
 The cost is counted without compiling.  On recent GPUs a few instructions do more than one operator of C, and
 that decides what an address costs:
 
@@ -44,7 +41,7 @@ ULEA) count like the vector ones.  Its test compares it with the SASS that NVRTC
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -69,14 +66,12 @@ from layoutalg.codegen.expr.nodes import (
     Xor,
 )
 from layoutalg.codegen.expr.trees import (
-    children,
     is_power_of_two,
     is_predicate,
     signed_terms,
     terms,
-    variables,
 )
-from layoutalg.errors import IRError, ResourceError
+from layoutalg.errors import ResourceError
 
 _SELECT_POWER = 1
 _CAST_POWER = 11
@@ -209,48 +204,6 @@ def _unsigned(node: Expr) -> str:
 
 def _wrap(text: str, power: int, outer: int) -> str:
     return f"({text})" if power < outer else text
-
-
-TYPES = (
-    "typedef unsigned char u8;\n"
-    "typedef unsigned short u16;\n"
-    "typedef unsigned int u32;\n"
-    "typedef unsigned long long u64;\n"
-)
-"""The integer types generated text uses."""
-
-
-def index_function(node: Expr, name: str = "f", parameters: Sequence[Var] | None = None) -> str:
-    """C source of a function from variables to the expression's value.
-
-    `parameters` are the function's, in their order: those of a layout in the order of its modes, so that
-    `layoutalg.testing.check_index_function` can call it.  Without them they are the expression's variables,
-    in the order in which they first occur in it.  Raises IRError for a variable that is not among the
-    parameters, and for two parameters of one name.
-
-    >>> row, column = Var("row", 8), Var("column", 4)
-    >>> print(index_function(column * 8 + row, "at", (row, column)).splitlines()[-1])
-    u32 at(u32 row, u32 column) { return column * 8 + row; }
-    """
-    order = _in_order(node) if parameters is None else tuple(parameters)
-    for v in variables(node) - set(order):
-        raise IRError("scope", node, f"{v.name} is not among the parameters of {name}")
-    if len({v.name for v in order}) < len(order):
-        raise IRError("name", node, f"two parameters of {name} have one name")
-    signature = ", ".join(f"{ctype(v)} {v.name}" for v in order) or "void"
-    return f"{TYPES}{ctype(node)} {name}({signature}) {{ return {to_c(node)}; }}\n"
-
-
-def _in_order(node: Expr) -> tuple[Var, ...]:
-    """The variables of an expression, in the order in which they first occur."""
-    seen: dict[Expr, None] = {}
-    waiting = [node]
-    while waiting:
-        next_one = waiting.pop()
-        if next_one not in seen:
-            seen[next_one] = None
-            waiting += reversed(children(next_one))
-    return tuple(v for v in seen if isinstance(v, Var))
 
 
 # --- what it costs -----------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from typing import Literal
 import numpy as np
 
 from layoutalg.codegen import expr
-from layoutalg.codegen.expr.ctext import TYPES, index_function
+from layoutalg.codegen.expr.ctext import ctype, to_c
+from layoutalg.codegen.expr.nodes import Expr, Var
+from layoutalg.codegen.expr.trees import children, variables
 from layoutalg.errors import IRError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import compile_shared
@@ -30,6 +32,43 @@ NUMBERS = (
 )  # fmt: skip
 SHORT = (1, 2, 3, 5, 8, 100, 65535, 1500000000, (1 << 31) - 1)
 """Literals that C reads as ints."""
+
+TYPES = (
+    "typedef unsigned char u8;\n"
+    "typedef unsigned short u16;\n"
+    "typedef unsigned int u32;\n"
+    "typedef unsigned long long u64;\n"
+)
+"""The integer types generated text uses."""
+
+
+def index_function(node: Expr, name: str = "f", parameters: Sequence[Var] | None = None) -> str:
+    """C source of a function from variables to the expression's value.
+
+    `parameters` are the function's, in their order: those of a layout in the order of its modes, so that
+    `layoutalg.testing.check_index_function` can call it.  Without them they are the expression's variables,
+    in the order in which they first occur in it.  Raises IRError for a variable that is not among the
+    parameters, and for two parameters of one name.
+    """
+    order = _in_order(node) if parameters is None else tuple(parameters)
+    for v in variables(node) - set(order):
+        raise IRError("scope", node, f"{v.name} is not among the parameters of {name}")
+    if len({v.name for v in order}) < len(order):
+        raise IRError("name", node, f"two parameters of {name} have one name")
+    signature = ", ".join(f"{ctype(v)} {v.name}" for v in order) or "void"
+    return f"{TYPES}{ctype(node)} {name}({signature}) {{ return {to_c(node)}; }}\n"
+
+
+def _in_order(node: Expr) -> tuple[Var, ...]:
+    """The variables of an expression, in the order in which they first occur."""
+    seen: dict[Expr, None] = {}
+    waiting = [node]
+    while waiting:
+        next_one = waiting.pop()
+        if next_one not in seen:
+            seen[next_one] = None
+            waiting += reversed(children(next_one))
+    return tuple(v for v in seen if isinstance(v, Var))
 
 
 @dataclass(frozen=True)

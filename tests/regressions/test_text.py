@@ -7,7 +7,6 @@ import pytest
 
 from layoutalg.analysis import Guard
 from layoutalg.codegen.expr import Const, Select, Var, to_c
-from layoutalg.codegen.expr.ctext import index_function
 from layoutalg.codegen.gpu import Cubin, Loaded, Prepared, to_cuda
 from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.language import KernelBuilder
@@ -19,6 +18,7 @@ from layoutalg.kernels.move.programs.matrix import build_transpose, transpose_pr
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
+from tests.draws.ctext_cases import index_function
 from tests.draws.domains import stated
 from tests.draws.guards import active_lanes
 from tests.sweeps import each

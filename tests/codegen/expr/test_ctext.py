@@ -8,12 +8,12 @@ from typing import Literal
 import pytest
 
 from layoutalg.codegen import expr
-from layoutalg.codegen.expr.ctext import index_function, is_wide
+from layoutalg.codegen.expr.ctext import is_wide
 from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import Layout
 from layoutalg.testing import check_index_function
-from tests.draws.ctext_cases import draw_case, draw_function, nodes, source, wrong
+from tests.draws.ctext_cases import draw_case, draw_function, index_function, nodes, source, wrong
 from tests.sweeps import each
 
 I = expr.Var("i", 1 << 20)  # noqa: E741
