@@ -150,8 +150,10 @@ def kind_of(dtype: object) -> str:
 
 # --- rounding -----------------------------------------------------------------------------------------
 
-HALF_PLACE = MappingProxyType({"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8})
-"""The relative size of half of a type's last place."""
+HALF_PLACE = MappingProxyType(
+    {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+)
+"""The relative size of half of a type's last place: half the distance of neighbouring numbers near 1."""
 
 SMALLEST_SUM = MappingProxyType({"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133})
 """The least positive number of a type."""

@@ -153,10 +153,10 @@ def ready_sequence(
         return kept
     found = FAMILIES[family]
     config = _configuration(family, p, arch, gpu, most_blocks, apart=apart)
+    sequence = found.call_launches(p, config, arch)
     if found.called is None:
-        compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
+        compiled = compile_sequence(sequence, arch)
     else:
-        sequence = found.called(p, config, arch)
         compiled = replace(_compiled(_Made(sequence.kernels), arch), sequence=sequence)
     ready = compiled.ready(dict(scalars))
     if folder is not None and key is not None:

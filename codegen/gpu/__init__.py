@@ -104,10 +104,7 @@ from layoutalg.codegen.gpu.sass import (
     parse_sass,
     read_code,
 )
-from layoutalg.codegen.gpu.tensor_maps import (
-    MapImages,
-    encode_tensor_map,
-)
+from layoutalg.codegen.gpu.tensor_maps import MapImages, encode_tensor_map
 from layoutalg.codegen.printing import to_cuda
 
 __all__ = [

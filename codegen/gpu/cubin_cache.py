@@ -46,13 +46,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin, compile_options, compile_target, version
-from layoutalg.codegen.gpu.trusted_folder import (
-    TEMPORARY,
-    Folder,
-    Item,
-    UntrustedError,
-    trusted_folder,
-)
+from layoutalg.codegen.gpu.trusted_folder import TEMPORARY, Folder, Item, UntrustedError, trusted_folder
 
 LIMIT_BYTES = 256 << 20
 """Size of all entries past which the oldest are removed: some twenty thousand kernels."""

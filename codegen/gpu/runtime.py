@@ -16,18 +16,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.gpu.driver import (
-    NON_PORTABLE_CLUSTER,
-    active_clusters,
-    largest_cluster,
-)
+from layoutalg.codegen.gpu.driver import NON_PORTABLE_CLUSTER, active_clusters, largest_cluster
 from layoutalg.codegen.printing import without_clusters
 from layoutalg.codegen.program import PORTABLE_CLUSTER
-from layoutalg.errors import (
-    ResourceError,
-    UnknownNameError,
-    UnsupportedError,
-)
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.optional import import_trouble
 
 

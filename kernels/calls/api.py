@@ -28,13 +28,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, Unsu
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, form_of, ints_of
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, kind_of
-from layoutalg.kernels.move import (
-    PermuteProblem,
-    move_problem,
-    permute_problem,
-    reference,
-    relayout_problem,
-)
+from layoutalg.kernels.move import PermuteProblem, move_problem, permute_problem, reference, relayout_problem
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 

@@ -30,13 +30,7 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    ShapeError,
-    UnsupportedError,
-    shown,
-)
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, form_of, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.calls.product_api import DEFAULT_ARCH, MATMUL, asked_of, dense_copy, starts_of

@@ -28,14 +28,7 @@ from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
 from layoutalg.kernels.elements import ELEMENT
-from layoutalg.kernels.gemm import (
-    BatchMode,
-    Epilogue,
-    GemmProblem,
-    Major,
-    gemm_problem,
-    named_epilogue,
-)
+from layoutalg.kernels.gemm import BatchMode, Epilogue, GemmProblem, Major, gemm_problem, named_epilogue
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
 Shape: TypeAlias = "tuple[int, ...]"

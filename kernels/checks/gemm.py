@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
@@ -41,7 +40,7 @@ from layoutalg.kernels.checks.baselines import (
     torch_matmul,
 )
 from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, square_cases
-from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
+from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, bits_of, numbers_of
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import (
     GEMM_FAMILIES,
@@ -62,16 +61,6 @@ from layoutalg.kernels.gemm import (
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
-
-
-EPSILON = MappingProxyType(
-    {"f64": 2.0**-53, "f32": 2.0**-24, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
-)
-"""Half the distance of neighbouring numbers near 1."""
-
-
-LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
-"""Half of the least positive number of each type of a result; for doubles it is not a double."""
 
 
 VERIFIED = (
@@ -231,7 +220,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         for name, modes in arrays.items():
             array = numbers_of(given[name], p.result.name)
             exact[name] = array[_places(p, "c", p.ldc)] if modes == "mn" else array
-    sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
+    sums, last = (HALF_PLACE.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
         error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
         product = a @ b
@@ -244,7 +233,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         value, error = p.epilogue.definition(
             product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
-        return value, error + 2 * last * np.abs(value) + LEAST[p.result.name]
+        return value, error + 2 * last * np.abs(value) + SMALLEST_SUM.get(p.result.name, 0.0) / 2
 
 
 def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -380,10 +369,10 @@ def differs(got: Any, expected: Any, p: GemmProblem) -> str:
     ...     x = device_array((4, 4), "float32")
     ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
     """
-    sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
+    sums = HALF_PLACE["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
     if p.accumulator.name == "s32":
         sums = 0.0
-    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON.get(p.result.name, 0.0))
+    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + HALF_PLACE.get(p.result.name, 0.0))
     seen = largest_difference(got, expected, p.result.name)
     return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
 

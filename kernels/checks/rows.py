@@ -56,9 +56,6 @@ LARGEST = MappingProxyType(
 )
 """The largest finite number of each type."""
 
-LEAST = SMALLEST_SUM
-"""The least positive number of each type."""
-
 OFFSETS, ABOVE = (0.0, 8192.0, -8192.0), 256.0
 """The levels below spikes, and their height above: e^256 is infinite in f32."""
 
@@ -109,7 +106,7 @@ def _infinities(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
 
 def _extremes(rng: Any, groups: int, n: int, op: str, element: str) -> Any:
     if op in _COMPARES:
-        big, small = LARGEST[element], LEAST[element]
+        big, small = LARGEST[element], SMALLEST_SUM[element]
         return numpy.array([big, -big, small, -small, 0.0, -0.0, 1.0])[rng.integers(0, 7, (groups, n))]
     return 2.0 ** rng.integers(-8, 8, (groups, n)) * rng.choice([-1.0, 1.0], (groups, n))
 

@@ -10,9 +10,9 @@ import pytest
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.checks.rows import LARGEST, LEAST, TENSOR_TRIALS, placed_numbers, tensor_numbers
+from layoutalg.kernels.checks.rows import LARGEST, TENSOR_TRIALS, placed_numbers, tensor_numbers
 from layoutalg.kernels.checks.verification import given_to
-from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
+from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, SMALLEST_SUM, agrees, bits_of, numbers_of
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import NormConfig, norm_problem, normed
 from tests.sweeps import each
@@ -65,14 +65,14 @@ def test_every_kind_of_group_that_is_not_of_numbers_is_there(element: str) -> No
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_the_ends_of_a_type_are_its_ends(element: str) -> None:
-    for value in (LARGEST[element], LEAST[element]):
+    for value in (LARGEST[element], SMALLEST_SUM[element]):
         bits = bits_of(np.array([value, -value]), element)
         assert numbers_of(bits, element).tolist() == [value, -value]
     up = np.array([ROUNDS_TO_INFINITY[element], np.nextafter(ROUNDS_TO_INFINITY[element], 0)])
     assert numbers_of(bits_of(up, element), element).tolist() == [np.inf, LARGEST[element]]
-    half = numbers_of(bits_of(np.array([LEAST[element] / 2]), element), element)
+    half = numbers_of(bits_of(np.array([SMALLEST_SUM[element] / 2]), element), element)
     assert half.tolist() == [0.0]
-    ends = {LARGEST[element], LEAST[element], 0.0, 1.0}
+    ends = {LARGEST[element], SMALLEST_SUM[element], 0.0, 1.0}
     assert set(np.abs(groups("extremes", "max", element)).ravel()) == ends
 
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 
 from layoutalg.codegen.expr import Expr, Minus, Select, Var, as_expr, index_cost, simplify, to_c, variables
-from layoutalg.codegen.expr.ctext import TYPES, VARIABLE_DIVISION, instructions
+from layoutalg.codegen.expr.ctext import VARIABLE_DIVISION, instructions
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, version
 from layoutalg.codegen.gpu.sass import find_disassembler
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, product
 from layoutalg.testing import layouts
+from tests.draws.ctext_cases import TYPES
 from tests.sweeps import each
 
 A, B, C, D = (Var(name, 256) for name in "abcd")
