@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.expr import Expr, Var, ctype, evaluate, summands, to_c, variables
-from layoutalg.codegen.expr.ctext import TYPES
 from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll, lower
 from layoutalg.kernels.gemm.choice import SIMT, SM80
@@ -31,6 +30,7 @@ from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction
 from layoutalg.testing import compile_shared
+from tests.draws.ctext_cases import TYPES
 from tests.sweeps import each
 
 FAR = 1 << 31
