@@ -220,12 +220,12 @@ def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterat
     >>> if gpu_status().available:
     ...     row = next(benchmark([Timed("sum", find_family("sum").problem((512, 512), 1, "f32"))]))
     """
-    status, asked, method = device.require_gpu(), list(problems), method or Method()
+    status, subjects, method = device.require_gpu(), list(problems), method or Method()
     arch, made_here = status.arch, functools.partial(make, gpu=status.name)
-    for timed in asked:
+    for timed in subjects:
         check_method(method, timed)
     with device.watching() as monitor:
-        for made in device.in_processes(made_here, [(timed, arch) for timed in asked]):
+        for made in device.in_processes(made_here, [(timed, arch) for timed in subjects]):
             yield from _rows({made.way: made}, arch, method, monitor)
 
 
@@ -241,10 +241,10 @@ def benchmark_ways(
     ...     rows = benchmark_ways("gemm-simt", find_family("gemm-simt").problem(256), {})
     """
     arch, method = device.require_gpu().arch, method or Method()
-    asked = [(Timed(family, problem, config=config), arch) for config in ways.values()]
+    work = [(Timed(family, problem, config=config), arch) for config in ways.values()]
     check_method(method, Timed(family, problem))
     with device.watching() as monitor:
-        return _rows(dict(zip(ways, device.in_processes(make, asked), strict=True)), arch, method, monitor)
+        return _rows(dict(zip(ways, device.in_processes(make, work), strict=True)), arch, method, monitor)
 
 
 def check_method(method: Method, timed: Timed) -> None:
@@ -272,31 +272,31 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: device.M
         for made, own in zip(ways.values(), numbers, strict=True)
     ]
     sets = bench.sets(p, arch, cold=method.cold)
-    ours: list[list[Launch]] = [[one.on_arrays(arrays) for arrays in sets] for one in loaded]
+    ours: list[list[Launch]] = [[sequence.on_arrays(arrays) for arrays in sets] for sequence in loaded]
     for way, (launch, *_) in zip(ways, ours, strict=True):
         if reason := bench.check(p, {**sets[0], **numbers[0]}, launch):
             raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")
     launches = [*ours, *bench.others(p, sets, numbers[0]).values()]
-    found = _timings(launches, bench, p, method, monitor)
-    beside = dict(zip(bench.contenders, found[len(ways) :], strict=True))
+    measured = _timings(launches, bench, p, method, monitor)
+    beside = dict(zip(bench.contenders, measured[len(ways) :], strict=True))
     cold = 0 < 4 * l2_bytes(arch) <= sum(x.nbytes for arrays in sets for x in arrays.values())
     number = launch_count(_side(p)) if method.rule == LATER_HALF else 0
 
     def row(way: str, made: Made, own: _Timing) -> BenchRow:
         seen = {OURS: own, **beside}
-        ran = {x: one for x, one in seen.items() if one.rate}
+        ran = {x: timing for x, timing in seen.items() if timing.rate}
         run = Run(
-            {} if monitor.reason else {x: device.conditions(one.readings) for x, one in ran.items()},
+            {} if monitor.reason else {x: device.conditions(timing.readings) for x, timing in ran.items()},
             monitor.reason, cold, number,
-            {x: one.joules for x, one in ran.items()} if method.energy else {},
+            {x: timing.joules for x, timing in ran.items()} if method.energy else {},
         )  # fmt: skip
-        rates = {x: one.rate for x, one in seen.items()}
+        rates = {x: timing.rate for x, timing in seen.items()}
         return BenchRow(
             family.name, name, way, bench.unit, rates, bench.limit, made.compiled.registers, made.notes,
             bench.work(p), run,
         )  # fmt: skip
 
-    return [row(way, made, own) for (way, made), own in zip(ways.items(), found, strict=False)]
+    return [row(way, made, own) for (way, made), own in zip(ways.items(), measured, strict=False)]
 
 
 class _Timing(NamedTuple):
@@ -322,11 +322,11 @@ def _timings(
     else:
         times = bench.pace(p).times_ms(running, look)
     work = bench.work(p) / PER_MS[bench.unit]
-    found = iter(
+    timings = iter(
         _Timing(work / ms, seen, _joules(own, ms, monitor) if method.energy else None)
         for own, ms, seen in zip(running, times, readings, strict=True)
     )
-    return [next(found) if own else _Timing() for own in launches]
+    return [next(timings) if own else _Timing() for own in launches]
 
 
 def _joules(contender: Sequence[Launch], ms: float, monitor: device.Monitor) -> float | None:

@@ -89,8 +89,8 @@ def words_of(values: Any, element: str) -> Any:
     """
     if element not in INTEGERS:
         return bits_of(values, element)
-    found = values.astype(INTEGERS[element])
-    return found.view(CARRIER[found.itemsize])
+    integers = values.astype(INTEGERS[element])
+    return integers.view(CARRIER[integers.itemsize])
 
 
 def in_units(elems: int, nbytes: int) -> int:
@@ -142,10 +142,10 @@ def kind_of(dtype: object) -> str:
     import numpy
 
     try:
-        found: Any = numpy.dtype(dtype)  # type: ignore[call-overload]
+        kind: Any = numpy.dtype(dtype)  # type: ignore[call-overload]
     except TypeError as error:
         raise ArgumentTypeError(f"dtype {shown(dtype)}: a type such as 'float32' is needed") from error
-    return str(found.name if found.isnative else found.str)
+    return str(kind.name if kind.isnative else kind.str)
 
 
 # --- rounding -----------------------------------------------------------------------------------------

@@ -182,10 +182,12 @@ def refusal(p: MapProblem, vec: int) -> LayoutAlgError | None:
     *inputs, last = (_aligned(p, k, vec) for k in range(len(p.sides)))
     row = f"{first.extent} elements in a row of {p}" if first.extent % vec else ""
     still = "" if any(first.strides[:-1]) else f"every input of {p} is broadcast along the innermost mode"
-    said = row or last or next(filter(None, inputs), still)
-    if not said:
+    reason = row or last or next(filter(None, inputs), still)
+    if not reason:
         return None
-    return AlignmentError(f"vectors of {vec} elements: {said}", offset=0, required_bytes=vec * p.dtype.nbytes)
+    return AlignmentError(
+        f"vectors of {vec} elements: {reason}", offset=0, required_bytes=vec * p.dtype.nbytes
+    )
 
 
 def _aligned(p: MapProblem, side: int, vec: int) -> str:
@@ -234,7 +236,7 @@ def build(p: MapProblem, c: MapConfig) -> Kernel:
         at, inside = vector(j)
         with inside:
             buffer, step, n, registers = last
-            value = p.formula.registers(*(one[3][None, j] for one in inputs))
+            value = p.formula.registers(*(side[3][None, j] for side in inputs))
             k.map(value if p.dtype.name == "f32" else value.to(p.dtype), into=registers[None, j])
             k.do(STG_WHOLE[n * size], k.at(buffer, step(at)), registers.at(j * n, values=n))
     return k.build()

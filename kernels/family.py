@@ -106,22 +106,22 @@ class Family:
 
     def configs(self, problem: Any, arch: str | Arch = "sm_90") -> tuple[Any, ...]:
         """The configurations that fit, best first.  Raises as `choose` does."""
-        found = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
-        return found or (self.choose(problem, arch),)
+        configs = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
+        return configs or (self.choose(problem, arch),)
 
     def searched(self, problem: Any, arch: str | Arch = "sm_90") -> Iterator[Any]:
         """Yield the configurations that fit, best first, and then the `further` ones, each once and made on
         demand.  Raises as `choose` does where none fits."""
-        found: set[Any] = set()
+        seen: set[Any] = set()
         for candidate in self.candidates(problem, arch):
-            if candidate.dropped is None and candidate.config not in found:
-                found.add(candidate.config)
+            if candidate.dropped is None and candidate.config not in seen:
+                seen.add(candidate.config)
                 yield candidate.config
-        if not found:
+        if not seen:
             self.choose(problem, arch)
         for config in self.further(problem, arch):
-            if config not in found:
-                found.add(config)
+            if config not in seen:
+                seen.add(config)
                 yield config
 
     def build(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Kernel:
@@ -137,8 +137,8 @@ class Family:
     ) -> dict[str, int]:
         """The numbers of a call that is timed or counted: those of the bench, or those `given` in their
         place, and what depends on the configuration too."""
-        found = {**self.scalars(problem), **given}
-        return found | dict(self.words(problem, config, found))
+        scalars = {**self.scalars(problem), **given}
+        return scalars | dict(self.words(problem, config, scalars))
 
     def law_on(self, arch: str | Arch) -> Law:
         """The law of times, whose numbers are those of the board with a name, see `find_board`.

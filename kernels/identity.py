@@ -90,7 +90,7 @@ def code_id(root: Path) -> str:
     """
     digest = hashlib.sha256()
     paths: list[str] = sorted(_files(os.fspath(root), frozenset()))
-    archives = [os.fspath(place) for place in (root, *root.parents) if place.is_file()]
+    archives = [os.fspath(above) for above in (root, *root.parents) if above.is_file()]
     for path in paths or archives:
         with contextlib.suppress(OSError):
             content = Path(path).read_bytes()

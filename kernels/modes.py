@@ -110,15 +110,15 @@ def normal_form(modes: Iterable[StridedMode], lead: int = 0) -> tuple[StridedMod
     >>> normal_form([StridedMode(4, (6, -6)), StridedMode(6, (1, 1), "reduced")], lead=1)
     (StridedMode(extent=6, strides=(1, 1), kind='reduced'), StridedMode(extent=4, strides=(-6, 6), kind=None))
     """
-    found: list[StridedMode] = []
+    joined: list[StridedMode] = []
     turned = (_forwards(m, lead) for m in modes if m.extent != 1)
     for m in sorted(turned, key=lambda m: _rank(m, lead)):
-        low = found[-1] if found else None
+        low = joined[-1] if joined else None
         if low is not None and low.kind == m.kind and m.strides == tuple(low.extent * d for d in low.strides):
-            found[-1] = StridedMode(low.extent * m.extent, low.strides, low.kind)
+            joined[-1] = StridedMode(low.extent * m.extent, low.strides, low.kind)
         else:
-            found.append(m)
-    return tuple(found)
+            joined.append(m)
+    return tuple(joined)
 
 
 def _forwards(m: StridedMode, lead: int) -> StridedMode:

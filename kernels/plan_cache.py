@@ -87,8 +87,8 @@ def plan_on_gpu(family: str, p: Any, device: int | None) -> GpuPlan:
     ...     plan = plan_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
     gpu = require_gpu()
-    asked = family, p, gpu.arch, cache_folder(), (), gpu.name
-    ready, most, apart = ready_sequence(*asked), 0, False
+    question = family, p, gpu.arch, cache_folder(), (), gpu.name
+    ready, most, apart = ready_sequence(*question), 0, False
     while True:
         try:
             loaded = load_sequence(ready)
@@ -100,7 +100,7 @@ def plan_on_gpu(family: str, p: Any, device: int | None) -> GpuPlan:
                 most = max(1, min(error.limit, largest - 1))
             else:
                 raise
-            ready = ready_sequence(*asked, most_blocks=most, apart=apart)
+            ready = ready_sequence(*question, most_blocks=most, apart=apart)
         else:
             choose = functools.partial(_configuration, family, p, gpu.arch, gpu.name, most, apart=apart)
             return GpuPlan(loaded, choose)
@@ -148,13 +148,13 @@ def ready_sequence(
         limit = (*limit, ("rates", int(rates.digest[:15], 16)))
     key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
-    kept = None if entry is None else _unpacked(*entry)
-    if kept is not None:
-        return kept
-    found = FAMILIES[family]
+    stored = None if entry is None else _unpacked(*entry)
+    if stored is not None:
+        return stored
+    kind = FAMILIES[family]
     config = _configuration(family, p, arch, gpu, most_blocks, apart=apart)
-    sequence = found.call_launches(p, config, arch)
-    if found.called is None:
+    sequence = kind.call_launches(p, config, arch)
+    if kind.called is None:
         compiled = compile_sequence(sequence, arch)
     else:
         compiled = replace(_compiled(_Made(sequence.kernels), arch), sequence=sequence)
@@ -166,11 +166,11 @@ def ready_sequence(
 
 def _configuration(family: str, p: Any, arch: str, gpu: str, most_blocks: int, *, apart: bool) -> Any:
     """The configuration of a problem, among those that such limits leave: see `ready_sequence`."""
-    found = FAMILIES[family]
+    kind = FAMILIES[family]
     if not most_blocks and not apart:
-        return choose(found, p, arch, gpu)[0]
+        return choose(kind, p, arch, gpu)[0]
     most = most_blocks or MOST_BLOCKS
-    return found.choose(
+    return kind.choose(
         p,
         arch,
         lambda c: getattr(c, "cluster", 1) <= most and not (apart and getattr(c, "together", False)),
@@ -209,10 +209,10 @@ def plan_key(
     (False, 64)
     """
     try:
-        asked = [family, data_of(p), data_of(scalars)]
+        question = [family, data_of(p), data_of(scalars)]
     except NotDataError:
         return None
-    parts = ["sequence 3", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
+    parts = ["sequence 3", *question, arch, *map(str, version()), *compile_options(arch), _CODE]
     if locked is not None:
         parts += [locked.config, locked.kernel]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -228,8 +228,8 @@ def _packed(ready: ReadySequence) -> Entry:
         named: dict[str, Any] = {f.name: getattr(kernel, f.name) for f in fields(kernel)}
         named["image_bytes"] = len(named.pop("image"))
         named["maps"] = [
-            (place, fields_of(m) | {"element": m.element.name, "mode": m.mode.name})
-            for place, m in kernel.maps
+            (position, fields_of(m) | {"element": m.element.name, "mode": m.mode.name})
+            for position, m in kernel.maps
         ]
         kernels.append(named)
     header = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
@@ -239,8 +239,8 @@ def _packed(ready: ReadySequence) -> Entry:
 def _map_of(named: Mapping[str, Any]) -> TensorMap:
     """A tensor map of its fields, of which element and mode are names.  Raises as `read_as` does."""
     known = {"element": DTYPES[named["element"]], "mode": SWIZZLE_MODES[named["mode"]]}
-    found: TensorMap = read_as(TensorMap, {**named, **known})
-    return found
+    tensor_map: TensorMap = read_as(TensorMap, {**named, **known})
+    return tensor_map
 
 
 def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
@@ -252,7 +252,7 @@ def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
             end = at + named["image_bytes"]
             if not at <= end <= len(image):
                 return None
-            maps = [[place, _map_of(m)] for place, m in named["maps"]]
+            maps = [[position, _map_of(m)] for position, m in named["maps"]]
             kernels.append(read_as(Launchable, {**named, "image": image[at:end], "maps": maps}))
             at = end
         buffers = read_as(tuple[tuple[str, ...], ...], header["buffers"])

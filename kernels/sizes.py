@@ -192,12 +192,12 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
         return _matrix(element, extent, rows, columns, f"ld{name}", batch)
 
     a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
-    found = {
+    operands = {
         "a": matrix("a", p.operand, *a),
         "b": matrix("b", p.operand, *b),
         "d": matrix("d", p.result, "m", "n"),
     }
     for name, modes in p.epilogue.arrays.items():
         vector = extent(modes[-1]), BufferView(p.result, (extent(modes[-1]),), (Const(1),))
-        found[name] = matrix("c", p.result, "m", "n") if modes == "mn" else vector
-    return found
+        operands[name] = matrix("c", p.result, "m", "n") if modes == "mn" else vector
+    return operands

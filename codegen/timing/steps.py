@@ -151,13 +151,13 @@ def _step(sass: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping
     )  # fmt: skip
 
 
-def pipe_of(one: SassInstruction) -> str:
+def pipe_of(instruction: SassInstruction) -> str:
     """The pipe that takes an instruction.  Raises UnsupportedError for one that is in none of PIPES.
 
     >>> [pipe_of(SassInstruction(0, x)) for x in ("HMMA.16816.F32 R4", "IMAD R1", "ULOP3.LUT UR1", "BRA 0x0")]
     ['tensor', 'fma', 'uniform', 'branch']
     """
-    base = one.opcode.partition(".")[0]
+    base = instruction.opcode.partition(".")[0]
     for pipe, opcodes in PIPES.items():
         if base in opcodes:
             return pipe
@@ -165,7 +165,7 @@ def pipe_of(one: SassInstruction) -> str:
         base.startswith("U") and base[1:] in {*PIPES["alu"], "IMAD", "POPC", "FLO", "BREV"}
     ):
         return "uniform"
-    raise UnsupportedError(f"{one.opcode} is not timed: nothing states what it takes")
+    raise UnsupportedError(f"{instruction.opcode} is not timed: nothing states what it takes")
 
 
 def _access(opcode: str, kind: str) -> tuple[str, int, int]:

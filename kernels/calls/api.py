@@ -100,8 +100,8 @@ def _permuted(
 ) -> Callable[[], object]:
     source = call.first
     form = source.form
-    asked: Any = range(len(form.shape))[::-1] if axes is None and turned else axes
-    order, shape = _axes(asked, form.shape)
+    axes_asked: Any = range(len(form.shape))[::-1] if axes is None and turned else axes
+    order, shape = _axes(axes_asked, form.shape)
     target = call.result(shape, (_kind(form.kind, dtype),))
     if not form.elems:
         return nothing
@@ -176,11 +176,13 @@ RELAYOUT = Operation("relayout", ("x", "out"), ("src", "dst", "dtype"), _laid_ou
 
 def _axes(axes: Iterable[SupportsIndex], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Axes from 0 on, and the shape of the result."""
-    asked = ints_of(axes, "a sequence of ints is")
+    numbers = ints_of(axes, "a sequence of ints is")
     rank = len(shape)
-    order = tuple(a + rank if -rank <= a < 0 else a for a in asked)
+    order = tuple(a + rank if -rank <= a < 0 else a for a in numbers)
     if sorted(order) != list(range(rank)):
-        raise ShapeError(f"axes {shown(asked)} are not a permutation of 0..{rank - 1}, the modes of {shape}")
+        raise ShapeError(
+            f"axes {shown(numbers)} are not a permutation of 0..{rank - 1}, the modes of {shape}"
+        )
     return order, tuple(shape[a] for a in order)
 
 
@@ -198,11 +200,11 @@ def _flat(v: View, name: str) -> View:
 
 def _kind(kind: str, dtype: Any) -> str:
     """NumPy's name of the type of a result.  Raises UnsupportedError for types that are not converted."""
-    asked = kind if dtype is None else kind_of(dtype)
-    for each in (kind, asked) if asked != kind else ():
+    result = kind if dtype is None else kind_of(dtype)
+    for each in (kind, result) if result != kind else ():
         if each not in ELEMENT:
-            raise UnsupportedError(f"{kind} converted to {asked}: {', '.join(ELEMENT)} are accepted")
-    return asked
+            raise UnsupportedError(f"{kind} converted to {result}: {', '.join(ELEMENT)} are accepted")
+    return result
 
 
 # --- problems --------------------------------------------------------------------------------------

@@ -163,11 +163,11 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: 
     if kind == "bfloat16" and like.form.library != "torch":
         raise UnsupportedError(f"a result of bfloat16: {like.form.library} has no such type, PyTorch has")
     form = _dense(like.form, shape, kind or like.form.kind)
-    asked = form.elems * form.itemsize
+    nbytes = form.elems * form.itemsize
     if form.device is None:
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if asked > most:
-            raise ResourceError("bytes of memory", asked, most)
+        if nbytes > most:
+            raise ResourceError("bytes of memory", nbytes, most)
         if form.library == "torch":
             return view(_new_tensor(like, shape, kind, zeros=zeros))
         import numpy
@@ -181,7 +181,7 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: 
     try:
         array = _new_tensor(like, shape, kind, zeros=zeros)
     except torch.cuda.OutOfMemoryError as error:
-        raise no_memory(torch, form.device, asked) from error
+        raise no_memory(torch, form.device, nbytes) from error
     return View(array, array.data_ptr(), form)
 
 
@@ -271,12 +271,12 @@ def ints_of(axes: Any, needed: str) -> tuple[int, ...]:
     """
     try:
         given = tuple(axes)
-        found = tuple(map(operator.index, given))
+        numbers = tuple(map(operator.index, given))
     except TypeError as error:
         raise ArgumentTypeError(f"axes {shown(axes)}: {needed} needed") from error
     if bool in map(type, given):
         raise ArgumentTypeError(f"axes {shown(axes)}: {needed} needed, and a bool is none")
-    return found
+    return numbers
 
 
 def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> None:

@@ -91,11 +91,11 @@ class GroupedPlan:
     def __str__(self) -> str:
         if self.problem is None:
             return f"{self.groups} groups on {self.arch}: a matmul for each, for {self.reason}"
-        said = f"{self.problem} on {self.arch}: {FAMILY}, {self.config}"
+        text = f"{self.problem} on {self.arch}: {FAMILY}, {self.config}"
         try:
-            return f"{said}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].law_on(self.asked).board}"
+            return f"{text}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].law_on(self.asked).board}"
         except UnsupportedError as error:
-            return f"{said} ({error})"
+            return f"{text} ({error})"
 
 
 def grouped_matmul(
@@ -167,8 +167,8 @@ def plan_grouped_matmul(
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
     name = arch or gpu_status().arch or DEFAULT_ARCH
-    found = _plan(product, given["b"].form, starts_of(given), find_arch(name).name)
-    return replace(found, asked=name)
+    plan = _plan(product, given["b"].form, starts_of(given), find_arch(name).name)
+    return replace(plan, asked=name)
 
 
 def _rows(size: object) -> int:
@@ -190,17 +190,17 @@ def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
     if hasattr(sizes, "__cuda_array_interface__"):
         raise ArgumentTypeError("sizes lie on a GPU: integers of the host are needed, such as sizes.tolist()")
     try:
-        found = [_rows(size) for size in sizes]
+        numbers = [_rows(size) for size in sizes]
     except TypeError:
         raise ArgumentTypeError(f"sizes are {shown(sizes)}: an integer per group is needed") from None
-    if len(found) != groups:
-        raise ShapeError(f"sizes are of {len(found)} groups; b has {groups} matrices, one per group")
-    for number, size in enumerate(found):
+    if len(numbers) != groups:
+        raise ShapeError(f"sizes are of {len(numbers)} groups; b has {groups} matrices, one per group")
+    for number, size in enumerate(numbers):
         if size < 0:
             raise ShapeError(f"sizes[{number}] = {size}: 0 rows or more are needed")
-    if sum(found) != m:
-        raise ShapeError(f"sizes are {sum(found)} rows together; a has {m}")
-    return tuple(found)
+    if sum(numbers) != m:
+        raise ShapeError(f"sizes are {sum(numbers)} rows together; a has {m}")
+    return tuple(numbers)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def _product(given: Mapping[str, View], activation: Any, out_dtype: Any, copy: A
             f"a has shape {left.shape}, b {right.shape}: {left.shape[1]} along a's last mode and "
             f"{right.shape[1]} along the second of b, which must be equal"
         )
-    one = View(None, right.address, _matrix(right.form))
-    return asked_of({**given, "b": one}, activation, out_dtype, False, copy)
+    first = View(None, right.address, _matrix(right.form))
+    return asked_of({**given, "b": first}, activation, out_dtype, False, copy)
 
 
 def _matrix(form: Form) -> Form:
@@ -278,11 +278,11 @@ class _Part(NamedTuple):
 @functools.lru_cache(KEPT_FORMS)
 def _parts(p: GemmProblem) -> tuple[_Part, ...]:
     """The launches of a problem."""
-    found = []
+    parts = []
     for first in range(0, p.products, MOST_TOGETHER):
         extent = min(MOST_TOGETHER, p.products - first)
-        found.append(_Part(first, replace(p, batch=(replace(p.batch[0], extent=extent),))))
-    return tuple(found)
+        parts.append(_Part(first, replace(p, batch=(replace(p.batch[0], extent=extent),))))
+    return tuple(parts)
 
 
 @functools.lru_cache(KEPT_FORMS)

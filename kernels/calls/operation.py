@@ -76,9 +76,9 @@ class Operation:
 
     def compute(self, options: tuple[Any, ...], arrays: tuple[Any, ...], simulate: object) -> Any:
         """Compute once.  A call that repeats another is looked up and launched; absent arrays are None."""
-        found = shown(self.name, options, arrays) if simulate is False else None
-        if found is not None:
-            key, addresses = found
+        known = shown(self.name, options, arrays) if simulate is False else None
+        if known is not None:
+            key, addresses = known
             try:
                 launches = CALLS.get(key)
             except TypeError:  # an option that has no hash

@@ -113,14 +113,16 @@ def _multiplied(
     in_simulator(call.simulated, given["out"])
     if product.empty:
         return nothing
-    whole = product.k > 0
-    if not whole:
+    adds_up = product.k > 0
+    if not adds_up:
         product = _of_zeros(product, given)
 
     def load() -> Callable[[], object]:
         steps, end = _loaded(product, starts_of(given))
         scalars = {name: (0, word) for name, word in words.items()}
-        return call.launched([(sequence, {**scalars, **where}) for sequence, where in steps], end, kept=whole)
+        return call.launched(
+            [(sequence, {**scalars, **where}) for sequence, where in steps], end, kept=adds_up
+        )
 
     return call.run(
         functools.partial(_compute, product, given, alpha, beta),
@@ -196,8 +198,8 @@ def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 @functools.lru_cache(KEPT_FORMS, typed=True)
 def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
-    one = gemm_problem(1, 1, 1, product.element)
-    words = scalar_words(one, "alpha", alpha) | scalar_words(one, "beta", beta)
+    least = gemm_problem(1, 1, 1, product.element)
+    words = scalar_words(least, "alpha", alpha) | scalar_words(least, "beta", beta)
     if "c" in product.forms and beta == 0:
         raise ArgumentTypeError("c is given and beta is 0, so that c would not count: take beta=1, or no c")
     if "c" not in product.forms and beta != 0:
@@ -226,8 +228,8 @@ def _loaded(
     arch, device, forms = gpu_arch(), product.forms["a"].device, product.forms
     way = ways(product, starts, arch)[0]
     parts = [
-        (plan_on_gpu(way.family if p == way.plan.p else chosen_family(p, arch)[1], p, device), further)
-        for p, further in chunks(way.plan.p)
+        (plan_on_gpu(way.family if p == way.plan.p else chosen_family(p, arch)[1], p, device), offsets)
+        for p, offsets in chunks(way.plan.p)
     ]
     end = max(part.sequence.scratch_bytes for part, _ in parts)
     where = {name: (n, 0) for n, name in enumerate(MATMUL.arrays, 1) if name in {*forms, "out"}}
@@ -240,8 +242,8 @@ def _loaded(
     where["d"] = where.pop("out")
     if way.plan.turned:
         where["a"], where["b"] = where["b"], where["a"]
-    for one, further in parts:
-        before.append((one.sequence, {x: (n, at + further.get(x, 0)) for x, (n, at) in where.items()}))
+    for plan, offsets in parts:
+        before.append((plan.sequence, {x: (n, at + offsets.get(x, 0)) for x, (n, at) in where.items()}))
     return before + behind, end
 
 
@@ -288,8 +290,8 @@ def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
     for start, extent in ((0, half), (half, mode.extent - half)):
         part = replace(p, batch=(*p.batch[:i], replace(mode, extent=extent), *p.batch[i + 1 :]))
         own = {x: start * getattr(mode, x) * nbytes for x, nbytes in bytes_of.items()}
-        for q, further in chunks(part):
-            yield q, {x: n + further.get(x, 0) for x, n in own.items()}
+        for q, offsets in chunks(part):
+            yield q, {x: n + offsets.get(x, 0) for x, n in own.items()}
 
 
 # --- on the CPU ----------------------------------------------------------------------------------------

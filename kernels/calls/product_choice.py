@@ -102,8 +102,8 @@ def chosen_family(
     """
     if (lock := current_lock()) is not None:
         for family in GEMM_FAMILIES:
-            if (found := lock.entry(family.name, p, arch, gpu)) is not None:
-                return found.ns, family.name, lock.chosen(family, p, arch, gpu), lock.source
+            if (choice := lock.entry(family.name, p, arch, gpu)) is not None:
+                return choice.ns, family.name, lock.chosen(family, p, arch, gpu), lock.source
     return *expected_family(p, arch), "cost model"
 
 

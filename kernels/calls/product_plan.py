@@ -171,11 +171,11 @@ def find_product(
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
     if along != "m":
         m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
-    found = Product(
+    product = Product(
         forms, shape, kind, element, m, n, k, batch, sides, along, activation, copy
     )  # fmt: skip
-    found.epilogue.check("s32" if found.integers else "f64" if element == "f64" else "f32")
-    return found
+    product.epilogue.check("s32" if product.integers else "f64" if element == "f64" else "f32")
+    return product
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def _folded(
 ) -> tuple[int, Shape, dict[str, Side]]:
     """m, the batch and the sides, where products that share B and whose rows follow one another are one."""
     m, n, k = extents
-    found = dict(sides)
+    joined = dict(sides)
 
     def readable(name: str, side: Side, rows: int) -> bool:
         if name == "a":
@@ -294,12 +294,12 @@ def _folded(
         return wide if readable(name, wide, m * extent) or not readable(name, side, m) else None
 
     while batch and (m < FEW_ROWS or m * batch[-1] <= MANY_ROWS or batch[-1] == 1):
-        wide = {name: merged(name, side, batch[-1]) for name, side in found.items() if side.batch}
+        wide = {name: merged(name, side, batch[-1]) for name, side in joined.items() if side.batch}
         if None in wide.values():
             break
-        found |= {name: side for name, side in wide.items() if side is not None}
+        joined |= {name: side for name, side in wide.items() if side is not None}
         m, batch = m * batch[-1], batch[:-1]
-    return m, batch, found
+    return m, batch, joined
 
 
 # --- the problem of arrays that start somewhere --------------------------------------------------------
@@ -355,8 +355,8 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
     sides, begin, copies = dict(product.sides), dict(starts), dict[str, Copy]()
     size = DTYPES[ELEMENT[product.kind]].nbytes
     dense = tuple(size * d for d in compact_strides((*product.batch, product.m, product.n)))
-    whole = Side(dense[:-2], dense[-2], dense[-1])
-    sides.setdefault("out", whole)
+    dense_side = Side(dense[:-2], dense[-2], dense[-1])
+    sides.setdefault("out", dense_side)
 
     def copied(name: str, side: Side, rows: int, columns: int) -> Side:
         if not product.copy:
@@ -385,7 +385,7 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
             raise _not_copied(product, "out")
         out = sides["out"]
         copies["out"] = Copy((*product.batch, product.m, product.n), (*out.batch, out.row, out.along))
-        sides["out"], begin["out"], turned = whole, 0, False
+        sides["out"], begin["out"], turned = dense_side, 0, False
     m, n = (product.n, product.m) if turned else (product.m, product.n)
     rest = {x: sides[x].turned if turned else sides[x] for x in ("c", "out") if x in sides}
     if "c" in rest and _leading(m, n, rest["c"], size, begin.get("c", 0)) is None:
@@ -407,7 +407,7 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
     >>> paddable(find_product(f, g), {})
     ('b',)
     """
-    found = []
+    names = []
     for name, rows in (("a", product.m), ("b", product.n)):
         side, start = product.sides[name], starts.get(name, 0)
         stored = _majors(product.element, product.k, side, rows, start)
@@ -416,8 +416,8 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
         steps = [start, *side.batch]
         lead = stored[1] * DTYPES[product.element].nbytes
         if any(step % UNIT_BYTES for step in (lead, *steps)):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int | None:
@@ -440,14 +440,14 @@ def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Ma
     across = _leading(k, rows, side.turned, size, start)
     if element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
         across = None
-    found: list[tuple[int, Major, int]] = []
+    orders: list[tuple[int, Major, int]] = []
     if along_k is not None:
-        found.append((gcd(UNIT_BYTES // size, along_k, k), "k", along_k))
+        orders.append((gcd(UNIT_BYTES // size, along_k, k), "k", along_k))
     if across is not None:
-        found.append((gcd(UNIT_BYTES // size, across, rows), "mn", across))
-    if not found:
+        orders.append((gcd(UNIT_BYTES // size, across, rows), "mn", across))
+    if not orders:
         return None
-    _, major, leading = max(found, key=lambda x: x[0])
+    _, major, leading = max(orders, key=lambda x: x[0])
     return major, leading
 
 

@@ -172,10 +172,10 @@ def _reduced(
     check_element(form, op, (*REDUCED, *(INTEGERS.values() if op in OF_INTEGERS else ())))
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         axes = ()  # NumPy reduces a number along its "last" axis, but for a mean
-    over, kept, shape = whole_axes(axes, form.shape)
+    over, with_ones, shape = whole_axes(axes, form.shape)
     if keepdims is not True and keepdims is not False:
         raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
-    target = call.result(kept if keepdims else shape, _results(op, form.kind, dtype))
+    target = call.result(with_ones if keepdims else shape, _results(op, form.kind, dtype))
     if isinstance(ddof, bool) or not isinstance(ddof, int):
         raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
 
@@ -227,10 +227,10 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
     in_place = source.address == target.address and same
 
     def problem(starts: Mapping[str, int] | None) -> NormProblem:
-        place = () if starts is None else _places(call, over, starts)
+        strides = () if starts is None else _places(call, over, starts)
         at = {f"{name}_offset": starts[name] // form.itemsize for name in given} if starts else {}
         return _norm_problem(
-            op, form.shape, over, ELEMENT[form.kind], *place, eps=eps, weight="weight" in given,
+            op, form.shape, over, ELEMENT[form.kind], *strides, eps=eps, weight="weight" in given,
             bias="bias" in given, in_place=in_place and starts is not None,
             result=ELEMENT[target.form.kind], **at,
         )  # fmt: skip
@@ -329,11 +329,11 @@ def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
     accepted = tuple(_KINDS[name] for name in results_of(op, ELEMENT[kind]))
     if dtype is None:
         return accepted
-    asked = kind_of(dtype)
-    if asked not in accepted:
+    kind_asked = kind_of(dtype)
+    if kind_asked not in accepted:
         are = "are" if len(accepted) > 1 else "is"
-        raise UnsupportedError(f"results of {kind} as {asked}: {' and '.join(accepted)} {are} accepted")
-    return (asked,)
+        raise UnsupportedError(f"results of {kind} as {kind_asked}: {' and '.join(accepted)} {are} accepted")
+    return (kind_asked,)
 
 
 _KINDS = {short: long for long, short in ELEMENT.items()}
@@ -342,10 +342,10 @@ _KINDS = {short: long for long, short in ELEMENT.items()}
 def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several = (axes,) if hasattr(axes, "__index__") else axes
-    asked = None if axes is None else ints_of(several, "an int, several, or None for all are")
-    over = find_axes(asked, len(shape))
-    kept = tuple(1 if k in over else n for k, n in enumerate(shape))
-    return over, kept, tuple(n for k, n in enumerate(shape) if k not in over)
+    numbers = None if axes is None else ints_of(several, "an int, several, or None for all are")
+    over = find_axes(numbers, len(shape))
+    with_ones = tuple(1 if k in over else n for k, n in enumerate(shape))
+    return over, with_ones, tuple(n for k, n in enumerate(shape) if k not in over)
 
 
 def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> None:

@@ -91,9 +91,9 @@ class Launches:
             else:  # takes less of the host than `empty`, which has more to make sense of
                 self._make = partial(torch.empty_strided, shape, strides, **options)
         self._steps = tuple(
-            (launch, tuple((place, *found[name]) for place, name in zip(launch.places, names, strict=True)))
+            (launch, tuple((at, *buffers[name]) for at, name in zip(launch.places, names, strict=True)))
             for sequence, where in steps
-            for found in ({SCRATCH: (count + 1, 0), **where},)
+            for buffers in ({SCRATCH: (count + 1, 0), **where},)
             for launch, names in sequence.steps
         )
         self._picking = tuple(launch.picking(picks) for launch, picks in self._steps)
@@ -101,9 +101,9 @@ class Launches:
 
     def check(self, addresses: Sequence[int]) -> None:
         """Raise AlignmentError unless the addresses, and those that show the same, suit the kernels."""
-        whole = [*addresses, 0]  # scratch memory starts at an allocation
+        every = [*addresses, 0]  # scratch memory starts at an allocation
         for launch, picks in self._steps:
-            launch.check([whole[number] + further for _, number, further in picks])
+            launch.check([every[number] + nbytes for _, number, nbytes in picks])
 
     def __call__(self, first: Any, out: Any, addresses: list[int]) -> Any:
         """Launch on the current stream of the arrays' library; returns the result.
@@ -159,13 +159,13 @@ class Launches:
         if self._scratch:
             return again
         starts = [launch.starting(addresses, picks) for launch, picks in self._steps]
-        one = starts[0] if len(starts) == 1 else None
+        single = starts[0] if len(starts) == 1 else None
 
         def run(alive: object = arrays) -> None:
             if current is not None and current() != device:
                 again()
-            elif one is not None:
-                one(stream())
+            elif single is not None:
+                single(stream())
             else:
                 for start in starts:
                     start(stream())
@@ -178,8 +178,8 @@ def _allocator(torch: ModuleType, dtype: Any, device: Any) -> Callable[..., Any]
 
     It takes two thirds of the host time of `torch.empty_strided`, with fewer arguments to read.
     """
-    found = getattr(torch._C, "_dynamo", None)
-    quick: Callable[..., Any] | None = getattr(getattr(found, "guards", None), "_empty_strided_cuda", None)
+    dynamo = getattr(torch._C, "_dynamo", None)
+    quick: Callable[..., Any] | None = getattr(getattr(dynamo, "guards", None), "_empty_strided_cuda", None)
     return None if quick is None or quick((1,), (1,), dtype).device != device else quick
 
 
@@ -249,12 +249,12 @@ def remember(op: str, options: tuple[Any, ...], arrays: tuple[Any, ...], launche
             _LIBRARIES[type(x)] = sys.modules["torch"]
         elif type(x) is loaded("cupy", "ndarray"):
             _LIBRARIES[type(x)] = None
-    found = shown(op, options, arrays)
-    if found is not None:
+    known = shown(op, options, arrays)
+    if known is not None:
         with _LOCK:
             while len(CALLS) >= LOADED_PLANS:
                 del CALLS[next(iter(CALLS))]
-            CALLS[found[0]] = launches
+            CALLS[known[0]] = launches
 
 
 def _is_plain(option: Any) -> bool:

@@ -303,10 +303,10 @@ def limits(
     """
     board = find_board(arch)
     cycles = sum(
-        cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
+        cost.instructions if "global" in op else cost.total for x in predictions for op, cost in x.items()
     )
-    found = (
+    bounds = (
         Bound("bytes of memory", moved_bytes, moved_bytes / board.dram_bytes_per_s * 1e6),
         Bound("load-store cycles", cycles, cycles / (board.sms * clock_of(board)) * 1e6),
     )
-    return tuple(sorted(found, key=lambda b: -b.least_us))
+    return tuple(sorted(bounds, key=lambda b: -b.least_us))

@@ -70,8 +70,8 @@ def _expected(p: MapProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 def _arrays(p: MapProblem, n: int) -> dict[str, Any]:
     *sizes, out = (elements.in_units(elems, p.dtype.nbytes) for elems in p.elems)
     inputs = enumerate(zip(p.formula.inputs, sizes, strict=True))
-    found = {name: random_normal(size, 2 * n + k, p.dtype.name) for k, (name, size) in inputs}
-    return {**found, OUT: device_empty((out,), found["x"].dtype)}
+    sources = {name: random_normal(size, 2 * n + k, p.dtype.name) for k, (name, size) in inputs}
+    return {**sources, OUT: device_empty((out,), sources["x"].dtype)}
 
 
 def _by_torch(p: MapProblem, arrays: Mapping[str, Any]) -> Launch | None:

@@ -228,8 +228,8 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
             product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         if p.grouped:  # of each row the product of its group
             ends = [given[f"begin{group}"] for group in range(1, p.products + 1)]
-            place = np.searchsorted(ends, np.arange(p.m), side="right"), np.arange(p.m)
-            product, error = product[place], error[place]
+            own = np.searchsorted(ends, np.arange(p.m), side="right"), np.arange(p.m)
+            product, error = product[own], error[own]
         value, error = p.epilogue.definition(
             product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
@@ -344,9 +344,9 @@ def _notes(family: Family, p: GemmProblem, c: Any, arch: str) -> Mapping[str, An
     if not (p.grouped and isinstance(c, Sm90Config) and family.law):
         return {}
     across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
-    whole, cut = group_boxes(equal_sizes(p.m, p.products))
+    full, cut = group_boxes(equal_sizes(p.m, p.products))
     if c.through != "tma":
-        whole, cut = 0, whole + cut
+        full, cut = 0, full + cut
     try:
         us: float | None = family.law.ns(p, c, arch) / 1e3
     except UnsupportedError:  # a lock file's, which the planner does not offer
@@ -354,7 +354,7 @@ def _notes(family: Family, p: GemmProblem, c: Any, arch: str) -> Mapping[str, An
     return {
         "expected us": us,
         "board": family.law.board,
-        "boxes by TMA": whole * across,
+        "boxes by TMA": full * across,
         "boxes by threads": cut * across,
     }
 

@@ -64,8 +64,8 @@ def random_cases(seed: int = SEED, count: int = DRAWN) -> tuple[Case, ...]:
     (True, 3)
     """
     rng = random.Random(seed)
-    found: list[Case] = []
-    while len(found) < count:
+    cases: list[Case] = []
+    while len(cases) < count:
         rank = rng.randint(2, 6)
         cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
         shares = [b - a for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
@@ -74,8 +74,8 @@ def random_cases(seed: int = SEED, count: int = DRAWN) -> tuple[Case, ...]:
         axes = tuple(rng.sample(range(rank), rank))
         case = (shape, axes)
         if normalise(permute_problem(*case, "f32")).rank > 1 and ELEMS // 2 < prod(shape) < 2 * ELEMS:
-            found.append(case)
-    return tuple(found)
+            cases.append(case)
+    return tuple(cases)
 
 
 def _extent(rng: random.Random, about: float, kind: str) -> int:
@@ -142,13 +142,13 @@ def _permute_cases(
 
 
 def _notes(family: Family, p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
-    (found,) = sequence_traffic(family.launches(p, c, arch), arch=arch)
+    (costs,) = sequence_traffic(family.launches(p, c, arch), arch=arch)
     ways = {"in": ("ld.global", ":global"), "out": ("st.global",)}
     sectors = {
-        f"sectors {way}": sum(cost.total for op, cost in found.items() if any(x in op for x in words))
+        f"sectors {way}": sum(cost.total for op, cost in costs.items() if any(x in op for x in words))
         for way, words in ways.items()
     }
-    bound = str(limits(p.moved_bytes, [found], arch)[0])
+    bound = str(limits(p.moved_bytes, [costs], arch)[0])
     return {**sectors, **memory_notes(family, p, c, arch), "bound": bound, "board": find_board(arch).name}
 
 
@@ -206,14 +206,14 @@ def checks(family: Family) -> Checks:
 def _arrays(p: Moved, n: int) -> dict[str, Any]:
     """Random bits on the GPU, another pair for each n; where floats are converted, numbers of N(0, 1)."""
     widths = p.element_bytes, p.element_bytes if isinstance(p, MatrixProblem) else p.result_bytes
-    found = {
+    arrays = {
         name: random_bytes(in_units(elems * width, 1), 2 * n + side).view(CARRIER[width])
         for side, (name, elems, width) in enumerate(zip(("src", "dst"), _elems(p), widths, strict=True))
     }
     if _conversion(p) and p.dtype.name in ("f32", "f16", "bf16"):
         src = random_normal(in_units(_elems(p)[0], widths[0]), n, p.dtype.name)
-        found["src"] = src.view(CARRIER[widths[0]])
-    return found
+        arrays["src"] = src.view(CARRIER[widths[0]])
+    return arrays
 
 
 def _copy_of(p: Moved, arrays: Mapping[str, Any]) -> Launch:

@@ -167,7 +167,7 @@ class Bench:
         """The launches of each contender on sets of buffers, none where it cannot."""
         given = [{**arrays, **numbers} for arrays in sets]
         return {
-            name: [launch for one in given if (launch := contender(problem, one)) is not None]
+            name: [launch for arguments in given if (launch := contender(problem, arguments)) is not None]
             for name, contender in self.contenders.items()
         }
 

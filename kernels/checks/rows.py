@@ -171,9 +171,9 @@ def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
     [1.0, -2.0, 1.0, -2.0, 1.0, -2.0]
     """
     numbers = tensor_numbers(trial, op, x.shape, x.axes, x.dtype.name, seed)
-    found = numbers.copy()
-    found[places(x.shape, x.src).ravel()] = numbers
-    return found
+    buffer = numbers.copy()
+    buffer[places(x.shape, x.src).ravel()] = numbers
+    return buffer
 
 
 def check_dense(p: object, x: AxesProblem, dense_results: bool) -> None:

@@ -141,9 +141,9 @@ def random_cases(
     (True, 5)
     """
     rng = random.Random(seed)
-    found: list[Case] = []
+    cases: list[Case] = []
     for ops, count in ((DRAWN_SUMS, reduced), (DRAWN_NORMS, reduced + normed)):
-        while len(found) < count:
+        while len(cases) < count:
             rank = rng.randint(2, 5)
             cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
             shares = [b - a for a, b in zip([0.0, *cuts], [*cuts, 1.0], strict=True)]
@@ -152,8 +152,8 @@ def random_cases(
             axes = tuple(sorted(rng.sample(range(rank), rng.randint(1, rank - 1))))
             case = Case(rng.choice(ops), shape, axes, rng.choice(DTYPES))
             if ELEMS // 2 < prod(shape) < 2 * ELEMS:
-                found.append(case)
-    return tuple(found)
+                cases.append(case)
+    return tuple(cases)
 
 
 def every_case(dtypes: Sequence[str] | None = None) -> Iterator[tuple[str, str, Problem]]:
@@ -168,9 +168,9 @@ def every_case(dtypes: Sequence[str] | None = None) -> Iterator[tuple[str, str, 
 def _cases(
     op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
 ) -> Iterator[tuple[str, Problem]]:
-    found = [(name, p) for of, name, p in every_case(dtypes) if of == op]
+    cases = [(name, p) for of, name, p in every_case(dtypes) if of == op]
     more = (Case(op, shape, axes, dtype) for shape, axes, every in REDUCED[:6] for dtype in every)
-    yield from found or ((str(c), c.problem) for c in more if c.dtype in (dtypes or DTYPES))
+    yield from cases or ((str(c), c.problem) for c in more if c.dtype in (dtypes or DTYPES))
 
 
 # --- data, and results by definition -------------------------------------------------------------------
@@ -202,9 +202,9 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
         plan = rowwise.plans(p)[0] if c is None else rowwise.plan_with(p, c)
         exact = rowwise.reduced(p, numbers["src"])
         if p.result.name in elements.INTEGERS:
-            whole = given["dst"].copy()
-            whole[rows.result_places(p.axes)] = elements.words_of(exact, p.result.name)
-            return Expected("dst", whole)
+            buffer = given["dst"].copy()
+            buffer[rows.result_places(p.axes)] = elements.words_of(exact, p.result.name)
+            return Expected("dst", buffer)
         allowed = rows.reduction_bound(p, plan.additions, numbers["src"])
     else:
         at, beside = places(p.axes.shape, p.axes.src), None
@@ -224,8 +224,8 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 def _arrays(p: Problem, n: int) -> dict[str, Any]:
     arrays = rows.device_tensors(p.axes, p.axes.target_elems, p.result, n)
-    further = {name: rows.device_tensors(p.axes, 0, p.result, n + 1)["src"] for name in p.read[1:]}
-    return arrays | further
+    residuals = {name: rows.device_tensors(p.axes, 0, p.result, n + 1)["src"] for name in p.read[1:]}
+    return arrays | residuals
 
 
 def _source(p: Problem, arrays: Mapping[str, Any]) -> Any:
@@ -279,8 +279,8 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
     ours()
     x, element = _source(p, arrays), p.dtype.name
     if p.result.name in elements.INTEGERS:
-        found = arrays["dst"][: p.axes.target_elems]
-        wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
+        indices = arrays["dst"][: p.axes.target_elems]
+        wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, indices)
         return f"{wrong} indices are not those of the definition" if wrong else ""
     seen, largest = torch_difference(p.formula, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
     spread = sqrt(p.axes.count)
@@ -392,8 +392,8 @@ def _check_losses(p: rowwise.CrossEntropyProblem, arrays: Mapping[str, Any], our
     if torch_cross_entropy(*_asked(p, arrays)) is None:
         return ""
     ours()
-    found = arrays["dst"][: p.outputs]
-    seen, largest = torch_loss_difference(*_asked(p, arrays), found, p.result.name)
+    results = arrays["dst"][: p.outputs]
+    seen, largest = torch_loss_difference(*_asked(p, arrays), results, p.result.name)
     allowed = largest * (2.0**-12 + 2 * elements.HALF_PLACE[p.result.name])
     return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
 

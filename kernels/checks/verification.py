@@ -95,8 +95,8 @@ def verify(
     chosen = family.choose(problem, arch) if config is None else config
     way = family.way(chosen)
     shown = f"{problem}, {way}" if way else str(problem)
-    found = tuple(each_check(family, problem, chosen, target=target, seed=seed, checks=checks))
-    return VerifyReport(family.name, shown, target, found)
+    results = tuple(each_check(family, problem, chosen, target=target, seed=seed, checks=checks))
+    return VerifyReport(family.name, shown, target, results)
 
 
 def each_check(
@@ -220,15 +220,15 @@ def compare(name: str, given: Mapping[str, Any], expected: Expected, got: Mappin
     rest = _same_bits(name, old[untouched], new[untouched], "bytes outside of the result were written")
     if not rest.passed:
         return rest
-    found = numbers_of(new, expected.element)[places]
-    bad = numpy.argwhere(~agrees(found, expected.values, expected.allowed, expected.element))
+    numbers = numbers_of(new, expected.element)[places]
+    bad = numpy.argwhere(~agrees(numbers, expected.values, expected.allowed, expected.element))
     if len(bad):
         at = tuple(map(int, bad[0]))
         exact, bound = expected.values[at], expected.allowed[at]
-        seen = f"{expected.buffer}{list(at)} = {found[at]:.9g}, by definition {exact:.9g} +- {bound:.2g}"
+        seen = f"{expected.buffer}{list(at)} = {numbers[at]:.9g}, by definition {exact:.9g} +- {bound:.2g}"
         return Check(name, False, f"{len(bad)} elements are wrong: {seen}")
-    share = largest_share(found, expected.values, expected.allowed)
-    return Check(name, True, f"{found.size} elements, errors up to {share:.2f} of the bound")
+    share = largest_share(numbers, expected.values, expected.allowed)
+    return Check(name, True, f"{numbers.size} elements, errors up to {share:.2f} of the bound")
 
 
 def _same_bits(name: str, expected: Any, got: Any, wrong: str) -> Check:
@@ -250,9 +250,9 @@ def access_checks(predictions: tuple[Prediction, ...], traces: Iterable[MemTrace
     for prediction, trace in zip(predictions, traces, strict=True):
         ran = traced_costs([trace])
         for op, cost in prediction.items():
-            found = ran.get(op, Cost(0, 0, 0))
-            seen = f"predicted {cost.total}, traced {found.total} ({cost.instructions} instructions)"
-            yield Check(f"accesses, {op}", found == cost, seen)
+            traced = ran.get(op, Cost(0, 0, 0))
+            seen = f"predicted {cost.total}, traced {traced.total} ({cost.instructions} instructions)"
+            yield Check(f"accesses, {op}", traced == cost, seen)
         yield Check("no other accesses", set(ran) <= set(prediction), f"executed: {', '.join(sorted(ran))}")
 
 

@@ -91,12 +91,12 @@ def profiler() -> str:
     >>> shutil.which("ncu") is None or profiler() == shutil.which("ncu")
     True
     """
-    found = shutil.which("ncu")
-    if found is None:
+    path = shutil.which("ncu")
+    if path is None:
         raise UnsupportedError(
             "hardware counters need Nsight Compute: ncu is not on PATH; it comes with the CUDA toolkit"
         )
-    return found
+    return path
 
 
 def by_counters(job: Job, built: Built) -> Times:
@@ -121,10 +121,10 @@ def by_counters(job: Job, built: Built) -> Times:
     ran = run_tool(command, timeout_s=job.limit_s, any_memory=True)
     if FORBIDDEN in ran.said:
         raise UnfitWorkerError(f"its driver keeps counters for administrators: ncu says {FORBIDDEN}")
-    found = counters_in(ran.out.decode(errors="replace"))
-    if ran.status or not found:
+    sums = counters_in(ran.out.decode(errors="replace"))
+    if ran.status or not sums:
         raise MismatchError(f"ncu ended with {ran.status} and counted nothing: {ran.said[-MOST_SAID:]}")
-    counted = {COUNTED + name: x for name, x in found.items()}
+    counted = {COUNTED + name: x for name, x in sums.items()}
     took = float(max(1, time.perf_counter_ns() - begun))
     return (took,), {**built.counters, **predicted_counters(job), **counted}
 
@@ -139,7 +139,7 @@ def predicted_counters(job: Job) -> dict[str, float]:
     ['predicted sectors loaded', 'predicted sectors stored', 'predicted shared wavefronts']
     """
     family = find_family(job.family)
-    found: dict[str, float] = {}
+    predictions: dict[str, float] = {}
     if not uncounted(family.launches(job.problem, job.config, job.arch).kernels):
         costs = family.predict(job.problem, job.config, job.arch)
         copied = any(op.startswith(COPIES) for op in costs)
@@ -148,7 +148,7 @@ def predicted_counters(job: Job) -> dict[str, float]:
             "sectors stored": [op for op in costs if "st.global" in op],
             "shared wavefronts": [op for op in costs if is_shared(op)],
         }
-        found = {
+        predictions = {
             (ESTIMATED if copied and name != "sectors stored" else PREDICTED) + name: float(
                 sum(costs[op].total for op in ops)
             )
@@ -156,8 +156,8 @@ def predicted_counters(job: Job) -> dict[str, float]:
         }
     if family.memory is not None:
         read, written = family.memory(job.problem, job.config, job.arch)
-        found |= {ESTIMATED + "bytes read": float(read), ESTIMATED + "bytes written": float(written)}
-    return found
+        predictions |= {ESTIMATED + "bytes read": float(read), ESTIMATED + "bytes written": float(written)}
+    return predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def counters_in(text: str) -> dict[str, float]:
     if begin < 0:
         return {}
     names = {metric: name for name, metric in METRICS.items()}
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for line in csv.DictReader(text[begin:].splitlines()):
         name = names.get(line.get("Metric Name") or "")
         try:
@@ -226,8 +226,8 @@ def counters_in(text: str) -> dict[str, float]:
         except ValueError:  # "n/a": this GPU does not have the metric
             continue
         if name is not None and 0 <= value < float("inf"):
-            found[name] = found.get(name, 0.0) + value
-    return found
+            sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 def main(args: Sequence[str]) -> int:

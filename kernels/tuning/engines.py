@@ -116,8 +116,8 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
     try:
         yield engine
     finally:
-        for one in (engine.builders, engine.timers):
-            one.shutdown(wait=True, cancel_futures=True)
+        for executor in (engine.builders, engine.timers):
+            executor.shutdown(wait=True, cancel_futures=True)
 
 
 def visible_devices(gpus: int, environ: dict[str, str] | None = None) -> list[str]:
@@ -173,8 +173,8 @@ def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
     try:
         client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise UnsupportedError(f"the scheduler {address} cannot be reached: {said}") from error
+        reason = " ".join(str(error).split())[:200]
+        raise UnsupportedError(f"the scheduler {address} cannot be reached: {reason}") from error
     with client:
         workers = client.scheduler_info(n_workers=-1)["workers"]
         timing = [one for one in workers.values() if not on_gpus or one["resources"].get("GPU")]
@@ -183,9 +183,9 @@ def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
                 f"none of the {len(workers)} workers of {address} has a GPU: start some with "
                 "`dask worker ADDRESS --resources GPU=1 --nthreads 1`"
             )
-        asks = {"resources": {"GPU": 1}} if on_gpus else {}
+        needs = {"resources": {"GPU": 1}} if on_gpus else {}
         builders = client.get_executor(pure=False, retries=0)
-        timers: Executor = client.get_executor(pure=False, retries=0, **asks)
+        timers: Executor = client.get_executor(pure=False, retries=0, **needs)
 
         lost = (distributed.KilledWorker,)
 
@@ -195,8 +195,8 @@ def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
             return frozenset(able) - {worker}
 
         def timers_on(names: frozenset[str]) -> Executor:
-            found: Executor = client.get_executor(pure=False, retries=0, workers=sorted(names), **asks)
-            return found
+            executor: Executor = client.get_executor(pure=False, retries=0, workers=sorted(names), **needs)
+            return executor
 
         yield Engine(builders, timers, len(timing), others=others, timers_on=timers_on, losses=lost)
 
@@ -209,10 +209,10 @@ class _RayExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """A task that is not tried again, and is given back when it is cancelled before it has ended."""
-        asks: dict[str, Any] = {"num_gpus": self.gpus, "max_retries": 0}
+        needs: dict[str, Any] = {"num_gpus": self.gpus, "max_retries": 0}
         if self.nodes:
-            asks["label_selector"] = {NODE: f"in({','.join(sorted(self.nodes))})"}
-        reference = self.ray.remote(**asks)(fn).remote(*args, **named)
+            needs["label_selector"] = {NODE: f"in({','.join(sorted(self.nodes))})"}
+        reference = self.ray.remote(**needs)(fn).remote(*args, **named)
         future: Future[Any] = reference.future()
         future.add_done_callback(lambda done: self.ray.cancel(reference) if done.cancelled() else None)
         return future
@@ -228,14 +228,14 @@ def _ray(address: str, *, on_gpus: bool) -> Engine:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UnsupportedError(f"the scheduler {address} cannot be reached: {error}") from error
     resources = ray.cluster_resources()
-    asked, gpus = "GPU" if on_gpus else "CPU", 1 if on_gpus else 0
-    width = int(resources.get(asked, 0))
+    resource, gpus = "GPU" if on_gpus else "CPU", 1 if on_gpus else 0
+    width = int(resources.get(resource, 0))
     if not width:
         raise UnsupportedError(f"no node of {address} has a GPU")
 
     def others(node: str) -> frozenset[str]:
-        able = (one for one in ray.nodes() if one["Alive"] and one["Resources"].get(asked))
-        return frozenset(one["NodeID"] for one in able) - {node}
+        able = (other for other in ray.nodes() if other["Alive"] and other["Resources"].get(resource))
+        return frozenset(other["NodeID"] for other in able) - {node}
 
     def timers_on(nodes: frozenset[str]) -> Executor:
         return _RayExecutor(ray, gpus, nodes)
@@ -253,7 +253,7 @@ def _chooses_nodes(ray: Any) -> bool:
         ray.remote(label_selector={NODE: "in(some)"})(worker_name)
     except (TypeError, ValueError):
         return False
-    return all(NODE in one.get("Labels", {}) for one in ray.nodes() if one["Alive"])
+    return all(NODE in node.get("Labels", {}) for node in ray.nodes() if node["Alive"])
 
 
 def worker_name() -> str:
@@ -284,14 +284,14 @@ def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[A
     try:
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for one in done:
+            for future in done:
                 try:
-                    return one.result()
+                    return future.result()
                 except UnsupportedError as error:
                     refusal = error
     finally:
-        for one in waiting:
-            one.cancel()
+        for future in waiting:
+            future.cancel()
     raise refusal or UnsupportedError("nobody takes times")
 
 

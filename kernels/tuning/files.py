@@ -117,9 +117,9 @@ def read_as(kind: Any, value: Any) -> Any:
         if isinstance(value, dict) and kinds.keys() <= value.keys():
             return kind(**{name: read_as(of, value[name]) for name, of in kinds.items()})
     elif origin is Annotated:
-        found = read_as(args[0], value)
-        if all(_HOLDS[bound.keyword](found, bound.value) for bound in args[1:]):
-            return found
+        inner = read_as(args[0], value)
+        if all(_HOLDS[bound.keyword](inner, bound.value) for bound in args[1:]):
+            return inner
     elif origin is tuple and isinstance(value, list):
         each = repeat(args[0], len(value)) if args[-1] is ... else args
         return tuple(read_as(of, x) for of, x in zip(each, value, strict=True))

@@ -182,11 +182,11 @@ def check_worker(job: Job) -> None:
     ...     check_worker(Job("sum", None, None, 0, arch, place))
     """
     try:
-        place, _ = gpu_place(job.arch)
+        own, _ = gpu_place(job.arch)
     except UnsupportedError as error:
         raise UnfitWorkerError(str(error)) from error
-    if place[1:] != job.place[1:]:
-        here, there = (", ".join(each[1:]) for each in (place, job.place))
+    if own[1:] != job.place[1:]:
+        here, there = (", ".join(each[1:]) for each in (own, job.place))
         raise UnfitWorkerError(f"it has {here}: the search is on {there}")
 
 
@@ -325,7 +325,7 @@ def _sampled(launches: Mapping[str, list[Launch]], pace: Pace) -> Times:
         taken = [pace.times_ms([*launches.values()], look) for _ in range(SAMPLES)]
     seen = device.conditions(readings)
     middle = {
-        name: sorted(one)[SAMPLES // 2] for name, one in zip(launches, zip(*taken, strict=True), strict=True)
+        name: sorted(own)[SAMPLES // 2] for name, own in zip(launches, zip(*taken, strict=True), strict=True)
     }
     beside = {name: ms * 1e6 for name, ms in middle.items() if name.endswith(" ns")}
     beside[CALIBRATION] = CALIBRATION_BYTES / middle["calibration"] / 1e6
@@ -418,8 +418,8 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
     if not _CHILDREN:
         spawn = Processes()
         ours, theirs = spawn.Pipe()
-        asked = (f"{__name__}:_serve", theirs)
-        process = spawn.Process(target=end_with_parent, args=asked, daemon=True)
+        work = (f"{__name__}:_serve", theirs)
+        process = spawn.Process(target=end_with_parent, args=work, daemon=True)
         process.start()
         theirs.close()
         _CHILDREN.append((process, ours))

@@ -76,15 +76,15 @@ class Lock:
         Raises MismatchError for times of another GPU than `gpu`, or of the model for another architecture.
         """
         try:
-            found = self.choices.get((family, data_digest(problem)))
+            entry = self.choices.get((family, data_digest(problem)))
         except NotDataError:
             return None
         here = gpu if self.timing == "gpu" else find_arch(arch).name
-        if found is not None and here and here != self.gpu:
+        if entry is not None and here and here != self.gpu:
             raise MismatchError(
                 f"{self.name} was made for {self.gpu}, this is {here}: tune here, or unset {VARIABLE}"
             )
-        return found
+        return entry
 
     @property
     def source(self) -> str:
@@ -98,21 +98,21 @@ class Lock:
         where the family does not offer the configuration; and where its kernels are not those that were
         timed.
         """
-        found, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
-        if found is None:
+        entry, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
+        if entry is None:
             return None
         for config in family.searched(problem, arch):
-            if data_digest(config) == found.config:
+            if data_digest(config) == entry.config:
                 kernel = kernel_digest(family.call_launches(problem, config, chip), chip)
-                if kernel != found.kernel:
+                if kernel != entry.kernel:
                     raise MismatchError(
-                        f"{self.name} has {family.name} {found.shown[0]} as {found.shown[1]} with "
-                        f"the kernels {found.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
+                        f"{self.name} has {family.name} {entry.shown[0]} as {entry.shown[1]} with "
+                        f"the kernels {entry.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
                         f"unset {VARIABLE}"
                     )
                 return config
         raise MismatchError(
-            f"{self.name} has {family.name} {found.shown[0]} as {found.shown[1]}, which the "
+            f"{self.name} has {family.name} {entry.shown[0]} as {entry.shown[1]}, which the "
             f"family does not offer: tune again, or unset {VARIABLE}"
         )
 
@@ -133,7 +133,7 @@ def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
     given = [r for r in timed if gpu in (None, r.key.gpu)]
     places = sorted({r.key.place for r in given})
     if len(places) > 1:
-        listed = "; ".join(", ".join(word for word in place if word) for place in places[:8])
+        listed = "; ".join(", ".join(word for word in words if word) for words in places[:8])
         raise MismatchError(f"records of {len(places)} places do not mix: {listed}")
     choices: dict[tuple[str, str], Locked] = {}
     for r in sorted(
@@ -171,16 +171,16 @@ def read_lock(path: Path) -> Lock:
     """
     match FORMAT.read(path):
         case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if timing in TIMINGS:
-            found: dict[tuple[str, str], Locked] = {}
-            for place, named in enumerate(choices, 1):
+            read: dict[tuple[str, str], Locked] = {}
+            for number, named in enumerate(choices, 1):
                 choice = _choice(path, named)
-                if (name := (choice.family, choice.problem)) in found:
+                if (name := (choice.family, choice.problem)) in read:
                     raise ParseError(
-                        f"the lock {path} is damaged: choice {place} is another one of {choice.family} "
+                        f"the lock {path} is damaged: choice {number} is another one of {choice.family} "
                         f"{shown(choice.shown[0])}: one of each problem is accepted"
                     )
-                found[name] = choice
-            return Lock(timing, gpu, MappingProxyType(found), f"the lock {path}")
+                read[name] = choice
+            return Lock(timing, gpu, MappingProxyType(read), f"the lock {path}")
     raise ParseError(f"{path} is not {FORMAT.kind}")
 
 

@@ -225,12 +225,12 @@ def _least_squares(records: Sequence[Record], names: Sequence[str] = tuple(RATES
     best, least = dict.fromkeys(names, 0.0), float(len(records))
     for count in range(1, len(names) + 1):
         for free in combinations(range(len(names)), count):
-            found = np.linalg.lstsq(rows[:, free], np.ones(len(records)), rcond=None)[0]
-            left = float(((rows[:, free] @ found - 1) ** 2).sum())
-            if (found >= 0).all() and left < least - 1e-12:
+            rates = np.linalg.lstsq(rows[:, free], np.ones(len(records)), rcond=None)[0]
+            left = float(((rows[:, free] @ rates - 1) ** 2).sum())
+            if (rates >= 0).all() and left < least - 1e-12:
                 least = left
                 best = dict.fromkeys(names, 0.0) | {
-                    names[place]: float(rate) for place, rate in zip(free, found, strict=True)
+                    names[column]: float(rate) for column, rate in zip(free, rates, strict=True)
                 }
     return best
 
@@ -259,9 +259,9 @@ def read_rates(path: Path) -> Rates:
     """
     named = FORMAT.read(path) | {"name": f"the rates {path}"}
     with contextlib.suppress(ValueError):
-        found: Rates = read_as(Rates, named)
-        if found.timing in TIMINGS and found.rates_ns.keys() == RATES.keys() and any(found.rates_ns.values()):
-            return found
+        rates: Rates = read_as(Rates, named)
+        if rates.timing in TIMINGS and rates.rates_ns.keys() == RATES.keys() and any(rates.rates_ns.values()):
+            return rates
     raise ParseError(f"{path} is not {FORMAT.kind}")
 
 
@@ -274,5 +274,5 @@ def current_rates(family: str) -> Rates | None:
     >>> current_rates("sum") is None or VARIABLE in __import__("os").environ
     True
     """
-    found = of_environment(VARIABLE, read_rates)
-    return found if found is not None and found.family == family else None
+    rates = of_environment(VARIABLE, read_rates)
+    return rates if rates is not None and rates.family == family else None

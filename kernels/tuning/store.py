@@ -139,9 +139,9 @@ def record_of(named: object) -> Record:
     layoutalg.errors.ParseError: a record has key, problem, config, rank, times_ns, counters, failure, board
     """
     with contextlib.suppress(ValueError):
-        found: Record = read_as(Record, named)
-        if found.key.timing in (*TIMINGS, VERIFIED) and bool(found.times_ns) != bool(found.failure):
-            return found
+        record: Record = read_as(Record, named)
+        if record.key.timing in (*TIMINGS, VERIFIED) and bool(record.times_ns) != bool(record.failure):
+            return record
     raise ParseError("a record has key, problem, config, rank, times_ns, counters, failure, board")
 
 
@@ -152,11 +152,11 @@ def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]
     >>> by_problem([])
     {}
     """
-    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Record]] = defaultdict(list)
     for record in records:
         if not record.failure and record.key.timing != VERIFIED:
-            found[record.key.family, record.key.problem, *record.key.place].append(record)
-    return {name: sorted(own, key=lambda r: r.rank) for name, own in found.items()}
+            groups[record.key.family, record.key.problem, *record.key.place].append(record)
+    return {name: sorted(own, key=lambda r: r.rank) for name, own in groups.items()}
 
 
 def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
@@ -310,7 +310,7 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     ...     salvaged(place)
     ([], [2])
     """
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     broken: list[int] = []
     with opened(path) as descriptor:
         _guarded(path, descriptor)
@@ -323,8 +323,8 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
             except (ParseError, MismatchError):
                 broken.append(number)
             else:
-                found.setdefault(record.key.digest, record)
-    return list(found.values()), broken
+                records.setdefault(record.key.digest, record)
+    return list(records.values()), broken
 
 
 def _guarded(path: Path, descriptor: int) -> os.stat_result:

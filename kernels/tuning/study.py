@@ -40,15 +40,15 @@ def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> di
     problems = by_problem(records)
     if not problems:
         raise MismatchError("no record of the store has times: there is nothing to search")
-    found = {}
+    means = {}
     for n in tops:
         each = [
             min(r.ns for r in own) / min(first)
             for own in problems.values()
             if (first := [r.ns for r in own if r.rank < n])
         ]
-        found[n] = geometric_mean(each) if each else 0.0
-    return found
+        means[n] = geometric_mean(each) if each else 0.0
+    return means
 
 
 def without(records: Iterable[Record], n: int) -> int:
@@ -107,14 +107,14 @@ def boards_of(records: Iterable[Record]) -> list[Board]:
     >>> [(board.name, board.share, board.is_slow) for board in boards_of(own)]
     [('a', 1.0, False), ('b', 1.0, False), ('c', 0.75, True)]
     """
-    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    by_board: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if CALIBRATION in record.counters and record.board:
-            found[record.key.gpu, record.board].append(record)
-    middles = {name: median(r.counters[CALIBRATION] for r in own) for name, own in found.items()}
-    models = {gpu: median(x for (g, _), x in middles.items() if g == gpu) for gpu, _ in found}
+            by_board[record.key.gpu, record.board].append(record)
+    middles = {name: median(r.counters[CALIBRATION] for r in own) for name, own in by_board.items()}
+    models = {gpu: median(x for (g, _), x in middles.items() if g == gpu) for gpu, _ in by_board}
     boards = []
-    for (gpu, name), own in sorted(found.items()):
+    for (gpu, name), own in sorted(by_board.items()):
         held = [r.counters[HELD_BACK] for r in own if HELD_BACK in r.counters]
         slow = (r.key.digest for r in own if r.counters[CALIBRATION] < SLOW * models[gpu])
         boards.append(

@@ -87,20 +87,20 @@ def random_case(family: Family, seed: int) -> tuple[Any, Any]:
 
 
 def _arguments(family: Family, rng: random.Random) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
     for name, usual in rng.choice(checks_of(family).verified).items():
         if name in ("m", "n", "k"):
-            found[name] = _extent(usual, rng)
+            drawn[name] = _extent(usual, rng)
         elif name == "shape":
-            found[name] = tuple(_extent(x, rng) for x in usual)
+            drawn[name] = tuple(_extent(x, rng) for x in usual)
         elif name == "axes":
-            found[name] = _axes(usual, found["shape"], rng)
+            drawn[name] = _axes(usual, drawn["shape"], rng)
         elif isinstance(usual, bool):
-            found[name] = rng.random() < 0.5
+            drawn[name] = rng.random() < 0.5
         else:
-            found[name] = usual
+            drawn[name] = usual
     dtype = rng.choice(DTYPES)
-    return found if dtype is None else found | {"dtype": dtype}
+    return drawn if dtype is None else drawn | {"dtype": dtype}
 
 
 def _extent(usual: int, rng: random.Random) -> int:
@@ -111,8 +111,8 @@ def _extent(usual: int, rng: random.Random) -> int:
 
 def _axes(usual: tuple[int, ...], shape: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
     """Draw as many axes as usual: in any order where they are all axes, else in order."""
-    found = rng.sample(range(len(shape)), len(usual))
-    return tuple(found if len(usual) == len(shape) else sorted(found))
+    drawn = rng.sample(range(len(shape)), len(usual))
+    return tuple(drawn if len(usual) == len(shape) else sorted(drawn))
 
 
 def seeds(first: int, count: int) -> range:
@@ -140,9 +140,9 @@ def cases_of(
     >>> [job.seed for job in cases_of("transpose", 2, seed=5)]
     [5, 6]
     """
-    found = find_family(family)
+    kind = find_family(family)
     for number in seeds(seed, count):
-        problem, config = random_case(found, number)
+        problem, config = random_case(kind, number)
         yield Job(family, problem, config, 0, arch, place, store, limit_s, by_verification, number)
 
 

@@ -88,15 +88,15 @@ def jobs_of(
     [0, 1]
     """
     Most.ENTRIES.integer(top, "candidates of a problem")
-    found = find_family(family)
+    kind = find_family(family)
     for problem in problems:
         rates = current_rates(family)
         stand: Iterator[Any]
         if rates is None:
-            stand = found.searched(problem, arch)
+            stand = kind.searched(problem, arch)
         else:
             gpu = place[1] if place[0] == "gpu" else ""
-            stand = iter(rates.ranked(found, problem, arch, gpu, asked=found.searched(problem, arch)))
+            stand = iter(rates.ranked(kind, problem, arch, gpu, asked=kind.searched(problem, arch)))
         for rank, config in enumerate(islice(stand, top)):
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
@@ -211,24 +211,24 @@ class _Search:
 
     def timed(self, future: Future[_Attempt], asked: _Asked) -> None:
         try:
-            found = future.result()
+            attempt = future.result()
         except self.losses as error:
             if isinstance(error, BrokenExecutor) and asked.by is not None:
                 self.engine.renew(asked.by)
                 if not asked.alone:
                     self.suspects.append(asked)
                     return
-            said = f"its worker was lost: {type(error).__name__}: {error}"[:MOST_TEXT]
-            lost = asked.job.record(asked.made.kernel, counters=asked.made.counters, failure=said)
-            found = _Attempt(lost, "")
-        if found.record is None:
-            self.turned_away(asked, found)
-        elif found.record.failure and not asked.last:
+            failure = f"its worker was lost: {type(error).__name__}: {error}"[:MOST_TEXT]
+            lost = asked.job.record(asked.made.kernel, counters=asked.made.counters, failure=failure)
+            attempt = _Attempt(lost, "")
+        if attempt.record is None:
+            self.turned_away(asked, attempt)
+        elif attempt.record.failure and not asked.last:
             self.summary.retried += 1
-            again = asked._replace(last=True, avoid=found.worker)
+            again = asked._replace(last=True, avoid=attempt.worker)
             (self.suspects if asked.alone else self.ready).append(again)
         else:
-            self.ended(found.record)
+            self.ended(attempt.record)
 
     def turned_away(self, asked: _Asked, found: _Attempt) -> None:
         """Submit to another worker.  Raises UnsupportedError when all have refused."""
@@ -236,7 +236,7 @@ class _Search:
         self.in_vain, self.turned = self.in_vain + 1, self.turned + 1
         self.cannot.add(found.worker)
         if self.none_can(found.worker):
-            named = "; ".join(f"{name}: {said}" for name, said in list(self.summary.unfit.items())[:8])
+            named = "; ".join(f"{name}: {reason}" for name, reason in list(self.summary.unfit.items())[:8])
             raise UnsupportedError(f"no worker can take these times: {named}")
         self.ready.appendleft(asked._replace(avoid=found.worker))
 
