@@ -4,8 +4,7 @@
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, keyed by its CUDA text
     sass            disassembly, main loops, instruction classes
-    driver          the calls of the CUDA driver that CuPy does not offer
-    tensor_maps     tensor maps, encoded by the driver and cached
+    driver          the calls of the CUDA driver that CuPy does not offer; tensor maps, which it encodes
     preparation     compiling many kernels, on all cores
     runtime         machine code, arrays and times through CuPy
     launch          kernels and sequences of them: compiled, loaded, launched, again at little cost
@@ -25,7 +24,7 @@ from layoutalg.codegen.gpu.cubin_cache import (
     offer_entry,
     usage,
 )
-from layoutalg.codegen.gpu.driver import encode_tiled
+from layoutalg.codegen.gpu.driver import MapImages, encode_tensor_map, encode_tiled
 from layoutalg.codegen.gpu.launch import (
     CompiledSequence,
     Launch,
@@ -104,7 +103,6 @@ from layoutalg.codegen.gpu.sass import (
     parse_sass,
     read_code,
 )
-from layoutalg.codegen.gpu.tensor_maps import MapImages, encode_tensor_map
 from layoutalg.codegen.printing import to_cuda
 
 __all__ = [

@@ -40,6 +40,7 @@ from typing import Any, TypeAlias
 from layoutalg.codegen.gpu.driver import (
     MAP_ALIGNMENT,
     MAP_BYTES,
+    MapImages,
     active_clusters,
     attribute_launcher,
     resident_blocks,
@@ -61,7 +62,6 @@ from layoutalg.codegen.gpu.runtime import (
     require_gpu,
     take_up,
 )
-from layoutalg.codegen.gpu.tensor_maps import MapImages
 from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence, dynamic_bytes
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
 

@@ -25,8 +25,8 @@ from typing import TypeVar
 from layoutalg.arch import TensorMap, find_arch
 from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
+from layoutalg.codegen.gpu.driver import require_legal
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
-from layoutalg.codegen.gpu.tensor_maps import require_legal
 from layoutalg.codegen.printing import to_cuda
 from layoutalg.codegen.program import (
     Do,

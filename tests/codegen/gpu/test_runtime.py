@@ -298,7 +298,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> MapDriver:
     for module in (gpu.runtime, gpu.launch):
         monkeypatch.setattr(module, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
     monkeypatch.setattr(gpu.launch, "attribute_launcher", cupy.attribute_launcher)
-    monkeypatch.setattr(gpu.tensor_maps, "encode_tiled", cupy.encode_tiled)
+    monkeypatch.setattr(gpu.driver, "encode_tiled", cupy.encode_tiled)
     for name in ("active_clusters", "largest_cluster", "cached_cubin"):
         monkeypatch.setattr(gpu.runtime, name, getattr(cupy, name))
     monkeypatch.setattr(gpu.launch, "active_clusters", cupy.active_clusters)

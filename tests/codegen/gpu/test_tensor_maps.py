@@ -14,7 +14,7 @@ import pytest
 from layoutalg import errors
 from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
+from layoutalg.codegen.gpu import MapImages, driver, encode_tensor_map
 from layoutalg.codegen.gpu.driver import (
     MAP_BYTES,
     LaunchAttribute,
@@ -103,10 +103,10 @@ def test_a_map_is_legal_from_its_least_alignment_on() -> None:
             legal = not check_tensor_map(tensor_map, global_alignment_bytes=alignment).violations
             assert legal == (alignment >= least)
             if legal:
-                tensor_maps.require_legal(tensor_map, alignment)
+                driver.require_legal(tensor_map, alignment)
             else:
                 with pytest.raises(errors.LayoutAlgError):
-                    tensor_maps.require_legal(tensor_map, alignment)
+                    driver.require_legal(tensor_map, alignment)
 
 
 def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:
@@ -124,8 +124,8 @@ def test_images_are_kept_by_address_up_to_a_limit(monkeypatch: pytest.MonkeyPatc
         asked.append(address)
         return 0, address.to_bytes(MAP_BYTES, "little")
 
-    monkeypatch.setattr(tensor_maps, "encode_tiled", encode)
-    monkeypatch.setattr(tensor_maps, "MOST_IMAGES", 3)
+    monkeypatch.setattr(driver, "encode_tiled", encode)
+    monkeypatch.setattr(driver, "MOST_IMAGES", 3)
     images = MapImages(TILED)
     for address in (1 << 10, 2 << 10, 1 << 10, 3 << 10, 4 << 10, 4 << 10, 1 << 10):
         assert int.from_bytes(images.at(address), "little") == address
