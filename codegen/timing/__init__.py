@@ -11,24 +11,17 @@ The definition is enumerated; the bounds are closed forms, and never exceed it.
 
 from __future__ import annotations
 
-from layoutalg.codegen.timing.bounds import LoopBounds, loop_bounds
-from layoutalg.codegen.timing.facts import FACTS, Fact, Facts, find_facts, read_facts
+from layoutalg.codegen.timing.bounds import loop_bounds
+from layoutalg.codegen.timing.facts import FACTS, find_facts, read_facts
 from layoutalg.codegen.timing.kernel_loop import KernelTime, time_main_loop
-from layoutalg.codegen.timing.scheduler import STATES, LoopTime, simulate_loop
-from layoutalg.codegen.timing.steps import LEVELS, SCHEDULERS, LoopStep, assumptions, loop_steps
+from layoutalg.codegen.timing.scheduler import STATES, simulate_loop
+from layoutalg.codegen.timing.steps import LoopStep, loop_steps
 
 __all__ = [
     "FACTS",
-    "LEVELS",
-    "SCHEDULERS",
     "STATES",
-    "Fact",
-    "Facts",
     "KernelTime",
-    "LoopBounds",
     "LoopStep",
-    "LoopTime",
-    "assumptions",
     "find_facts",
     "loop_bounds",
     "loop_steps",

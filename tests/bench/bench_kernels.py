@@ -109,7 +109,7 @@ class Buffers:
 
     def launches(self, side: Mapping[str, Any], folder: Path) -> list[Launch]:
         """One tree's launches of a case, on each set; its machine code is loaded anew."""
-        loaded, stream = gpu.load_sequence(sequence(side, folder)), gpu.current_stream()
+        loaded, stream = gpu.load_sequence(sequence(side, folder)), gpu.runtime.current_stream()
         addresses = [{name: int(x.data.ptr) for name, x in one.items()} for one in self.sets]
         return [partial(loaded, at, stream) for at in addresses]
 

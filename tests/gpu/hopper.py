@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor
 from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand, places
-from layoutalg.codegen.gpu import compile_cubin, encode_tensor_map
+from layoutalg.codegen.gpu import compile_cubin
+from layoutalg.codegen.gpu.driver import encode_tensor_map
 from layoutalg.dtype import DType
 
 MAP_BYTES = 128

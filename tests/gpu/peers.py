@@ -289,7 +289,7 @@ class Permutes:
         if self.peer is not None:
             try:
                 places = (moved.target.data.ptr, moved.source.data.ptr)
-                run = self.peer.permute(dtype, shape, axes, *places, gpu.current_stream())
+                run = self.peer.permute(dtype, shape, axes, *places, gpu.runtime.current_stream())
                 peer = "" if moved.is_right(run) else "cuTENSOR's result differs"
                 runs["cutensor"] = run
             except PeerError as error:

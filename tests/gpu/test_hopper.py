@@ -17,7 +17,7 @@ from layoutalg import arch
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Major, SmemDescriptor, SwizzleMode, TensorMap
 from layoutalg.atoms import CopyAtom, MMAAtom, hold, run_copy, run_mma
-from layoutalg.codegen.gpu import encode_tiled
+from layoutalg.codegen.gpu.driver import encode_tiled
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma

@@ -32,9 +32,9 @@ from unittest.mock import patch
 import numpy as np
 
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import LoadedSequence, Picks, ReadySequence, preparation
+from layoutalg.codegen.gpu import LoadedSequence, ReadySequence, preparation
 from layoutalg.codegen.gpu.cubin_cache import cached_cubin
-from layoutalg.codegen.gpu.launch import check_aligned
+from layoutalg.codegen.gpu.launch import Picks, check_aligned
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
 from layoutalg.codegen.program.checks import check

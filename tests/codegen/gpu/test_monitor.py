@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import REASONS, Monitor, Reading, Span, conditions, monitor, reason_names, watching
+from layoutalg.codegen.gpu import Monitor, Reading, Span, conditions, monitor, watching
+from layoutalg.codegen.gpu.monitor import REASONS, reason_names
 from tests.sweeps import each
 
 

@@ -14,12 +14,14 @@ import pytest
 from layoutalg import errors
 from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import MapImages, driver, encode_tensor_map
+from layoutalg.codegen.gpu import driver
 from layoutalg.codegen.gpu.driver import (
     MAP_BYTES,
     LaunchAttribute,
     LaunchConfig,
+    MapImages,
     attribute_launcher,
+    encode_tensor_map,
     encode_tiled,
 )
 from layoutalg.codegen.gpu.launch import Packed, check_aligned, pointer_address

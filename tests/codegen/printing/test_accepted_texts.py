@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import TARGETS
+from layoutalg.codegen.gpu.nvrtc import TARGETS
 from layoutalg.codegen.printing.wrap import WIDTH
 from tests.command import run
 from tests.stand_ins.nvcc import compiled, needs_nvcc
