@@ -34,11 +34,7 @@ if TYPE_CHECKING:
     from layoutalg.kernels.family import Candidate, Family
     from layoutalg.kernels.registry import FAMILIES, find_family
 
-_PLACES = {
-    "family": "Candidate Family",
-    "registry": "FAMILIES find_family",
-    "checks": "VerifyReport verify",
-}
+_PLACES = {"family": "Candidate Family", "registry": "FAMILIES find_family", "checks": "VerifyReport verify"}
 
 __all__ = ["FAMILIES", "Candidate", "Family", "VerifyReport", "find_family", "verify"]
 

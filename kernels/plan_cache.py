@@ -171,9 +171,7 @@ def _configuration(family: str, p: Any, arch: str, gpu: str, most_blocks: int, *
         return choose(kind, p, arch, gpu)[0]
     most = most_blocks or MOST_BLOCKS
     return kind.choose(
-        p,
-        arch,
-        lambda c: getattr(c, "cluster", 1) <= most and not (apart and getattr(c, "together", False)),
+        p, arch, lambda c: getattr(c, "cluster", 1) <= most and not (apart and getattr(c, "together", False))
     )
 
 

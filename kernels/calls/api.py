@@ -25,7 +25,7 @@ from typing import Any, SupportsIndex
 
 from layoutalg.codegen.instr import converted
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, form_of, ints_of
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, ints_of
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, kind_of
 from layoutalg.kernels.move import PermuteProblem, move_problem, permute_problem, reference, relayout_problem
@@ -194,8 +194,7 @@ def _flat(v: View, name: str) -> View:
         if n > 1 and d != step:
             raise ShapeError(f"{name} has strides {form.strides}: relayout takes a contiguous buffer")
         step *= n
-    flat = form_of(form.library, form.device, form.kind, form.itemsize, (form.elems,), (form.itemsize,))
-    return v._replace(form=flat)
+    return v._replace(form=form.laid((form.elems,), (form.itemsize,)))
 
 
 def _kind(kind: str, dtype: Any) -> str:
@@ -263,6 +262,7 @@ def permute_of(
 ) -> PermuteProblem:  # fmt: skip
     """The permutation between two forms of array, which start at bytes of 16-byte units.
 
+    >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f, g = (form_of("cupy", 0, "float32", 4, shape, (4 * shape[1], 4)) for shape in ((2, 3), (3, 2)))
     >>> print(permute_of(f, (1, 0), g, 4, 0))
     permute (3,2,1) u32, src (1,3,1) -> dst (2,1,1) at 1 -> 0

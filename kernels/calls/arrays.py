@@ -71,6 +71,10 @@ class Form:
     end: int
     unit: int
 
+    def laid(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
+        """The form of such elements of the same library and device, laid out otherwise."""
+        return form_of(self.library, self.device, self.kind, self.itemsize, shape, strides)
+
 
 @functools.lru_cache(KEPT_FORMS)
 def form_of(

@@ -31,7 +31,7 @@ from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, form_of, in_simulator, launching
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.calls.product_api import DEFAULT_ARCH, MATMUL, asked_of, dense_copy, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
@@ -219,13 +219,8 @@ def _product(given: Mapping[str, View], activation: Any, out_dtype: Any, copy: A
             f"a has shape {left.shape}, b {right.shape}: {left.shape[1]} along a's last mode and "
             f"{right.shape[1]} along the second of b, which must be equal"
         )
-    first = View(None, right.address, _matrix(right.form))
+    first = View(None, right.address, right.form.laid(right.shape[1:], right.strides[1:]))
     return asked_of({**given, "b": first}, activation, out_dtype, False, copy)
-
-
-def _matrix(form: Form) -> Form:
-    """The form of a matrix of b."""
-    return form_of(form.library, form.device, form.kind, form.itemsize, form.shape[1:], form.strides[1:])
 
 
 @functools.lru_cache(KEPT_FORMS)

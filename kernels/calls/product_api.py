@@ -259,10 +259,7 @@ def _move(form: Form, part: Copy, start: int, src: tuple[int, int], dst: tuple[i
         )  # fmt: skip
         return plan_on_gpu("tiled_copy", p, form.device).sequence, ends
     steps = tuple(d * form.itemsize for d in compact_strides(part.room))
-    here, dense = (
-        form_of(form.library, form.device, form.kind, form.itemsize, part.shape, strides)
-        for strides in (part.strides, steps)
-    )
+    here, dense = (form.laid(part.shape, strides) for strides in (part.strides, steps))
     at, order = (start + here.low) % UNIT_BYTES - here.low, tuple(range(len(part.shape)))
     ends = {name: (n, more if n > len(MATMUL.arrays) else -at) for name, (n, more) in ends.items()}
     of, to = (here, dense) if src[0] < dst[0] else (dense, here)
