@@ -208,8 +208,8 @@ def neighbours(config: C, known: Iterable[C], changes: int) -> Iterator[C]:
         yield replace(config, **{name: value for name, value, _ in x})  # type: ignore[type-var]
 
 
-def nearest(config: C, known: Iterable[C], works: Callable[[C], bool], most: int = 2) -> C | None:
-    """The nearest configuration that works: within `most` changes of fields, else of the `known` ones.
+def nearest(config: C, known: Iterable[C], works: Callable[[C], bool]) -> C | None:
+    """The nearest configuration that works: within two changes of fields, else of the `known` ones.
 
     None where not even one of these works.
 
@@ -219,7 +219,7 @@ def nearest(config: C, known: Iterable[C], works: Callable[[C], bool], most: int
     {'stages': 4}
     """
     models = tuple(known)
-    for changes in range(1, most + 1):
+    for changes in (1, 2):
         for candidate in neighbours(config, models, changes):
             if works(candidate):
                 return candidate

@@ -63,11 +63,6 @@ class LoopTime:
         """Cycles of a warp per issued instruction."""
         return self.cycles / self.instructions
 
-    @property
-    def issue_share(self) -> float:
-        """The share of cycles in which an instruction is issued."""
-        return self.warps * self.instructions / self.cycles
-
 
 @dataclass(slots=True)
 class _Warp:

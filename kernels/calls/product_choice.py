@@ -89,9 +89,7 @@ def ways(product: Product, starts: tuple[tuple[str, int], ...], arch: str) -> tu
     return tuple(sorted(_each(product, dict(starts), arch), key=lambda way: way.ns))
 
 
-def chosen_family(
-    p: GemmProblem, arch: str, gpu: str = ""
-) -> tuple[float, str, Config | GemvConfig | None, str]:
+def chosen_family(p: GemmProblem, arch: str) -> tuple[float, str, Config | GemvConfig | None, str]:
     """Return the choice of the lock file if it has the product, else of `expected_family`, and its source.
 
     Raises what `tuning.Lock.chosen` raises.
@@ -102,8 +100,8 @@ def chosen_family(
     """
     if (lock := current_lock()) is not None:
         for family in GEMM_FAMILIES:
-            if (choice := lock.entry(family.name, p, arch, gpu)) is not None:
-                return choice.ns, family.name, lock.chosen(family, p, arch, gpu), lock.source
+            if (choice := lock.entry(family.name, p, arch)) is not None:
+                return choice.ns, family.name, lock.chosen(family, p, arch), lock.source
     return *expected_family(p, arch), "cost model"
 
 

@@ -25,7 +25,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -272,14 +272,14 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> Any:
+def first_of(engine: Engine, function: Callable[[], Any]) -> Any:
     """Return the answer of the first timer that can give one; raise the last refusal where none can.
 
     >>> with local_engine(1, 1) as engine:
-    ...     first_of(engine, abs, [-3])
-    3
+    ...     first_of(engine, int)
+    0
     """
-    waiting = {engine.timers.submit(_said, function, arguments) for _ in range(engine.width)}
+    waiting = {engine.timers.submit(_said, function) for _ in range(engine.width)}
     refusal: UnsupportedError | None = None
     try:
         while waiting:
@@ -295,9 +295,9 @@ def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[A
     raise refusal or UnsupportedError("nobody takes times")
 
 
-def _said(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def _said(function: Callable[[], Any]) -> Any:
     try:
-        return function(*arguments)
+        return function()
     except UnsupportedError:
         time.sleep(UNFIT_S)
         raise

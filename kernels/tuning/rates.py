@@ -217,10 +217,11 @@ def rates_of(records: Iterable[Record], family: str) -> Rates:
     )  # fmt: skip
 
 
-def _least_squares(records: Sequence[Record], names: Sequence[str] = tuple(RATES)) -> dict[str, float]:
+def _least_squares(records: Sequence[Record]) -> dict[str, float]:
     """The best rates that are 0 or more: the best of all choices of those that are not 0."""
     import numpy as np
 
+    names = tuple(RATES)
     rows = np.array([[r.counters[name] / r.ns for name in names] for r in records])
     best, least = dict.fromkeys(names, 0.0), float(len(records))
     for count in range(1, len(names) + 1):

@@ -176,6 +176,9 @@ ALGEBRA = "algebra"
 MOST_SEEDS = 500
 """The number of cases of a job."""
 
+LAWS_S = 300.0
+"""The seconds that a job may take."""
+
 MOST_NAMED = 20
 """The most seeds of failures that are named."""
 
@@ -201,7 +204,7 @@ class Seeds:
         return f"seeds {self.first} to {self.first + self.count - 1}"
 
 
-def laws_of(count: int, *, seed: int = 0, store: Path | None = None, limit_s: float = 300.0) -> Iterator[Job]:
+def laws_of(count: int, *, seed: int = 0, store: Path | None = None) -> Iterator[Job]:
     """Jobs that check the laws on the operands of the seeds from `seed` on, blocks that begin at multiples of
     MOST_SEEDS.
 
@@ -213,7 +216,7 @@ def laws_of(count: int, *, seed: int = 0, store: Path | None = None, limit_s: fl
     for _, block in groupby(seeds(seed, count), lambda number: number // MOST_SEEDS):
         first, *more = block
         config = Seeds(first, 1 + len(more))
-        yield Job(ALGEBRA, "its laws", config, 0, "", HOST, store, limit_s, by_laws, make=read_algebra)
+        yield Job(ALGEBRA, "its laws", config, 0, "", HOST, store, LAWS_S, by_laws, make=read_algebra)
 
 
 @cache

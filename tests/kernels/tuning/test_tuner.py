@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_where_none_is_there_the_refusal_is_the_workers_own(
         monkeypatch.setattr(module, "UNFIT_S", 0.0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with pytest.raises(UnsupportedError, match="needs a GPU: it has fallen"):
-        tuning.first_of(engine, faults.only_second_gpu, ["NVIDIA H200"])
+        tuning.first_of(engine, partial(faults.only_second_gpu, "NVIDIA H200"))
     with pytest.raises(UnsupportedError, match="no worker can take these times"):
         asked = jobs(path, 1, faults.unfit_gpu, (256,))
         tuning.tune(asked, replace(engine, width=4), tuning.Store(path))
