@@ -87,7 +87,7 @@ def torch_group_matmuls(d: Any, given: GroupOperands) -> Launch | None:
         return None
     import torch
 
-    to, left, matrices = _half(d, given.element), *_halves(given)
+    to, left, matrices = _tensor(d, given.element), *_halves(given)
     begins = (0, *given.ends[:-1])
     parts = [
         (left[begin:end], matrices[g], to[begin:end])
@@ -124,15 +124,8 @@ def torch_grouped_mm(given: GroupOperands) -> Launch | None:
 
 
 def _halves(given: GroupOperands) -> tuple[Any, Any]:
-    flat = _half(given.b, given.element)
-    return _half(given.a, given.element), flat.as_strided(given.shape, given.strides)
-
-
-def _half(x: Any, element: str) -> Any:
-    """A CuPy array of 16-bit words or numbers as a PyTorch tensor that shares its memory."""
-    import torch
-
-    return torch.as_tensor(x.view("int16"), device="cuda").view(getattr(torch, _TORCH_FLOAT[element]))
+    flat = _tensor(given.b, given.element)
+    return _tensor(given.a, given.element), flat.as_strided(given.shape, given.strides)
 
 
 _TORCH_REDUCTION = {
