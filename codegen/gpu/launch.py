@@ -317,7 +317,11 @@ class Loaded:
         integers = {p.name: args[p.name] for p in kernel.params if not isinstance(p, Global)}
         launch = Launch(launchable(self.ready, integers), self.function)
         start = launch.starting([pointer_address(p, args[p.name]) for p in pointers], launch.every)
-        return lambda alive=args: start(current_stream())
+
+        def run(alive: object = args) -> None:
+            start(current_stream())
+
+        return run
 
     @property
     def active_clusters(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from layoutalg.codegen.gpu import launch
+from layoutalg.codegen.gpu import Launchable, launch
 from layoutalg.codegen.gpu.driver import resident_blocks
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.instr import BAR, GRID_SYNC, LDG_FRESH, STG, fill, fold
@@ -103,7 +103,7 @@ def test_a_launch_is_refused_where_its_blocks_do_not_fit(monkeypatch: pytest.Mon
         return start
 
     def start() -> Any:
-        kernel = launch.Launchable("sums", (), (BLOCKS, 1, 1), THREADS, 0, b"", cooperative=True)
+        kernel = Launchable("sums", (), (BLOCKS, 1, 1), THREADS, 0, b"", cooperative=True)
         return launch.Launch(kernel, SimpleNamespace(ptr=7))
 
     for name, value in {
