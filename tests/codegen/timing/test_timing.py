@@ -191,7 +191,7 @@ def drawn(rng: random.Random) -> list[timing.LoopStep]:
         stall, way = rng.choice((1, 1, 2, 5)), rng.randrange(6)
         if way < 3:
             pipe, interval = rng.choice((("fma", 1.01), ("alu", 2.0), ("tensor", 6.75), ("xu", 8.0)))
-            loop.append(timing.LoopStep(pipe, pipe, interval, stall, waits=waits))  # type: ignore[arg-type]
+            loop.append(timing.LoopStep(pipe, pipe, interval, stall, waits=waits))
         elif way < 5:
             far = rng.random() < 0.3
             loop.append(timing.LoopStep(
