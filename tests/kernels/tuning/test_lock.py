@@ -19,7 +19,7 @@ from layoutalg.kernels.bench import Timed, make
 from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.plan_cache import ready_sequence
 from layoutalg.kernels.tuning.files import read_once
-from layoutalg.kernels.tuning.rates import MOST_RANKED, counters_of
+from layoutalg.kernels.tuning.rates import MOST_RANKED, RATES, counters_of
 from layoutalg.limits import Most
 from layoutalg.ops import plan_matmul
 from tests.command import refusal, run
@@ -152,9 +152,7 @@ PROBLEM = FAMILY.problem((40, 30, 50), (2, 0, 1), "f32")
 
 
 def rates(**ns: float) -> tuning.Rates:
-    return tuning.Rates(
-        "permute", "model", "sm_90", __version__, dict.fromkeys(tuning.jobs.RATES, 0.0) | ns, 0.25
-    )
+    return tuning.Rates("permute", "model", "sm_90", __version__, dict.fromkeys(RATES, 0.0) | ns, 0.25)
 
 
 @functools.cache
