@@ -83,7 +83,7 @@ class ProgramReader:
         warps = -(-kernel.threads // machine.lanes)
         warp = Axis("warp", warps, warps)
         scope = Scope({var: Const(value) for var, value in self.values.items()})
-        for var, extent in zip(kernel.block_vars, grid(kernel, self.values), strict=True):
+        for var, extent in zip(kernel.block_vars, kernel.blocks(self.values), strict=True):
             scope = self._ranging(scope, var, extent)
         scope = scope.running(kernel.tid, warps, ((warp, machine.lanes),))
         scope = scope.let(kernel.tid, ((warp, machine.lanes), (self.lane, 1)))
@@ -95,15 +95,15 @@ class ProgramReader:
         """Every memory operand, in program order."""
         for s, scope in self._body(self.kernel.body, self.scope):
             reading = _reading(s, scope)
-            for operand, arg in s.pairs:
-                if isinstance(arg, MemRef) and operand.role != "place":
-                    site = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
-                    yield MemoryAccess(s, operand, arg.buffer, site, self.lane)
+            for operand, at in s.memory:
+                if operand.role != "place":
+                    site = Place(s, (self._address(at),), reading if operand.role == "read" else scope)
+                    yield MemoryAccess(s, operand, at.buffer, site, self.lane)
 
     def copies(self, nbytes: int) -> Iterator[Place]:
         """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses."""
         for s, scope in self._body(self.kernel.body, self.scope):
-            ends = {o.role: a for o, a in s.pairs if isinstance(a, MemRef) and o.bytes == nbytes}
+            ends = {o.role: at for o, at in s.memory if o.bytes == nbytes}
             match ends:
                 case {"read": MemRef(Global()) as source, "write": MemRef(Shared()) as target}:
                     by_lines = replace(self._address(source), modulus=self.machine.line_bytes)
@@ -177,9 +177,8 @@ class ProgramReader:
 
 def _reading(s: Do, scope: Scope) -> Scope:
     """The scope in which an instruction reads: where its guards hold."""
-    for operand, arg in s.pairs:
-        if operand.role == "guard" and isinstance(arg, Expr):
-            scope = scope.where(arg)
+    for guard in s.guards:
+        scope = scope.where(guard)
     return scope
 
 
@@ -222,14 +221,8 @@ def _moved(node: Expr) -> Var | None:
 
 def bound(kernel: Kernel, params: Mapping[str, int]) -> dict[Var, int]:
     """The values of a kernel's integer parameters, checked as a launch checks them."""
-    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
+    missing = [p.name for p in kernel.integers if p.name not in params]
     if missing:
         raise ArgumentTypeError(f"{kernel.name} needs a value for {', '.join(missing)}")
     check_integers(kernel, params)
-    return {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
-
-
-def grid(kernel: Kernel, values: Mapping[Var, int]) -> tuple[int, int, int]:
-    """The blocks of a launch along x, y and z."""
-    x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
-    return x, y, z
+    return {p: params[p.name] for p in kernel.integers}

@@ -8,12 +8,12 @@ from typing import Any, assert_never
 import numpy
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.costs.accesses import bound, grid, space_of
+from layoutalg.codegen.costs.accesses import bound, space_of
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
-from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, MemRef, Roles, Unroll
+from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, Roles, Unroll
 
 
 def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
@@ -29,7 +29,7 @@ def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Ar
     Cost(instructions=6, total=28, ideal=24)
     """
     walker, values = _Walker(kernel, find_arch(arch)), bound(kernel, params)
-    nx, ny, nz = grid(kernel, values)
+    nx, ny, nz = kernel.blocks(values)
     for z in range(nz):
         for y in range(ny):
             for x in range(nx):
@@ -88,16 +88,15 @@ class _Walker:
 
     def _do(self, s: Do, env: Mapping[Var, Any], active: Array) -> None:
         reading = active
-        for operand, arg in s.pairs:
-            if operand.role == "guard" and isinstance(arg, Expr):
-                reading = reading & (self._everywhere(evaluate(arg, env)) != 0)
-        for operand, arg in s.pairs:
-            if isinstance(arg, MemRef) and operand.role != "place":
-                at = self._everywhere(evaluate(arg.index, env))
-                if isinstance(arg.buffer, Global):
-                    at = at * arg.buffer.element_bytes
+        for guard in s.guards:
+            reading = reading & (self._everywhere(evaluate(guard, env)) != 0)
+        for operand, place in s.memory:
+            if operand.role != "place":
+                at = self._everywhere(evaluate(place.index, env))
+                if isinstance(place.buffer, Global):
+                    at = at * place.buffer.element_bytes
                 else:
-                    at = at + arg.buffer.offset_bytes
+                    at = at + place.buffer.offset_bytes
                 lanes = reading if operand.role == "read" else active
                 self.costs.lanes(
                     operand.op, space_of(operand), at.reshape(-1, self.lanes), lanes.reshape(-1, self.lanes)

@@ -45,7 +45,7 @@ def draw_sizes(kernel: Kernel, sizes: Mapping[str, int], rng: random.Random, cas
     [135, 200, 35]
     """
     scalars = {name for name, _ in kernel.scalars}
-    params = [p for p in kernel.params if isinstance(p, Var) and p.name not in scalars]
+    params = [p for p in kernel.integers if p.name not in scalars]
     if unknown := set(sizes) - {p.name for p in params}:
         raise ArgumentTypeError(f"{kernel.name} has no extents {', '.join(sorted(unknown))}")
     counts = [(e, many) for e, many in _counts(kernel) if variables(e) and variables(e) <= set(params)]

@@ -205,14 +205,12 @@ def _tensors(kernel: Program) -> dict[str, Tensor]:
     for m in kernel.maps:
         extents = tuple(m.dims[m.order.index(mode)] for mode in range(m.rank))
         tensors.setdefault(m.source.name, whole(m.source, m.element, extents))
-    for p in kernel.params:
-        if isinstance(p, Global):
-            mine = tensors.get(p.name)
-            if mine is None or mine.element is None or None in mine.extents:
-                raise ArgumentTypeError(
-                    f"no statement of {kernel.name} reads or writes {p.name} as a tensor with extents and "
-                    "a type"
-                )
+    for p in kernel.pointers:
+        mine = tensors.get(p.name)
+        if mine is None or mine.element is None or None in mine.extents:
+            raise ArgumentTypeError(
+                f"no statement of {kernel.name} reads or writes {p.name} as a tensor with extents and a type"
+            )
     return tensors
 
 
@@ -303,7 +301,7 @@ def _expected(kernel: Program, reference: Callable[..., Any], known: Mapping[str
     if unknown := [n for n in named if n not in known]:
         raise ArgumentTypeError(f"the reference of {kernel.name} asks for {', '.join(unknown)}")
     result = reference(**{n: known[n] for n in named})
-    written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
+    written = [p.name for p in kernel.pointers if p.writable]
     if isinstance(result, Mapping):
         if set(result) != set(written):
             raise ArgumentTypeError(f"{kernel.name} writes {', '.join(written)}; got {', '.join(result)}")

@@ -25,7 +25,6 @@ from layoutalg.codegen.program import (
     Global,
     Kernel,
     Let,
-    MemRef,
     RegRef,
     Roles,
     Shared,
@@ -130,14 +129,14 @@ class Names:
         buffers: dict[str, dict[Shared, None]] = {}
         self._touched: set[str] = set()
         for s in calls(body):
-            for operand, arg in s.pairs:
-                if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared):
-                    self._touched.add(arg.buffer.name)
-                    for v in variables(arg.index):
+            for operand, at in s.memory:
+                if isinstance(at.buffer, Shared):
+                    self._touched.add(at.buffer.name)
+                    for v in variables(at.index):
                         if _BASE.fullmatch(v.name):
                             way = {"write": "st", "place": "at"}.get(operand.role, "ld")
-                            roles.setdefault(v.name, f"{arg.buffer.name}_{way}")
-                            buffers.setdefault(v.name, {})[arg.buffer] = None
+                            roles.setdefault(v.name, f"{at.buffer.name}_{way}")
+                            buffers.setdefault(v.name, {})[at.buffer] = None
         names: dict[str, tuple[str, tuple[Shared, ...]]] = {}
         counts = Counter(roles.values())
         for old in sorted(roles, key=lambda name: int(name[4:])):
@@ -158,18 +157,18 @@ class Names:
 
     def layouts(self, call: Do) -> Iterator[str]:
         """The tensors in global memory that a call accesses, each when it is first accessed in this way."""
-        for operand, arg in call.pairs:
-            if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Global) or arg.tensor is None:
+        for operand, at in call.memory:
+            tensor, buffer = at.tensor, at.buffer
+            if tensor is None or not isinstance(buffer, Global):
                 continue
-            tensor = arg.tensor
-            key = arg.buffer.name, str(tensor.coordinates), operand.role
+            key = buffer.name, str(tensor.coordinates), operand.role
             if key in self._said:
                 continue
             self._said.add(key)
-            strides = ",".join(map(str, arg.buffer.strides))
+            strides = ",".join(map(str, buffer.strides))
             shape = ",".join("_" if e is None else str(e) for e in tensor.extents)
             part = f", per thread {tensor.coordinates}" if tensor.size > 1 else ""
-            yield f"{arg.buffer.name} ({shape}):({strides}){part}"
+            yield f"{buffer.name} ({shape}):({strides}){part}"
 
     def renamed(self, text: str, types: Types) -> str:
         """An expression with the text's names; a scalar that is passed as a float is taken as its bits."""

@@ -25,7 +25,6 @@ from layoutalg.codegen.printing.value_types import Types
 from layoutalg.codegen.program import (
     SCRATCH,
     Contract,
-    Global,
     LaunchSequence,
     Parameter,
     TensorMapParam,
@@ -153,7 +152,7 @@ def launch_record(
     """
     steps, buffers = [], dict[str, LaunchBuffer]()
     for kernel, names in zip(sequence.kernels, sequence.buffers, strict=True):
-        pointers = [p for p in kernel.params if isinstance(p, Global)]
+        pointers = kernel.pointers
         terms = _with_fixed(contract(kernel), fixed or {})
         mine = {p.name: x for p, x in zip(pointers, names, strict=True)}
         steps.append(Step(kernel.name, terms, mine, Types(kernel).signature(kernel)))
@@ -337,7 +336,7 @@ def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:
     """The values of its enumerations that cuTensorMapEncodeTiled takes, by its names.
 
     >>> from layoutalg.codegen.expr import Const
-    >>> from layoutalg.codegen.program import TensorMapParam
+    >>> from layoutalg.codegen.program import Global, TensorMapParam
     >>> from layoutalg.dtype import dtype
     >>> m = TensorMapParam("m", Global("x", 1, (Const(1),), False), (Const(64),), (), (64,), dtype("u8"))
     >>> map_enumerators(m)["swizzle"]

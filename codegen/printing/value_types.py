@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from layoutalg.codegen.expr import Var, ctype
 from layoutalg.codegen.instr import ANY, Instr, moves
-from layoutalg.codegen.program import Do, Global, Kernel, MemRef, RegRef, calls
+from layoutalg.codegen.program import Do, Global, Kernel, RegRef, calls
 from layoutalg.errors import UnsupportedError
 
 Node: TypeAlias = tuple[str, str]
@@ -140,11 +140,7 @@ def _buffer_elements(every: list[Do], registers: dict[str, str]) -> dict[str, st
     same = _Classes()
     elements: dict[Node, set[str]] = {}
     for call in every:
-        memory = [
-            ("buffer", arg.buffer.name)
-            for o, arg in call.pairs
-            if isinstance(arg, MemRef) and o.role != "place"
-        ]
+        memory = [("buffer", at.buffer.name) for o, at in call.memory if o.role != "place"]
         same.join(memory)
         for node in memory:
             kinds = {registers.get(a.reg.name, "") for _, a in call.pairs if isinstance(a, RegRef)}

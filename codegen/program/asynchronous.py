@@ -25,7 +25,6 @@ from layoutalg.codegen.program.tile import (
     Do,
     Kernel,
     Mbarrier,
-    MemRef,
     Role,
     Roles,
     Shared,
@@ -230,11 +229,10 @@ def _call(s: Do, kernel: Kernel) -> None:
 
 
 def _copy(s: Do, kernel: Kernel) -> None:
-    maps = [a for a in s.args if isinstance(a, TensorMapParam)]
-    places = [a for a in s.args if isinstance(a, MemRef)]
-    if not maps or not places:
+    tmap = s.tensor_map
+    if tmap is None or not s.memory:
         return
-    (tmap,), (place,) = maps, places
+    ((_, place),) = s.memory
     coordinates = sum(o.role == "value" and o.name.startswith("c") for o in s.instr.operands)
     if coordinates != tmap.rank:
         raise IRError("TMA", s, f"'{s}' has {coordinates} coordinates; {tmap} has {tmap.rank} dimensions")

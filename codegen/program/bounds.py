@@ -61,12 +61,10 @@ from layoutalg.codegen.program.tile import (
     If,
     Kernel,
     Let,
-    MemRef,
     Role,
     Roles,
     Shared,
     Stmt,
-    TensorMapParam,
     Unroll,
     bodies,
     expressions,
@@ -158,10 +156,10 @@ def find_outside(kernel: Kernel) -> Reach | None:
 
 def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
     """Blocks of the smallest and of the largest launch, the first and the last ones among them."""
-    scalars = [p for p in kernel.params if isinstance(p, Var)]
+    scalars = kernel.integers
     for values in ({p: p.facts.lo for p in scalars}, {p: p.facts.hi for p in scalars}):
         if all(int(evaluate(condition, values)) for condition in kernel.conditions):
-            x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
+            x, y, z = kernel.blocks(values)
             last = x * y * z - 1
             for n in sorted({last * i // (LAUNCHES // 2 - 1) for i in range(LAUNCHES // 2)}):
                 block = (n % x, n // x % y, n // (x * y))
@@ -233,8 +231,8 @@ def _shared_slice(body: Body, needed: set[Var]) -> Body:
     out: list[Stmt] = []
     for s in reversed(body):
         match s:
-            case Do(_, args):
-                acts = any(isinstance(a, MemRef) and isinstance(a.buffer, Shared) for a in args)
+            case Do():
+                acts = any(isinstance(at.buffer, Shared) for _, at in s.memory)
             case Let(var):
                 acts = var in needed
             case _:
@@ -268,14 +266,12 @@ def _body(body: Body, place: _Place) -> Iterator[Reach]:
 
 
 def _do(s: Do, place: _Place) -> Iterator[Reach]:
-    for operand, arg in s.pairs:
-        if not isinstance(arg, MemRef) or not isinstance(arg.buffer, Shared):
+    for operand, arg in s.memory:
+        if not isinstance(arg.buffer, Shared):
             continue
         here = place
-        if operand.role == "read":
-            for o, guard in s.pairs:
-                if o.role == "guard" and isinstance(guard, Expr):
-                    here = here.under(interval(guard, here.known))
+        for guard in s.guards if operand.role == "read" else ():
+            here = here.under(interval(guard, here.known))
         nbytes = _bytes(s, operand)
         reach = _reach(s, arg.buffer, interval(arg.index, here.known), nbytes, here)
         if here.cases and not reach.is_inside and not reach.outside:
@@ -288,8 +284,8 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
 
 def _bytes(s: Do, operand: Operand) -> int:
     """The bytes that an operand covers from its address on: through a tensor map all that the box spans."""
-    maps = [arg for arg in s.args if isinstance(arg, TensorMapParam)]
-    return written(maps[0]).shared_bytes if maps and operand.role == "place" else operand.bytes
+    by = s.tensor_map
+    return written(by).shared_bytes if by and operand.role == "place" else operand.bytes
 
 
 def _cases(index: Expr, place: _Place) -> Iterator[Interval]:

@@ -53,7 +53,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     _launch(kernel, chip)
     check_asynchronous(kernel, chip)
     _cooperative(kernel)
-    scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
+    scope = {kernel.tid, *kernel.block_vars, *kernel.integers}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
     check_tensors(kernel)
     _bounds(kernel)

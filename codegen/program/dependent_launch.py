@@ -76,7 +76,7 @@ def dependent(
     """
     if find_arch(arch).compute_capability < EARLY_FROM or kernel.cooperative:
         return kernel
-    overwritten = (p.name for p in kernel.params if isinstance(p, Global) and p.writable and p.name in read)
+    overwritten = (p.name for p in kernel.pointers if p.writable and p.name in read)
     awaited = tuple(dict.fromkeys([*written, *overwritten]))
     if not awaited:
         return kernel
@@ -98,7 +98,7 @@ def check_waits(kernel: Kernel) -> None:
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> check_waits(KernelBuilder("empty", threads=32).build())
     """
-    pointers = {p.name: p for p in kernel.params if isinstance(p, Global)}
+    pointers = {p.name: p for p in kernel.pointers}
     for name in kernel.awaited:
         if name not in pointers:
             raise IRError("awaited", name, f"{name} is not a pointer of {kernel.name}")
@@ -120,11 +120,11 @@ def _waited(body: Body, awaited: frozenset[Global], *, waited: bool) -> bool:
 
 
 def _access(s: Do, awaited: frozenset[Global], *, waited: bool) -> None:
-    for operand, arg in s.pairs:
-        if not isinstance(arg, MemRef) or arg.buffer not in awaited:
+    for operand, at in s.memory:
+        if at.buffer not in awaited:
             continue
-        name = arg.buffer.name
+        name = at.buffer.name
         if not waited:
             raise IRError("grid_wait", s, f"'{s}' may touch {name} while the kernel in front works on it")
-        if operand.role == "read" and not arg.buffer.writable and s.instr.name in _MOVABLE:
+        if operand.role == "read" and not at.buffer.writable and s.instr.name in _MOVABLE:
             raise IRError("fresh", s, f"'{s}' may be moved ahead of grid_wait: {name} takes {s.instr}_fresh")

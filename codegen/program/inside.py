@@ -47,13 +47,12 @@ def _body(body: Body, known: Conditions) -> None:
                     _body(orelse, known.under(condition, False))
             case Do():
                 here = known
-                for operand, arg in s.pairs:
-                    if operand.role == "guard" and isinstance(arg, Expr):
-                        here = here.under(simplify(arg), True)
-                for operand, arg in s.pairs:
-                    match arg:
+                for guard in s.guards:
+                    here = here.under(simplify(guard), True)
+                for operand, ref in s.memory:
+                    match ref:
                         case MemRef(Global() as buffer, _, tensor) if tensor is not None:
-                            _access(s, arg, tensor, buffer, operand.bytes, here)
+                            _access(s, ref, tensor, buffer, operand.bytes, here)
             case _:
                 for inner in bodies(s):
                     _body(inner, known)

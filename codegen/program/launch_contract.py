@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import CHUNK_BYTES
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
 from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
-from layoutalg.codegen.program.tile import Global, Kernel, MemRef, TensorMapParam, calls
+from layoutalg.codegen.program.tile import Global, Kernel, TensorMapParam, calls
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
@@ -198,10 +198,9 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 
     MEASURED on an H200: tests/codegen/sim/test_tma_store_ends.py.
     """
-    stores = [s for s in calls(kernel.body) if s.instr.engine == "bulk"]
-    stored = dict.fromkeys(arg for s in stores for arg in s.args if isinstance(arg, TensorMapParam))
+    stored = dict.fromkeys(s.tensor_map for s in calls(kernel.body) if s.instr.engine == "bulk")
     for m in stored:
-        if not (m.dims[0] * m.element.nbytes).facts.divisible_by(CHUNK_BYTES):
+        if m and not (m.dims[0] * m.element.nbytes).facts.divisible_by(CHUNK_BYTES):
             yield m.source.name
 
 
@@ -209,11 +208,11 @@ def _updated(kernel: Kernel) -> set[str]:
     """The names of pointers that are read and written, by threads or by TMA."""
     by_role: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
     for s in calls(kernel.body):
-        for operand, arg in s.pairs:
-            if isinstance(arg, TensorMapParam):
-                by_role["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
-            elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
-                by_role[operand.role].add(arg.buffer.name)
+        if m := s.tensor_map:
+            by_role["write" if s.instr.engine == "bulk" else "read"].add(m.source.name)
+        for operand, at in s.memory:
+            if isinstance(at.buffer, Global):
+                by_role[operand.role].add(at.buffer.name)
     return by_role["read"] & by_role["write"]
 
 
@@ -274,7 +273,7 @@ def check_integers(kernel: Kernel, values: Mapping[str, object]) -> None:
     ...
     layoutalg.errors.ShapeError: empty was built for n <= ld, not for n = 8, ld = 7
     """
-    integers = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
+    integers = {p: values[p.name] for p in kernel.integers}
     for p, value in integers.items():
         check_argument(p, value)
     for condition in kernel.conditions:

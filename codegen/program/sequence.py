@@ -80,7 +80,7 @@ def launch_sequence(
     several = tuple(kernels)
     each = [buffers] * len(several) if isinstance(buffers, Mapping) else list(buffers)
     names = tuple(
-        tuple(of.get(p.name, p.name) for p in kernel.params if isinstance(p, Global))
+        tuple(of.get(p.name, p.name) for p in kernel.pointers)
         for kernel, of in zip(several, each, strict=True)
     )
     sequence = LaunchSequence(several, names, tuple((scalars or {}).items()), scratch_bytes)
@@ -113,7 +113,7 @@ def printed_sequence(sequence: LaunchSequence, arch: str | Arch = "sm_90") -> La
 
 
 def _pointers(kernel: Kernel, buffers: tuple[str, ...]) -> list[tuple[Global, str]]:
-    return list(zip((p for p in kernel.params if isinstance(p, Global)), buffers, strict=True))
+    return list(zip(kernel.pointers, buffers, strict=True))
 
 
 def _sources(kernel: Kernel, buffers: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -275,6 +275,21 @@ class Do:
         """The operands of the instruction, each with its argument."""
         return tuple(zip(self.instr.operands, self.args, strict=True))
 
+    @property
+    def guards(self) -> tuple[Expr, ...]:
+        """The predicates where it reads."""
+        return tuple([arg for o, arg in self.pairs if o.role == "guard" and isinstance(arg, Expr)])
+
+    @property
+    def memory(self) -> tuple[tuple[InstrOperand, MemRef], ...]:
+        """Its operands in memory, each with the place that it means."""
+        return tuple([(o, arg) for o, arg in self.pairs if isinstance(arg, MemRef)])
+
+    @property
+    def tensor_map(self) -> TensorMapParam | None:
+        """The tensor map that it copies by, if it does."""
+        return next((arg for arg in self.args if isinstance(arg, TensorMapParam)), None)
+
     def __str__(self) -> str:
         shown = [
             f"{arg:#018x}" if o.element == "u64" and isinstance(arg, int) else str(arg)
@@ -428,6 +443,21 @@ class Kernel(Shown):
     def declared(self) -> tuple[Global | Var | TensorMapParam | Shared | Mbarrier | Reg, ...]:
         """Everything that has a name from the start, in the order of declaration in the text."""
         return (*self.params, *self.maps, *self.shared, *self.barriers, *self.regs)
+
+    @property
+    def integers(self) -> tuple[Var, ...]:
+        """The parameters that are integers."""
+        return tuple([p for p in self.params if isinstance(p, Var)])
+
+    @property
+    def pointers(self) -> tuple[Global, ...]:
+        """The parameters that are pointers."""
+        return tuple([p for p in self.params if isinstance(p, Global)])
+
+    def blocks(self, values: Mapping[Var, int]) -> tuple[int, int, int]:
+        """Blocks of a launch along x, y and z, for values of the integer parameters."""
+        x, y, z = (int(evaluate(extent, values)) for extent in self.grid)
+        return x, y, z
 
     @property
     def cluster_blocks(self) -> int:

@@ -124,11 +124,11 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
 
 def block_zero(kernel: Kernel, params: Mapping[str, int]) -> Env:
     """The values of a kernel's parameters, and block 0's.  Raises ShapeError for what it is not right for."""
-    missing = [p.name for p in kernel.params if isinstance(p, Var) and p.name not in params]
+    missing = [p.name for p in kernel.integers if p.name not in params]
     if missing:
         raise ShapeError(f"{kernel.name} needs {', '.join(missing)}")
     check_integers(kernel, params)
-    own = {p: params[p.name] for p in kernel.params if isinstance(p, Var)}
+    own = {p: params[p.name] for p in kernel.integers}
     return own | dict.fromkeys(kernel.block_vars, 0)
 
 
@@ -180,10 +180,10 @@ class _Places:
     def do(self, s: Do, env: Mapping[Var, Any]) -> None:
         """Take one instruction into account."""
         roles = [operand.role for operand in s.instr.operands]
-        memory = [(role, arg) for role, arg in zip(roles, s.args, strict=True) if isinstance(arg, MemRef)]
-        writes = [a for role, a in memory if role == "write" and isinstance(a.buffer, Shared)]
-        reads = [a for role, a in memory if role == "read" and isinstance(a.buffer, Shared)]
-        fetched = [a for role, a in memory if role == "read" and isinstance(a.buffer, Global)]
+        memory = s.memory
+        writes = [a for o, a in memory if o.role == "write" and isinstance(a.buffer, Shared)]
+        reads = [a for o, a in memory if o.role == "read" and isinstance(a.buffer, Shared)]
+        fetched = [a for o, a in memory if o.role == "read" and isinstance(a.buffer, Global)]
         held = {
             self._register(a, env)
             for role, a in zip(roles, s.args, strict=True)

@@ -58,10 +58,9 @@ class Operands:
             self.register_words += math.prod(reg.shape)
         self._bases: dict[str, int] = {}  # global buffers lie one after the other in the trace
         end = 0
-        for p in kernel.params:
-            if isinstance(p, Global):
-                self._bases[p.name] = end
-                end += -(-buffers[p.name].size_bytes // GLOBAL_ALIGN_BYTES) * GLOBAL_ALIGN_BYTES
+        for p in kernel.pointers:
+            self._bases[p.name] = end
+            end += -(-buffers[p.name].size_bytes // GLOBAL_ALIGN_BYTES) * GLOBAL_ALIGN_BYTES
 
     def compile(
         self, operand: Operand, arg: Arg, s: Do, statement: int, scope: Scope

@@ -32,7 +32,7 @@ import numpy
 from layoutalg import budget
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
 from layoutalg.codegen.program import (
     SCRATCH,
@@ -41,10 +41,8 @@ from layoutalg.codegen.program import (
     If,
     Kernel,
     LaunchSequence,
-    MemRef,
     Roles,
     Shared,
-    TensorMapParam,
     calls,
     check_integers,
     walk,
@@ -133,7 +131,7 @@ def simulate(
         raise UnknownNameError("group", str(group), ("block", "warp"))
     chip = find_arch(arch)
     values, arrays = _bind(kernel, args)
-    grid = _grid(kernel, values)
+    grid = kernel.blocks(values)
     nbytes = sum(array.nbytes for array in arrays.values())
     Most.ARRAYS.guard(nbytes, f"bytes of arrays of {kernel.name} in the simulator")
     chosen = None if blocks is None else _given_blocks(blocks, grid)
@@ -142,7 +140,7 @@ def simulate(
         return _blocks(grid) if chosen is None else chosen
 
     again = group == "block" and _waits_in_branches(kernel)
-    written = [p.name for p in kernel.params if isinstance(p, Global) and p.writable]
+    written = [p.name for p in kernel.pointers if p.writable]
     before = {name: arrays[name].copy() for name in written} if again else {}
     with budget_of(f"{kernel.name}: not all of it was simulated when", SIMULATED * budget.UNITS):
         try:
@@ -382,12 +380,11 @@ def _widths(kernel: Kernel) -> tuple[dict[str, int], set[str]]:
         loaded.update({name} if read else ())
 
     for s in calls(kernel.body):
-        for operand, arg in s.pairs:
-            if isinstance(arg, MemRef):
-                width = math.gcd(operand.bytes, CHUNK_BYTES) if operand.role == "place" else operand.bytes
-                note(arg.buffer.name, width, read=operand.role != "write")
-            elif isinstance(arg, TensorMapParam):
-                note(arg.source.name, arg.element.nbytes, read=s.instr.engine == "tma")
+        for operand, at in s.memory:
+            width = math.gcd(operand.bytes, CHUNK_BYTES) if operand.role == "place" else operand.bytes
+            note(at.buffer.name, width, read=operand.role != "write")
+        if m := s.tensor_map:
+            note(m.source.name, m.element.nbytes, read=s.instr.engine == "tma")
     return widths, loaded
 
 
@@ -395,12 +392,11 @@ def _global_buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array
     """Every pointer's buffer; those that are written have a shadow, with the gcd of the widths as granule."""
     widths, loaded = _widths(kernel)
     buffers = {}
-    for p in kernel.params:
-        if isinstance(p, Global):
-            raw, shadow = arrays[p.name], None
-            if p.writable and p.name in widths:
-                shadow = machine.watch_global(len(raw), widths[p.name], reads=p.name in loaded)
-            buffers[p.name] = Buffer(p.name, Memory(raw), 0, len(raw), shadow=shadow)
+    for p in kernel.pointers:
+        raw, shadow = arrays[p.name], None
+        if p.writable and p.name in widths:
+            shadow = machine.watch_global(len(raw), widths[p.name], reads=p.name in loaded)
+        buffers[p.name] = Buffer(p.name, Memory(raw), 0, len(raw), shadow=shadow)
     return buffers
 
 
@@ -449,9 +445,8 @@ def _bind(kernel: Kernel, args: Mapping[str, Argument]) -> tuple[dict[Var, int],
         else:
             values[p] = _integer(kernel, p, args[p.name])
     check_integers(kernel, {p.name: value for p, value in values.items()})
-    pointers = [p for p in kernel.params if isinstance(p, Global)]
-    for p in pointers:
-        for q in pointers:
+    for p in kernel.pointers:
+        for q in kernel.pointers:
             if p.writable and p is not q and numpy.may_share_memory(arrays[p.name], arrays[q.name]):
                 raise ArgumentTypeError(f"{p.name} of {kernel.name} is written and overlaps {q.name}")
     return values, arrays
@@ -478,11 +473,6 @@ def _bytes(kernel: Kernel, p: Global, value: object) -> Array:
         raise ArgumentTypeError(f"{who} is written, and the array is read-only")
     raw: Array = value.reshape(-1).view(numpy.uint8)
     return raw
-
-
-def _grid(kernel: Kernel, values: Mapping[Var, int]) -> Block:
-    x, y, z = (int(evaluate(extent, values)) for extent in kernel.grid)
-    return x, y, z
 
 
 def _blocks(grid: Block) -> Iterator[Block]:

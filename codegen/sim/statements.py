@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 import numpy
 
 from layoutalg.budget import spend
-from layoutalg.codegen.expr import Expr, Var
+from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.program import Do, For, If, Kernel, Let, Role, Roles, Stmt, Unroll
 from layoutalg.codegen.sim.closures import Closure, Scope
@@ -73,7 +73,7 @@ class Program:
         self.machine = machine
         self.operands = Operands(kernel, machine, maps)
         self.scope = Scope()
-        bound = (kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var)))
+        bound = (kernel.tid, *kernel.block_vars, *kernel.integers)
         self.slots = {var: self.scope.declare(var) for var in bound}
         self.statements: list[Do] = []
         self._body = self._compile(kernel.body, self.scope, ())
@@ -145,9 +145,8 @@ class Program:
         sources: list[Source] = []
         targets: list[Target] = []
         shapes: list[int] = []
-        guards = [a for o, a in s.pairs if o.role == "guard"]
         acts = any(o.role in ("place", "barrier", "map") for o in instr.operands)
-        allowed = [scope.compile(g) for g in guards if isinstance(g, Expr)]
+        allowed = [scope.compile(guard) for guard in s.guards]
         for operand, arg in s.pairs:
             if operand.role == "guard":
                 continue
