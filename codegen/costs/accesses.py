@@ -23,7 +23,6 @@ from layoutalg.codegen.expr import (
     Mod,
     Var,
     Xor,
-    children,
     evaluate,
     minus,
     variables,
@@ -198,7 +197,7 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
         node = waiting.pop()
         if node not in seen:
             seen.add(node)
-            waiting += children(node)
+            waiting += node.children
             match node:
                 case FloorDiv(x, by) | Mod(x, by) if variables(by) <= set(values):
                     divided(x, int(evaluate(by, values)))

@@ -25,7 +25,7 @@ from typing import TypeAlias
 import numpy
 
 from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, numbered, whole
-from layoutalg.codegen.expr import Const, Expr, Var, children, terms, total
+from layoutalg.codegen.expr import Const, Expr, Var, terms, total
 from layoutalg.errors import ResourceError
 from layoutalg.limits import Most
 
@@ -183,7 +183,7 @@ def _used(place: Place) -> tuple[list[Axis], Mapping[Var, Expr | Digits]]:
             case tuple():
                 axes.update(axis for axis, _ in value)
             case None:
-                waiting += children(node)
+                waiting += node.children
             case _:
                 waiting.append(value)
     used = sorted((axis for axis in place.scope.axes if axis in axes), key=lambda axis: axis.reach)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from layoutalg.codegen.expr.nodes import Add, Expr
-from layoutalg.codegen.expr.trees import children, rebuild, terms, total
+from layoutalg.codegen.expr.trees import rebuild, terms, total
 from layoutalg.errors import IRError
 
 REWRITES_LIMIT = 1000
@@ -91,7 +91,7 @@ def _rewrite(node: Expr, rules: Rules, done: dict[Expr, Expr]) -> Expr:
         if (known := done.get(current)) is not None:
             done[node] = known
             return known
-        old = tuple(terms(current)) if isinstance(current, Add) else children(current)
+        old = tuple(terms(current)) if isinstance(current, Add) else current.children
         new = tuple([_rewrite(operand, rules, done) for operand in old])
         if new != old:
             current = total(new) if isinstance(current, Add) else rebuild(current, new)

@@ -69,15 +69,6 @@ def is_predicate(node: Expr) -> bool:
             return False
 
 
-def children(node: Expr) -> tuple[Expr, ...]:
-    """The operands, left to right.
-
-    >>> [str(c) for c in children(Var("i", 8) + 1)]
-    ['i', '1']
-    """
-    return node.children
-
-
 def rebuild(node: Expr, new: tuple[Expr, ...]) -> Expr:
     """The same operator on other operands.
 
@@ -109,10 +100,22 @@ def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
 
 def _substitute(node: Expr, known: dict[Any, Expr]) -> Expr:
     if node not in known:
-        old = children(node)
+        old = node.children
         new = tuple([_substitute(c, known) for c in old])
         known[node] = node if new == old else rebuild(node, new)
     return known[node]
+
+
+def resolved(node: Expr, names: Mapping[Var, Expr]) -> Expr:
+    """The expression with names replaced by what they stand for, however deep.
+
+    >>> i, j = Var("i", 8), Var("j", 16, "let")
+    >>> str(resolved(Var("k", 17, "let") + 1, {Var("k", 17, "let"): j + 1, j: i * 2}))
+    'i * 2 + 1 + 1'
+    """
+    while named := {v: names[v] for v in variables(node) if v in names}:
+        node = substitute(node, named)
+    return node
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -218,7 +221,7 @@ def existing(node: Expr) -> Expr:
         case Minus(a, b) if not node.exact:
             parts = [existing(a), existing(b), Le(b, a)]
         case _:
-            parts = list(map(existing, children(node)))
+            parts = list(map(existing, node.children))
     needed = list(dict.fromkeys(part for part in parts if part != ONE))
     return functools.reduce(operator.and_, needed) if needed else ONE
 

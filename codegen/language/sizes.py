@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, children, evaluate, substitute, variables
+from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
 from layoutalg.codegen.program import For, Kernel, Let, walk
 from layoutalg.errors import ArgumentTypeError, UndecidedError
 
@@ -99,7 +99,7 @@ def _divisors(p: Var, e: Expr) -> Iterator[int]:
     match e:
         case FloorDiv(a, Const(by)) if p in variables(a):
             yield by
-    for part in children(e):
+    for part in e.children:
         yield from _divisors(p, part)
 
 

@@ -47,9 +47,8 @@ from layoutalg.codegen.expr import (
     Var,
     Xor,
     apply_operator,
-    children,
     evaluate,
-    substitute,
+    resolved,
     variables,
 )
 from layoutalg.codegen.instr import WARP, Operand
@@ -294,8 +293,7 @@ def _cases(index: Expr, place: _Place) -> Iterator[Interval]:
     A named value that differs between threads is replaced by its definition.
     """
     parted = {v for v, (low, high) in place.known.items() if low is not high and _differs(low, high)}
-    while named := {v: place.lets[v] for v in variables(index) & parted if v in place.lets}:
-        index = substitute(index, named)
+    index = resolved(index, {v: value for v, value in place.lets.items() if v in parted})
     known: dict[Expr, Interval] = {v: at for v, at in place.known.items() if isinstance(v, Var)}
     parts: dict[Expr, range] = {}
     _is_open(index, known.copy(), parts, {})
@@ -330,7 +328,7 @@ def _opens(
     low, high = interval(node, known)
     if low is high:
         return False
-    inside = [_is_open(part, known, parts, opens) for part in children(node)]
+    inside = [_is_open(part, known, parts, opens) for part in node.children]
     if inside and not any(inside):
         return False
     if _differs(low, high):
@@ -386,7 +384,7 @@ def interval(node: Expr, known: dict[Expr, Interval]) -> Interval:
 
 
 def _computed(node: Expr, known: dict[Expr, Interval]) -> Interval:
-    facts, parts = node.facts, children(node)
+    facts, parts = node.facts, node.children
     if not parts or facts.is_constant or any(n.facts.hi >> WIDE for n in (node, *parts)):
         return (facts.lo, facts.lo) if facts.is_constant else (facts.lo, facts.hi)
     of = [interval(n, known) for n in parts]

@@ -38,9 +38,8 @@ from layoutalg.codegen.expr import (
     Or,
     Select,
     Var,
+    resolved,
     simplify,
-    substitute,
-    variables,
     weights,
 )
 from layoutalg.codegen.program.bounds import Interval, interval
@@ -121,10 +120,7 @@ class Conditions:
     def plain(self, e: Expr) -> Expr:
         """The expression without names."""
         if e not in self._plain:
-            plain = e
-            while named := {v: self.lets[v] for v in variables(plain) if v in self.lets}:
-                plain = substitute(plain, named)
-            self._plain[e] = simplify(plain)
+            self._plain[e] = simplify(resolved(e, self.lets))
         return self._plain[e]
 
     def bounded(self, e: Expr) -> Expr:
@@ -135,12 +131,7 @@ class Conditions:
         >>> known.orders(y, Const(28)), known.orders(known.bounded(y), Const(28))
         (False, True)
         """
-        plain = e
-        while named := {
-            v: self.lets[v] for v in variables(plain) if v in self.lets and v not in self.intervals
-        }:
-            plain = substitute(plain, named)
-        return simplify(plain)
+        return simplify(resolved(e, {v: x for v, x in self.lets.items() if v not in self.intervals}))
 
     def is_below(self, coordinate: Expr, extent: Expr) -> bool:
         """Whether coordinate < extent was proved; False says nothing.

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from layoutalg.codegen.expr import Expr, Var, children, evaluate, simplify, substitute, variables
+from layoutalg.codegen.expr import Expr, Var, evaluate, resolved, simplify, substitute, variables
 from layoutalg.codegen.program.tile import Stmt, calls
 from layoutalg.errors import ResourceError
 
@@ -52,9 +52,7 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
     """
     if all(v.kind in _UNIFORM for v in variables(e)):
         return Together.BLOCK
-    full = e
-    while named := {v: lets[v] for v in variables(full) if v in lets}:
-        full = substitute(full, named)
+    full = resolved(e, lets)
     used = variables(full)
     threads = [v for v in used if v.kind == "thread"]
     if any(v.kind not in _UNIFORM and v.kind != "thread" for v in used):
@@ -81,7 +79,7 @@ def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
     if lane not in used:
         return True
     if not used <= {warp, lane}:
-        return all(_same_in_lanes(part, warp, lane) for part in children(e))
+        return all(_same_in_lanes(part, warp, lane) for part in e.children)
     import numpy
 
     try:

@@ -45,7 +45,6 @@ from layoutalg.codegen.expr import (
     VarKind,
     Xor,
     affine,
-    children,
     evaluate,
     rebuild,
     simplify,
@@ -189,13 +188,13 @@ def _has_open(node: Expr, opens: dict[Expr, bool]) -> bool:
     """Whether an expression has a difference that is not known to be exact."""
     if node not in opens:
         is_open = isinstance(node, Minus) and not node.exact
-        opens[node] = is_open or any(_has_open(c, opens) for c in children(node))
+        opens[node] = is_open or any(_has_open(c, opens) for c in node.children)
     return opens[node]
 
 
 def _marked(node: Expr, known: Conditions, done: dict[Expr, Expr]) -> Expr:
     if node not in done:
-        old = children(node)
+        old = node.children
         new = tuple([_marked(c, known, done) for c in old])
         done[node] = node if new == old else rebuild(node, new)
         match node:

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.expr import OPERATION, Expr, Select, Shl, Shr, Var, children
+from layoutalg.codegen.expr import OPERATION, Expr, Select, Shl, Shr, Var
 from layoutalg.errors import IRError, ResourceError
 
 Frame: TypeAlias = list[Any]
@@ -98,7 +98,7 @@ class Scope:
         return made
 
     def _compiled(self, node: Expr) -> Closure:
-        if not children(node):
+        if not node.children:
             return self._leaf(node)
         if self._dependence(node) is not None:
             return self._remembered(node)
@@ -106,8 +106,8 @@ class Scope:
             part
             for n in _operands_first(node, ())
             if self._depends[n] is None
-            for part in children(n)
-            if children(part) and self._depends[part] is not None
+            for part in n.children
+            if part.children and self._depends[part] is not None
         }
         return self._straight(node, {n: self._remembered(n) for n in fixed})
 
@@ -124,7 +124,7 @@ class Scope:
             if isinstance(n, Var):
                 depends[n] = self._binding(n)[1]
             else:
-                parts = [depends[c] for c in children(n)]
+                parts = [depends[c] for c in n.children]
                 known = [p for p in parts if p is not None]
                 depends[n] = frozenset().union(*known) if len(known) == len(parts) else None
         return depends[node]
@@ -163,11 +163,11 @@ class Scope:
     def _straight(self, node: Expr, ready: dict[Expr, Closure]) -> Closure:
         """Straight-line code of a node: leaves and `ready` values first, then one step per subexpression."""
         order = list(_operands_first(node, ready))
-        inner = [n for n in order if n not in ready and children(n)]
-        outer = [n for n in order if n in ready or not children(n)]
+        inner = [n for n in order if n not in ready and n.children]
+        outer = [n for n in order if n in ready or not n.children]
         position = {n: i for i, n in enumerate(outer + inner)}
         leaves = [ready[n] if n in ready else self._leaf(n) for n in outer]
-        steps = [(_step(n), [position[c] for c in children(n)]) for n in inner]
+        steps = [(_step(n), [position[c] for c in n.children]) for n in inner]
         if len(steps) == 1 and len(leaves) == 2 and len(steps[0][1]) == 2:
             return _of_two(steps[0][0], leaves[steps[0][1][0]], leaves[steps[0][1][1]])
         if all(len(operands) == 2 for _, operands in steps):
@@ -216,12 +216,12 @@ def _operands_first(node: Expr, stop: Container[Expr]) -> Iterator[Expr]:
             yield n
         else:
             waiting.append((n, True))
-            waiting += [(c, False) for c in reversed(children(n))]
+            waiting += [(c, False) for c in reversed(n.children)]
 
 
 def _step(node: Expr) -> Callable[..., Any]:
     """The function that a node computes of its operands' values."""
-    wide = any(n.facts.hi >> 63 for n in (node, *children(node)))
+    wide = any(n.facts.hi >> 63 for n in (node, *node.children))
     return partial(_of_ints, node, _operation(node)) if wide else _operation(node)
 
 
@@ -243,7 +243,7 @@ def _select(test: Any, yes: Any, no: Any) -> Any:
 
 def _of_ints(node: Expr, apply: Callable[..., Any], *operands: Any) -> Any:
     if any(isinstance(value, numpy.ndarray) for value in operands):
-        bits = max(n.facts.hi for n in (node, *children(node))).bit_length()
+        bits = max(n.facts.hi for n in (node, *node.children)).bit_length()
         raise ResourceError(
             f"bits of '{node}' in an int64 array",
             bits,

@@ -34,7 +34,6 @@ from layoutalg.codegen.expr import (
     Shr,
     Var,
     as_expr,
-    children,
     ctype,
     rebuild,
     render,
@@ -191,7 +190,7 @@ def _wide(f: Function) -> tuple[str, ...]:
 
 
 def _most(value: Expr) -> int:
-    return max([value.facts.hi, *map(_most, children(value))])
+    return max([value.facts.hi, *map(_most, value.children)])
 
 
 def masked(value: Expr) -> Expr:
@@ -200,7 +199,7 @@ def masked(value: Expr) -> Expr:
     >>> print(masked(Var("i", 64) % 8 * 4 + Var("i", 64) // 8))
     (i & 7) * 4 + (i >> 3)
     """
-    old = children(value)
+    old = value.children
     new = tuple(map(masked, old))
     match value:
         case FloorDiv(_, Const(c)) if c & (c - 1) == 0:

@@ -195,7 +195,7 @@ def nodes(node: expr.Expr) -> set[expr.Expr]:
     """The expression and everything in it."""
     seen, waiting = {node}, [node]
     while waiting:
-        new = set(expr.children(waiting.pop())) - seen
+        new = set(waiting.pop().children) - seen
         seen |= new
         waiting += new
     return seen

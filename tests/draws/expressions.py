@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Select, Var, children, evaluate, variables
+from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Select, Var, evaluate, variables
 
 Environment = Mapping[Var, NDArray[np.int64]]
 
@@ -42,7 +42,7 @@ def differ_at(a: Expr, b: Expr) -> dict[str, int] | None:
 
 def occurrences(node: Expr) -> int:
     """How often a variable is read."""
-    return 1 if isinstance(node, Var) else sum(map(occurrences, children(node)))
+    return 1 if isinstance(node, Var) else sum(map(occurrences, node.children))
 
 
 SMALL_VARIABLES = (
