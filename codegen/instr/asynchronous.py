@@ -52,9 +52,7 @@ CU_LAUNCH_ATTRIBUTE_COOPERATIVE.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from layoutalg.codegen.instr.record import (
     Asked,
@@ -85,10 +83,8 @@ PEER = """u32 peer_address(const void* p, u32 rank) {
 """The same place in the shared memory of another block of the cluster."""
 
 
-def passed(machine: Any, group: Any) -> bool:
-    """Whether what a group waits for has happened."""
-    return bool(machine.mbarriers.passed(group))
-
+PASSED = Asked("mbarriers.passed")
+"""Whether all that a group waits for has happened, at whatever barrier."""
 
 # --- mbarriers and named barriers --------------------------------------------------------------------------
 
@@ -149,7 +145,7 @@ def _try_wait(*, cluster: bool) -> Instr:
         '                 "}" :: "r"(shared_address(bar)), "r"(parity) : "memory");\n'
         "}",
         Asked("mbarriers.wait", (("cluster", cluster),)),
-        SM_90, ready=passed, uses=(ADDRESS,),
+        SM_90, ready=PASSED, uses=(ADDRESS,),
     )  # fmt: skip
 
 
@@ -162,7 +158,7 @@ TRY_WAIT_CLUSTER = _try_wait(cluster=True)
 NAMED_BARRIER = in_ptx(
     "named_barrier", "bar.sync %0, %1;",
     Asked("mbarriers.sync_named"),
-    imm("number"), imm("threads"), requires=Requires(warp_converged=True), ready=passed,
+    imm("number"), imm("threads"), requires=Requires(warp_converged=True), ready=PASSED,
 )  # fmt: skip
 """`threads` threads of a block, a multiple of 32, arrive at barrier `number`; those that wait go on."""
 
@@ -203,18 +199,6 @@ _POLICY = {"evict_first": "0x12F0000000000000ull", "evict_last": "0x14F000000000
 """The policies of the L2.  Source: CUTLASS, include/cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90."""
 
 
-def _load_box(machine: Any, group: Any, box: Any, tensor: Any, bar: Any, *crd: Any) -> None:
-    machine.tma.load(group, box, tensor, bar, crd)
-
-
-def _load_boxes(machine: Any, group: Any, box: Any, tensor: Any, bar: Any, blocks: Any, *crd: Any) -> None:
-    machine.tma.load(group, box, tensor, bar, crd, blocks)
-
-
-def _store_box(machine: Any, group: Any, tensor: Any, box: Any, *crd: Any) -> None:
-    machine.tma.store(group, box, tensor, crd)
-
-
 def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
     inputs = ['"r"(shared_address(box))', '"l"(map)', '"r"(shared_address(bar))']
     inputs += [f'"r"(c{i})' for i in range(rank)]
@@ -226,17 +210,13 @@ def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
     if hint:
         name, ptx, places = f"{name}_{hint}", f"{ptx}.L2::cache_hint", f"{places}, %{len(inputs)}"
         inputs.append(f'"l"({_POLICY[hint]})')
-    if not multicast:
-        return _tma(
-            name, rank, ptx, places, inputs, parameters, operands,
-            _load_box, "tma",
-        )  # fmt: skip
-    return _tma(
-        f"{name}_multicast", rank, f"{ptx}.multicast::cluster", f"{places}, %{len(inputs)}",
-        [*inputs, '"h"(static_cast<unsigned short>(blocks))'], [*parameters, "u32 blocks"],
-        [*operands, value("blocks")],
-        _load_boxes, "tma",
-    )  # fmt: skip
+    if multicast:
+        name, ptx, places = f"{name}_multicast", f"{ptx}.multicast::cluster", f"{places}, %{len(inputs)}"
+        inputs.append('"h"(static_cast<unsigned short>(blocks))')
+        parameters.append("u32 blocks")
+        operands.append(value("blocks"))
+    effect = Asked("tma.load", (("multicast", multicast),))
+    return _tma(name, rank, ptx, places, inputs, parameters, operands, effect, "tma")
 
 
 def _store(rank: int) -> Instr:
@@ -245,7 +225,7 @@ def _store(rank: int) -> Instr:
         ['"l"(map)', '"r"(shared_address(box))', *(f'"r"(c{i})' for i in range(rank))],
         ["const TensorMap* map", "const void* box"],
         [tensor_map("map"), place("box", BOX_ALIGN_BYTES, "cp.async.bulk.tensor:store")],
-        _store_box, "bulk",
+        Asked("tma.store"), "bulk",
     )  # fmt: skip
 
 
@@ -276,14 +256,14 @@ BULK_WAIT_READ = in_ptx(
 # --- fences, and the registers of a warpgroup --------------------------------------------------------------
 
 FENCE_PROXY_ASYNC = in_ptx(
-    "fence_proxy_async", "fence.proxy.async;", Asked("fence_proxy_async"),
+    "fence_proxy_async", "fence.proxy.async;", Asked("mbarriers.fence_proxy"),
     requires=SM_90,
 )  # fmt: skip
 """Writes before it are visible to the asynchronous proxy after it; it waits as a fence of the GPU does."""
 
 FENCE_PROXY_ASYNC_CTA = in_ptx(
     "fence_proxy_async_cta", "fence.proxy.async.shared::cta;",
-    Asked("fence_proxy_async", (("cta", True),)), requires=SM_90,
+    Asked("mbarriers.fence_proxy", (("cta", True),)), requires=SM_90,
 )  # fmt: skip
 """The same of what threads of the block wrote to its own shared memory, which takes no fence of the GPU."""
 
@@ -322,7 +302,7 @@ CLUSTER_ARRIVE_RELAXED = in_ptx(
 )  # fmt: skip
 CLUSTER_WAIT = in_ptx(
     "cluster_wait", "barrier.cluster.wait.acquire.aligned;",
-    Asked("cluster.wait"), requires=_WHOLE_WARP, ready=passed,
+    Asked("cluster.wait"), requires=_WHOLE_WARP, ready=PASSED,
 )  # fmt: skip
 """Every thread of every block of a cluster arrives, then waits; work may be in between."""
 
@@ -339,16 +319,8 @@ def _of_peer(nbytes: int, name: str, first: int) -> tuple[str, int, str, str, li
     return name.format(8 * nbytes), words, kind, places, [at(register, i, words) for i in range(words)]
 
 
-def _from_peer(nbytes: int, machine: Any, group: Any, at: Any, rank: Any) -> Any:
-    return machine.cluster.load(group, at, rank, nbytes)
-
-
-def _to_peer(nbytes: int, machine: Any, group: Any, at: Any, rank: Any, v: Any) -> None:
-    machine.cluster.store(group, at, rank, nbytes, v)
-
-
-def _to_peer_async(nbytes: int, machine: Any, group: Any, at: Any, bar: Any, rank: Any, v: Any) -> None:
-    machine.cluster.store_async(group, at, bar, rank, nbytes, v)
+def _at_peer(way: str, nbytes: int) -> Asked:
+    return Asked(f"cluster.{way}", (("nbytes", nbytes),))
 
 
 def _load_remote(nbytes: int) -> Instr:
@@ -361,8 +333,7 @@ def _load_remote(nbytes: int) -> Instr:
     )
     return Instr(
         name, (out("d", words), place("p", nbytes, f"ld.shared::cluster.b{8 * nbytes}"), value("rank")), text,
-        partial(_from_peer, nbytes),
-        SM_90, uses=(ADDRESS, PEER),
+        _at_peer("load", nbytes), SM_90, uses=(ADDRESS, PEER),
     )  # fmt: skip
 
 
@@ -377,8 +348,7 @@ def _store_remote(nbytes: int) -> Instr:
     return Instr(
         name,
         (place("p", nbytes, f"st.shared::cluster.b{8 * nbytes}"), value("rank"), into("v", words)), text,
-        partial(_to_peer, nbytes),
-        SM_90, uses=(ADDRESS, PEER),
+        _at_peer("store", nbytes), SM_90, uses=(ADDRESS, PEER),
     )  # fmt: skip
 
 
@@ -395,7 +365,7 @@ def _store_async(nbytes: int) -> Instr:
     return Instr(
         name,
         (place("p", nbytes, f"st.async.b{8 * nbytes}"), barrier("bar"), value("rank"), into("v", words)),
-        text, partial(_to_peer_async, nbytes), SM_90, engine="tma", uses=(ADDRESS, PEER),
+        text, _at_peer("store_async", nbytes), SM_90, engine="tma", uses=(ADDRESS, PEER),
     )  # fmt: skip
 
 
@@ -427,19 +397,6 @@ GRID_SYNC = Instr(
     "}",
     Asked("grid.meet"),
     Requires(block_converged=True, all_blocks=True),
-    ready=Asked("grid.passed"),
+    ready=PASSED,
 )
 """All threads of the blocks that count there arrive, then all go on."""
-
-ASYNCHRONOUS: frozenset[str] = frozenset(
-    instr.name
-    for instr in (
-        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, ARRIVE_REMOTE_RELEASE, BULK_COMMIT, BULK_WAIT,
-        BULK_WAIT_READ, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT,
-        FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_CTA, MBARRIER_INIT, NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT,
-        TRY_WAIT_CLUSTER,
-        *LDS_REMOTE.values(), *STS_REMOTE.values(), *ST_ASYNC.values(), *TMA_LOAD.values(),
-        *TMA_STORE.values(),
-    )
-)  # fmt: skip
-"""The names of instructions for which the simulator keeps clocks of more than the block's warps."""

@@ -200,6 +200,11 @@ class Asked:
     of: str
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def by_engine(self) -> bool:
+        """Whether an engine has the method, or a barrier of other threads than those of one block."""
+        return "." in self.of
+
     def __call__(self, machine: Any, group: Any, *values: Any) -> Any:
         return attrgetter(self.of)(machine)(group, *values, **dict(self.options))
 

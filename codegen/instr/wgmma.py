@@ -224,6 +224,11 @@ class Product:
     accumulate: Array
     multiply: Callable[[Array | None, Array | None, Sequence[Array]], Array]
 
+    @property
+    def held(self) -> tuple[Any, ...]:
+        """The registers that it owns until then."""
+        return (self.d,) if self.a is None else (self.d, self.a)
+
 
 def _start(
     atom: MMAAtom, machine: Any, group: Any, d: Any, a: Any, b: Any, accumulate: Array, *immediates: int

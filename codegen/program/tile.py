@@ -172,6 +172,11 @@ class Mbarrier:
         check_name(self.name)
 
     @property
+    def stage_names(self) -> list[str]:
+        """The name of each mbarrier."""
+        return [f"{self.name}[{n}]" for n in range(self.stages)] if self.stages > 1 else [self.name]
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of the whole array."""
         return MBARRIER_BYTES * self.stages

@@ -88,9 +88,6 @@ class Clocks:
         """Mark, of what a warp has not seen, by a mask, what its thread does not know either."""
         return late
 
-    def fence_proxy(self, warp: int, lanes: int, *, cta: bool = False) -> None:
-        """fence.proxy.async by some lanes of a warp: nothing, where no engine reads."""
-
     def visible(self, thread: int, other: int, epoch: int, rank: int | None = None) -> bool:
         """Whether an asynchronous access of a thread sees another's write, to shared memory of a block."""
         return True

@@ -346,7 +346,7 @@ class Machine:
         if buffer.shadow is not None:
             race = buffer.shadow.read(granules, lanes.threads)
             if race is not None:
-                raise _refusal(group, buffer, at, "reads", race)
+                raise refusal(group, buffer, at, "reads", race)
         values = lanes.spread(buffer.memory.take(rows, width))
         if buffer.poison is None:
             return values, None
@@ -366,7 +366,7 @@ class Machine:
         if buffer.shadow is not None:
             race = buffer.shadow.write(granules, lanes.threads)
             if race is not None:
-                raise _refusal(group, buffer, at, "writes", race)
+                raise refusal(group, buffer, at, "writes", race)
         buffer.memory.put(rows, values[lanes.index], width)
         if poison is not None:
             poison = poison[lanes.index] & (0xFFFFFFFF >> 32 - 8 * min(4, width))
@@ -377,15 +377,17 @@ class Machine:
             raise group.fail(f"stores uninitialised shared memory to {buffer.name}", i, int(at[i]))
 
     def start_copy(
-        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, fixed: int = -1
-    ) -> None:
-        """Write like `store`, but let the bytes arrive when the thread waits for them."""
+        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array,
+        poison: Array | None = None, fixed: int = -1,
+    ) -> None:  # fmt: skip
+        """Write like `store`, but let the bytes arrive when the thread waits for them.  They come from global
+        memory, which has no poison."""
         lanes = group.active
         at, granules, rows = self._found(group, buffer, offsets, width, "copies into", fixed)
         (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
         race = shadow.write(granules, lanes.threads, pending=True)
         if race is not None:
-            raise _refusal(group, buffer, at, "copies into", race)
+            raise refusal(group, buffer, at, "copies into", race)
 
         def land(which: Array) -> None:
             chosen = which[lanes.index]
@@ -396,13 +398,6 @@ class Machine:
         group.copies.start(lanes.mask, land)
 
     # --- what effects call -----------------------------------------------------------------------------
-
-    def fence_proxy_async(self, group: Group, *, cta: bool = False) -> None:
-        """Make what the active lanes know and have written visible to the asynchronous proxy; with `cta`
-        what threads of the block wrote to its own shared memory."""
-        for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
-            if lanes.any():
-                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes), cta=cta)
 
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""
@@ -505,6 +500,9 @@ def as_bits(lanes: Array) -> int:
     return int(numpy.packbits(lanes, bitorder="little").view("<u4")[0])
 
 
-def _refusal(group: Group, buffer: Buffer, at: Array, does: str, race: Race) -> SimulationError:
+def refusal(
+    group: Group, buffer: Buffer, at: Array, does: str, race: Race, where: str = ""
+) -> SimulationError:
+    """The error of a race of active lanes that access a buffer at addresses; `where` it is, if elsewhere."""
     offset = int(at[race.index]) - buffer.base
-    return group.fail(f"{does} byte {offset} of {buffer.name}: {race.text}", race.index, offset)
+    return group.fail(f"{does} byte {offset} of {buffer.name}{where}: {race.text}", race.index, offset)

@@ -83,15 +83,19 @@ class Operands:
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
             case "read", MemRef():
-                source = partial(self._load, *self._access(operand, arg, s, statement, scope))
+                access = self._access(operand, arg, s, statement, scope)
+                source = partial(self._do, self.machine.load, *access)
+                first = partial(first_lanes, operand.lanes)
                 return source if operand.lanes == WARP else partial(
-                    _from_first, source, operand.lanes, operand.words
+                    read_where, source, first, operand.words
                 ), None
             case "write", MemRef() if s.instr.engine is None:
-                target = partial(self._store, *self._access(operand, arg, s, statement, scope))
+                access = self._access(operand, arg, s, statement, scope)
+                target = partial(self._do, self.machine.store, *access)
                 return None, target if operand.lanes == WARP else partial(_of_first, target, operand.lanes)
             case "write", MemRef() if s.instr.engine == "cp.async":
-                return None, partial(self._start_copy, *self._access(operand, arg, s, statement, scope))
+                access = self._access(operand, arg, s, statement, scope)
+                return None, partial(self._do, self.machine.start_copy, *access)
             case "place", MemRef():
                 _, buffer, _, offsets, _ = self._access(operand, arg, s, statement, scope)
                 return partial(_place, buffer, offsets), None
@@ -140,55 +144,40 @@ class Operands:
             self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
         return len(self.sites) - 1, buffer, operand.bytes, offsets, scope.is_fixed(index)
 
-    def _note(self, site: int, group: Group, offsets: Any) -> None:
+    def _do(
+        self, access: Callable[..., Any], site: int, buffer: Buffer, width: int, offsets: Closure,
+        fixed: bool, group: Group, *moved: Array | None,
+    ) -> Any:  # fmt: skip
+        """Note an access of the active lanes, and let the machine perform it."""
+        at = offsets(group.frame)
         if self.trace is not None:
             self.trace.record(
-                site, block=self.machine.block, first_warp=group.first_warp, offsets=offsets,
+                site, block=self.machine.block, first_warp=group.first_warp, offsets=at,
                 mask=group.active.mask,
             )  # fmt: skip
+        return access(group, buffer, at, width, *moved, site if fixed else -1)
 
-    def _load(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group
-    ) -> tuple[Array, Array | None]:
-        at = offsets(group.frame)
-        self._note(site, group, at)
-        return self.machine.load(group, buffer, at, width, site if fixed else -1)
 
-    def _store(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group,
-        value: Array, poison: Array | None,
-    ) -> None:  # fmt: skip
-        at = offsets(group.frame)
-        self._note(site, group, at)
-        self.machine.store(group, buffer, at, width, value, poison, site if fixed else -1)
-
-    def _start_copy(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group,
-        value: Array, poison: Array | None,
-    ) -> None:  # fmt: skip
-        at = offsets(group.frame)
-        self._note(site, group, at)
-        self.machine.start_copy(group, buffer, at, width, value, site if fixed else -1)
+def first_lanes(lanes: int, group: Group) -> Array:
+    """Mark the first lanes of each warp."""
+    first: Array = numpy.arange(group.lanes) % WARP < lanes
+    return first
 
 
 def _of_first(target: Target, lanes: int, group: Group, value: Array, poison: Array | None) -> None:
     """A store by the first lanes of each warp."""
-    outer = group.active
-    inner = group.narrowed(numpy.arange(group.lanes) % WARP < lanes)
+    outer, inner = group.active, group.narrowed(first_lanes(lanes, group))
     if inner is not None:
         group.active = inner
         target(group, value, poison)
         group.active = outer
 
 
-def _from_first(source: Source, lanes: int, words: int, group: Group) -> tuple[Any, Array | None]:
-    """A load by the first lanes of each warp."""
-    return read_where(source, numpy.arange(group.lanes) % WARP < lanes, words, group)
-
-
-def read_where(source: Source, holds: Array, words: int, group: Group) -> tuple[Any, Array | None]:
-    """Read in the lanes where a condition holds; the others get zeros."""
-    outer, inner = group.active, group.narrowed(holds)
+def read_where(
+    source: Source, where: Callable[[Group], Array], words: int, group: Group
+) -> tuple[Any, Array | None]:
+    """Read in the lanes that are marked; the others get zeros."""
+    outer, inner = group.active, group.narrowed(where(group))
     if inner is None:
         return numpy.zeros((group.lanes, words), dtype=numpy.uint32), None
     group.active = inner

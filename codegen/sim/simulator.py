@@ -33,7 +33,7 @@ from layoutalg import budget
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
+from layoutalg.codegen.instr import WARP, WARPGROUP, Asked
 from layoutalg.codegen.program import (
     SCRATCH,
     Body,
@@ -252,7 +252,7 @@ def _is_asynchronous(kernel: Kernel) -> bool:
         bool(kernel.maps or kernel.barriers)
         or kernel.cluster_blocks > 1
         or kernel.cooperative
-        or not ASYNCHRONOUS.isdisjoint(instr.name for instr in instrs)
+        or any(isinstance(instr.effect, Asked) and instr.effect.by_engine for instr in instrs)
         or any(instr.requires.warpgroup_converged for instr in instrs)
     )
 
@@ -492,10 +492,6 @@ def _given_blocks(blocks: Iterable[Block], grid: Block) -> list[Block]:
     return chosen
 
 
-UNIT_BYTES = 16
-"""Scratch memory is whole units."""
-
-
 def simulate_sequence(
     sequence: LaunchSequence,
     given: Mapping[str, Any],
@@ -514,8 +510,8 @@ def simulate_sequence(
     >>> simulate_sequence(launch_sequence([]), {})
     ()
     """
-    units = -(-sequence.scratch_bytes // UNIT_BYTES)
-    scratch = numpy.full(max(units, 1) * UNIT_BYTES, 255, numpy.uint8)
+    chunks = max(1, -(-sequence.scratch_bytes // CHUNK_BYTES))
+    scratch = numpy.full(chunks * CHUNK_BYTES, 255, numpy.uint8)
     steps = zip(sequence.kernels, sequence.arguments({**given, SCRATCH: scratch}), strict=True)
     return tuple(
         simulate(kernel, _as_bytes(args), arch=arch, group=group, seed=seed, trace=trace)

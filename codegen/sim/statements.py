@@ -152,7 +152,7 @@ class Program:
                 continue
             source, target = self.operands.compile(operand, arg, s, number, scope)
             if source is not None and operand.role == "read" and allowed:
-                source = partial(_guarded, source, allowed[0], operand.words)
+                source = partial(read_where, source, partial(_holds, allowed[0]), operand.words)
             if source is not None:
                 sources.append(source)
             if target is not None:
@@ -202,10 +202,9 @@ def _check_arity(effect: Callable[..., Any], values: int) -> None:
     inspect.signature(effect).bind(None, None, *(None for _ in range(values)))
 
 
-def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
-    """Read where the guard holds; the other lanes get zeros."""
-    holds = numpy.broadcast_to(numpy.asarray(allowed(group.frame), dtype=bool), group.lanes)
-    return read_where(source, holds, words, group)
+def _holds(guard: Closure, group: Group) -> Array:
+    """Mark the lanes where a guard holds."""
+    return numpy.broadcast_to(numpy.asarray(guard(group.frame), dtype=bool), group.lanes)
 
 
 def _at_once(turns: Turns, group: Group) -> None:

@@ -32,10 +32,10 @@ from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
-from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers, Phases
+from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers, Phases, meeting
 from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
-from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, Wait
+from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Shadow
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, Wait, refusal
 from layoutalg.errors import SimulationError
 
 
@@ -65,7 +65,7 @@ class Grid:
         here = own.warps.setdefault(self.machine.rank, [])
         here += [self.clocks.release(warp, ALL_LANES) for warp in group.agents]
         for warp in group.agents:
-            group.waits.append(self._wait(warp, own, int(arrivals[group.active.index][0, 0])))
+            group.waits.append(self._wait([warp], own, int(arrivals[group.active.index][0, 0])))
         if len(here) < self.clocks.per_block:
             return
         value = int(count.buffer.memory.gather(at, 4)[0, 0])
@@ -78,23 +78,12 @@ class Grid:
         own.arrived.append(_joined(here, self.clocks.agents))
         own.warps[self.machine.rank] = []
 
-    def _wait(self, warp: int, counter: Counter, arrivals: int) -> Wait:
-        def happened() -> bool:
-            return len(counter.arrived) >= arrivals
-
-        def passed() -> None:
-            known = _joined(counter.arrived[:arrivals], self.clocks.agents)
-            self.clocks.acquire(warp, ALL_LANES, known)
-            self.clocks.sync_warps(numpy.array([warp]))
-
-        def missing() -> str:
-            return f"{arrivals} blocks at a barrier where {len(counter.arrived)} have arrived"
-
-        return Wait(happened, passed, missing)
-
-    def passed(self, group: Group) -> bool:
-        """Whether all that the group waits for have arrived."""
-        return self.machine.mbarriers.passed(group)
+    def _wait(self, warps: list[int], counter: Counter, arrivals: int) -> Wait:
+        return meeting(
+            self.clocks, warps, lambda: len(counter.arrived) >= arrivals,
+            lambda: _joined(counter.arrived[:arrivals], self.clocks.agents),
+            lambda: f"{arrivals} blocks at a barrier where {len(counter.arrived)} have arrived",
+        )  # fmt: skip
 
 
 def _joined(several: Iterable[Knowledge], agents: int) -> Knowledge:
@@ -110,7 +99,7 @@ class ClusterBarrier:
 
     clocks: AgentClocks
     arrived: dict[int, Knowledge] = field(default_factory=dict)
-    waiting: dict[int, int] = field(default_factory=dict)  # agent -> the generation it has arrived at
+    waiting: dict[int, int] = field(default_factory=dict)  # agent -> the generation it is to wait for
     ended: set[int] = field(default_factory=set)
     generation: int = 0
     done: list[Knowledge] = field(default_factory=list)
@@ -141,15 +130,7 @@ class ClusterBarrier:
 
     def wait(self, warp: int) -> Wait:
         """The wait of a warp that has arrived."""
-        generation = self.waiting[warp]
-
-        def happened() -> bool:
-            return self.generation > generation
-
-        def passed() -> None:
-            self.clocks.acquire(warp, ALL_LANES, self.done[generation])
-            self.clocks.sync_warps(numpy.array([warp]))
-            self.waiting.pop(warp, None)
+        generation = self.waiting.pop(warp)
 
         def missing() -> str:
             everyone = set(range(self.clocks.per_block * self.clocks.blocks))
@@ -157,7 +138,9 @@ class ClusterBarrier:
             shown = ", ".join(self.clocks.warp_name(w) for w in late[:4])
             return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
 
-        return Wait(happened, passed, missing)
+        return meeting(
+            self.clocks, [warp], lambda: self.generation > generation, lambda: self.done[generation], missing
+        )
 
 
 class Cluster:
@@ -227,7 +210,7 @@ class Cluster:
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
             peer._where[warp] = f"in {group.statement()}"
 
-    def load(self, group: Group, place: Place, ranks: Array, nbytes: int) -> Array:
+    def load(self, group: Group, place: Place, ranks: Array, *, nbytes: int) -> Array:
         """Words (lanes, n) that the active lanes read of peers."""
         out = numpy.zeros((group.lanes, nbytes // 4), dtype=numpy.uint32)
         for rank, buffer in self._each(group, place, ranks):
@@ -239,13 +222,13 @@ class Cluster:
             out[group.active.index] = values[group.active.index]
         return out
 
-    def store(self, group: Group, place: Place, ranks: Array, nbytes: int, values: Array) -> None:
+    def store(self, group: Group, place: Place, ranks: Array, values: Array, *, nbytes: int) -> None:
         """The active lanes write words to peers."""
         for _, buffer in self._each(group, place, ranks, writes=True):
             self.machine.store(group, buffer, place.offsets, nbytes, values, None)
 
     def store_async(
-        self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
+        self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, values: Array, *, nbytes: int
     ) -> None:
         """The active lanes send words to peers, whose barriers count the bytes."""
         for rank, buffer in self._each(group, place, ranks, by_engine=True):
@@ -259,7 +242,8 @@ class Cluster:
                 first = int(which.argmax())
                 barriers.usable(group, phases, first, by_engine=True)
                 race = shadow.start(granules[which], lanes.threads[which], phases.engine)
-                _refuse(group, buffer, at, race, rank)
+                if race is not None:
+                    raise refusal(group, buffer, at, "sends to", race, f" in the block of rank {rank}")
                 land = partial(
                     _land, buffer, poison, shadow, at[which], granules[which], mine[which], nbytes, phases
                 )
@@ -302,11 +286,7 @@ class Cluster:
 def connected(kernel: Kernel, warps: int, blocks: int) -> list[Machine]:
     """The machines of the blocks of one cluster, or of a cooperative launch, by rank, with their barriers and
     engines, and one clock space."""
-    stages = [
-        f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
-        for bar in kernel.barriers
-        for stage in range(bar.stages)
-    ]
+    stages = [name for bar in kernel.barriers for name in bar.stage_names]
     names, warpgroups = [], -(-warps * WARP // WARPGROUP)
     for rank in range(blocks):
         of = f" of the block of rank {rank}" if blocks > 1 else ""
@@ -338,13 +318,3 @@ def _land(
     buffer.memory.scatter(at, values, nbytes)
     poison.scatter(at, 0, nbytes)
     shadow.finish(granules, phases.engine)
-
-
-def _refuse(group: Group, buffer: Buffer, at: Array, race: Race | None, rank: int) -> None:
-    if race is not None:
-        offset = int(at[race.index]) - buffer.base
-        raise group.fail(
-            f"sends to byte {offset} of {buffer.name} in the block of rank {rank}: {race.text}",
-            race.index,
-            offset,
-        )

@@ -31,8 +31,8 @@ from layoutalg.budget import spend
 from layoutalg.codegen.instr import WARP, WARPGROUP, Product, SharedTile
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.tensor_copies import Place
-from layoutalg.codegen.sim.hazards import Array, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine
+from layoutalg.codegen.sim.hazards import Array
+from layoutalg.codegen.sim.machine import Group, Machine
 from layoutalg.errors import SimulationError, UnsupportedError
 
 WARPS = WARPGROUP // WARP
@@ -68,11 +68,6 @@ class _Flight:
     addresses: tuple[Array, ...]
     accumulates: bool
     group: int | None = None
-
-    @property
-    def held(self) -> tuple[RegisterPlace, ...]:
-        """The registers that it owns."""
-        return _held(self.product)
 
 
 @dataclass(slots=True, eq=False)
@@ -131,7 +126,7 @@ class MatrixEngine:
                 here = group.first_agent + lanes.start // WARP + warp
                 self.machine.mbarriers.work_started(here, ALL_LANES, engine)
             queue.shapes[product.d.start, product.d.words] = product.shape
-            for place in _held(product):
+            for place in product.held:
                 group.registers.lock(lanes, place.part, 1)
 
     def commit(self, group: Group) -> None:
@@ -160,7 +155,7 @@ class MatrixEngine:
         """The words of a message for the unfinished product that owns registers of a lane of the group."""
         wanted = RegisterPlace(start, words, "")
         for flight in self._queue((group.first_warp + lane // WARP) // WARPS).flights:
-            if any(place.meets(wanted) for place in flight.held):
+            if any(place.meets(wanted) for place in flight.product.held):
                 todo = "commit_group has closed" if flight.group is None else "wait_group has finished"
                 return f"which belongs to {flight.started_at}, that no wgmma.{todo}"
         return "which belongs to a wgmma"
@@ -188,14 +183,14 @@ class MatrixEngine:
                 f"starts a wgmma on {product.d.name} behind one of another shape, with no wgmma.fence between"
             )
             raise _error(group, what, lanes.start)
-        for place in _held(product):
+        for place in product.held:
             touched = group.registers.watch()[lanes, place.part].any(axis=1)
             if touched.any():
                 what = f"starts a wgmma on {place.name}, which was read or written since the last wgmma.fence"
                 raise _error(group, what, lanes.start + int(touched.argmax()))
         for flight in queue.flights:
             chained = flight.product.shape == product.shape
-            for place, other in itertools.product(_held(product), flight.held):
+            for place, other in itertools.product(product.held, flight.product.held):
                 both_d = place is product.d and other is flight.product.d
                 both_a = place is product.a and other is flight.product.a
                 if both_a or (both_d and chained and mine == (other.start, other.words)):
@@ -219,7 +214,7 @@ class MatrixEngine:
                 group, f"reads bytes {far} to {far + CHUNK_BYTES - 1} of {buffer.name}, which has "
                 f"{buffer.size_bytes}, by a descriptor with {_fields(tile)}", lanes.start, far,
             )  # fmt: skip
-        shadow, chunks = _shadow(buffer), addresses.reshape(-1)
+        (shadow, _), chunks = buffer.watched(), addresses.reshape(-1)
         granules = shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
         ends = numpy.arange(WARPGROUP).reshape(WARPS, WARP)[:, [0, -1]].reshape(-1, 1)
         threads = WARP * group.first_agent + lanes.start + ends
@@ -251,7 +246,7 @@ class MatrixEngine:
         registers.written[lanes, product.d.part] = True
         if registers.poison is not None:
             registers.poison[lanes, product.d.part] = 0
-        for place in flight.held:
+        for place in product.held:
             registers.lock(lanes, place.part, -1)
 
 
@@ -260,16 +255,6 @@ def _warpgroups(group: Group) -> Iterator[tuple[int, slice]]:
     for warp in numpy.flatnonzero(group.active.warps).tolist():
         if (group.first_warp + warp) % WARPS == 0:
             yield (group.first_warp + warp) // WARPS, slice(WARP * warp, WARP * warp + WARPGROUP)
-
-
-def _held(product: Product) -> tuple[RegisterPlace, ...]:
-    return (product.d,) if product.a is None else (product.d, product.a)
-
-
-def _shadow(buffer: Buffer) -> Shadow:
-    if not isinstance(buffer.shadow, Shadow):
-        raise UnsupportedError(f"wgmma reads shared memory; {buffer.name} is global")
-    return buffer.shadow
 
 
 def _fields(tile: SharedTile) -> str:

@@ -27,8 +27,9 @@ Sources: PTX ISA 9.0, 9.7.13.15 (mbarrier: phases, tx-count, expect-tx and compl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy
@@ -131,29 +132,21 @@ class Mbarriers:
     def __init__(
         self, machine: Machine, clocks: AgentClocks, declared: tuple[Mbarrier, ...], first_engine: int
     ) -> None:
-        self.machine, self.clocks = machine, clocks
+        self.machine, self.clocks, self.declared, self.first_engine = machine, clocks, declared, first_engine
         self.peers: list[Mbarriers] = [self]
-        self._named: dict[int, _Named] = {}
-        self.of: dict[str, list[Phases]] = {}
-        nothing = Knowledge.nothing(self.clocks.agents)
-        for bar in declared:
-            self.of[bar.name] = []
-            for stage in range(bar.stages):
-                name = f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
-                self.of[bar.name].append(
-                    Phases(name, bar.count, first_engine, nothing.copy(), nothing.copy(), nothing.copy())
-                )
-                first_engine += 1
+        self.start()
 
     def start(self) -> None:
         """A new block begins: no barrier is initialised."""
-        self._named.clear()
-        for bar in self.all():
-            bar.gathering, bar.brought, bar.done = (Knowledge.nothing(self.clocks.agents) for _ in range(3))
-            bar.phase = bar.missing = bar.announced = bar.init_epoch = 0
-            bar.init_thread, bar.init_fenced = -1, False
-            for part in (bar.flights, bar.ends, bar.waits):
-                part.clear()
+        self._named: dict[int, _Named] = {}
+        self.of: dict[str, list[Phases]] = {}
+        engines = count(self.first_engine)
+        for bar in self.declared:
+            nothing = ([Knowledge.nothing(self.clocks.agents) for _ in range(3)] for _ in bar.stage_names)
+            self.of[bar.name] = [
+                Phases(name, bar.count, next(engines), *known)
+                for name, known in zip(bar.stage_names, nothing, strict=True)
+            ]
 
     def all(self) -> Iterator[Phases]:
         """Every mbarrier of the block."""
@@ -175,6 +168,13 @@ class Mbarriers:
             thread = int(group.active.threads[i, 0])
             bar.init_thread, bar.init_epoch = thread, int(self.clocks.now[thread >> WARP_BITS])
             bar.count = bar.missing = count
+
+    def fence_proxy(self, group: Group, *, cta: bool = False) -> None:
+        """Make what the active lanes know and have written visible to the asynchronous proxy; with `cta`
+        what threads of the block wrote to its own shared memory."""
+        for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
+            if lanes.any():
+                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes), cta=cta)
 
     def fence_inits(self, group: Group) -> None:
         """Initialisations by the active lanes become visible to engines and, with arrivals, to peers."""
@@ -371,19 +371,12 @@ class Mbarriers:
     def sync_named(self, group: Group, number: int, threads: int) -> None:
         """The active warps arrive at a named barrier and wait for the others."""
         warps, barrier, generation = self._arrive_named(group, number, threads)
-
-        def happened() -> bool:
-            return barrier.generation > generation
-
-        def passed() -> None:
-            for warp in warps:
-                self.clocks.acquire(warp, ALL_LANES, barrier.done[generation])
-                self.clocks.sync_warps(numpy.array([warp]))
-
-        def missing() -> str:
-            return f"named barrier {number}: {barrier.arrived} of {threads} threads have arrived"
-
-        group.waits.append(Wait(happened, passed, missing))
+        group.waits.append(
+            meeting(
+                self.clocks, warps, lambda: barrier.generation > generation, lambda: barrier.done[generation],
+                lambda: f"named barrier {number}: {barrier.arrived} of {threads} threads have arrived",
+            )
+        )  # fmt: skip
 
     def arrive_named(self, group: Group, number: int, threads: int) -> None:
         """The active warps arrive at a named barrier and go on."""
@@ -437,6 +430,20 @@ class Mbarriers:
                     f"block {block} exits while {bar.in_flight} bytes are in flight: nobody has waited for "
                     f"phase {bar.phase} of {bar.name}, {flight.what}", statement=flight.what,
                 )  # fmt: skip
+
+
+def meeting(
+    clocks: AgentClocks, warps: Iterable[int], happened: Callable[[], bool], known: Callable[[], Knowledge],
+    missing: Callable[[], str],
+) -> Wait:  # fmt: skip
+    """A wait of whole warps for others, whose lanes then know what is `known` there."""
+
+    def passed() -> None:
+        for warp in warps:
+            clocks.acquire(warp, ALL_LANES, known())
+            clocks.sync_warps(numpy.array([warp]))
+
+    return Wait(happened, passed, missing)
 
 
 @dataclass(slots=True, eq=False)

@@ -183,10 +183,11 @@ class TensorCopies:
     # --- loads -----------------------------------------------------------------------------------------
 
     def load(
-        self, group: Group, place: Place, tensor: BoundMap, bar: BarrierPlace, crd: Sequence[Array],
-        blocks: Array | None = None,
-    ) -> None:  # fmt: skip
-        """Every active lane starts a load, into its own block or those whose bits are set in `blocks`."""
+        self, group: Group, place: Place, tensor: BoundMap, bar: BarrierPlace, *crd: Array, multicast: bool
+    ) -> None:
+        """Every active lane starts a load into its own block, or, `multicast`, into those whose bits are set
+        in the word in front of the coordinates."""
+        blocks, crd = (crd[0], crd[1:]) if multicast else (None, crd)
         stages = numpy.broadcast_to(numpy.asarray(bar.stage), group.lanes)
         self._check_one(group, place)
         for i, lane in enumerate(numpy.flatnonzero(group.active.mask).tolist()):
@@ -238,7 +239,7 @@ class TensorCopies:
 
     # --- stores ----------------------------------------------------------------------------------------
 
-    def store(self, group: Group, place: Place, tensor: BoundMap, crd: Sequence[Array]) -> None:
+    def store(self, group: Group, tensor: BoundMap, place: Place, *crd: Array) -> None:
         """Every active lane starts a store; it belongs to the lane's next bulk group."""
         self._check_one(group, place)
         for i, lane in enumerate(numpy.flatnonzero(group.active.mask).tolist()):
