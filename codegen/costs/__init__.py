@@ -1,7 +1,7 @@
 """The cost of a tile program's memory accesses: wavefronts and sectors, predicted from the program.
 
 cost         Cost, Prediction, Costs: instructions, wavefronts or sectors, and the least possible
-enumerated   the definition: every block, iteration, warp and lane
+enumerated   the definition: every block, iteration, warp and lane; followed, which pictures use too
 accesses     each memory operand of a program, with the loops and conditions around it
 split        an expression as the sum of a part that the point determines and a remainder
 classes      which executions of an access cost the same
@@ -22,7 +22,7 @@ from layoutalg.codegen.costs.count import (
     uncounted,
     unstated,
 )
-from layoutalg.codegen.costs.enumerated import traffic_enumerated
+from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated
 
 __all__ = [
     "MAX_EXECUTIONS",
@@ -33,6 +33,7 @@ __all__ = [
     "Prediction",
     "copied",
     "describe",
+    "followed",
     "is_shared",
     "sequence_traffic",
     "total_costs",

@@ -1,9 +1,13 @@
-"""The definition of traffic: every block, turn, warp and lane of a launch, one after the other."""
+"""The definition of traffic: every block, turn, warp and lane of a launch, one after the other.
+
+`followed` is how: statements in the order in which threads come to them, by number alone.  Pictures of a
+pipeline follow one thread so, or one warp.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, assert_never
 
 import numpy
 
@@ -13,7 +17,10 @@ from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, Roles, Unroll
+from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, Roles, Stmt, Unroll
+
+Env: TypeAlias = Mapping[Var, Any]
+"""The values of variables: an int that all threads have, or one per thread."""
 
 
 def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
@@ -28,80 +35,78 @@ def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Ar
     >>> traffic_enumerated(k.build(), {})["ld.global.b32"]
     Cost(instructions=6, total=28, ideal=24)
     """
-    walker, values = _Walker(kernel, find_arch(arch)), bound(kernel, params)
+    values, costs = bound(kernel, params), Costs(find_arch(arch))
+    lanes = find_arch(arch).lanes
+    tid = numpy.arange(-(-kernel.threads // lanes) * lanes)
     nx, ny, nz = kernel.blocks(values)
     for z in range(nz):
         for y in range(ny):
             for x in range(nx):
-                walker.block({**values, **dict(zip(kernel.block_vars, (x, y, z), strict=True))})
-    return walker.costs.prediction()
+                env = {**values, **dict(zip(kernel.block_vars, (x, y, z), strict=True)), kernel.tid: tid}
+                for s, now, active in followed(kernel.tid, kernel.body, env, tid < kernel.threads):
+                    if isinstance(s, Do):
+                        _count(costs, s, now, active.reshape(-1, lanes))
+    return costs.prediction()
 
 
-class _Walker:
-    """Runs through a program for the threads of a block at once, and counts its accesses."""
+def followed(tid: Var, body: Body, env: Env, active: Array) -> Iterator[tuple[Stmt, Env, Array]]:
+    """Statements as threads come to them, each with the values of variables and the threads that get there.
 
-    def __init__(self, kernel: Kernel, machine: Arch) -> None:
-        self.kernel, self.lanes = kernel, machine.lanes
-        self.tid = numpy.arange(-(-kernel.threads // machine.lanes) * machine.lanes)
-        self.costs = Costs(machine)
+    `active` are the threads that execute the body; the value of `tid` counts them.
+    """
+    env = dict(env)
+    for s in body:
+        yield s, env, active
+        parts: list[tuple[Body, Env, Array]] = []
+        match s:
+            case Do():
+                pass
+            case Let(var, value):
+                env[var] = evaluate(value, env)
+            case Unroll(var, count, inner):
+                for i in range(count):
+                    yield from followed(tid, inner, {**env, var: i}, active)
+            case For():
+                yield from _turns(tid, s, env, active)
+            case If(condition, inner, orelse):
+                holds = numpy.broadcast_to(evaluate(condition, env), active.shape) != 0
+                parts = [(inner, env, active & holds), (orelse, env, active & ~holds)]
+            case Roles(roles):
+                for part in roles:
+                    mine = env[tid] - part.first_thread
+                    inside = active & (mine >= 0) & (mine < WARP * part.warps)
+                    parts.append((part.body, {**env, part.thread: mine}, inside))
+            case _:
+                assert_never(s)
+        for inner, now, there in parts:
+            if there.any():
+                yield from followed(tid, inner, now, there)
 
-    def block(self, values: Mapping[Var, int]) -> None:
-        """Count one block."""
-        self._body(self.kernel.body, {**values, self.kernel.tid: self.tid}, self.tid < self.kernel.threads)
 
-    def _body(self, body: Body, env: Mapping[Var, Any], active: Array) -> None:
-        env = dict(env)
-        for s in body:
-            match s:
-                case Let(var, value):
-                    env[var] = evaluate(value, env)
-                case Unroll(var, count, inner):
-                    for i in range(count):
-                        self._body(inner, {**env, var: i}, active)
-                case For():
-                    self._loop(s, env, active)
-                case If(condition, inner, orelse):
-                    holds = self._everywhere(evaluate(condition, env)) != 0
-                    self._branch(inner, env, active & holds)
-                    self._branch(orelse, env, active & ~holds)
-                case Roles(parts):
-                    for part in parts:
-                        mine = self.tid - part.first_thread
-                        inside = active & (mine >= 0) & (mine < WARP * part.warps)
-                        self._branch(part.body, {**env, part.thread: mine}, inside)
-                case Do():
-                    self._do(s, env, active)
-                case _:
-                    assert_never(s)
+def _turns(tid: Var, loop: For, env: Env, active: Array) -> Iterator[tuple[Stmt, Env, Array]]:
+    """The statements of a loop's turns, each by the threads that have as many."""
+    count = numpy.broadcast_to(evaluate(loop.count, env), active.shape)
+    places = {c.var: evaluate(c.first, env) for c in loop.carry}
+    for i in range(int((count * active).max())):
+        turn = {**env, **places, loop.var: i}
+        yield from followed(tid, loop.body, turn, active & (i < count))
+        places = {c.var: places[c.var] + evaluate(c.step, turn) for c in loop.carry}
 
-    def _branch(self, body: Body, env: Mapping[Var, Any], active: Array) -> None:
-        if active.any():
-            self._body(body, env, active)
 
-    def _loop(self, loop: For, env: Mapping[Var, Any], active: Array) -> None:
-        count = self._everywhere(evaluate(loop.count, env))
-        places = {c.var: evaluate(c.first, env) for c in loop.carry}
-        for i in range(int((count * active).max())):
-            turn = {**env, **places, loop.var: i}
-            self._branch(loop.body, turn, active & (i < count))
-            places = {c.var: places[c.var] + evaluate(c.step, turn) for c in loop.carry}
+def _count(costs: Costs, s: Do, env: Env, active: Array) -> None:
+    """Add the accesses of an instruction; active lanes are (warps, lanes)."""
 
-    def _do(self, s: Do, env: Mapping[Var, Any], active: Array) -> None:
-        reading = active
-        for guard in s.guards:
-            reading = reading & (self._everywhere(evaluate(guard, env)) != 0)
-        for operand, place in s.memory:
-            if operand.role != "place":
-                at = self._everywhere(evaluate(place.index, env))
-                if isinstance(place.buffer, Global):
-                    at = at * place.buffer.element_bytes
-                else:
-                    at = at + place.buffer.offset_bytes
-                lanes = reading if operand.role == "read" else active
-                self.costs.lanes(
-                    operand.op, space_of(operand), at.reshape(-1, self.lanes), lanes.reshape(-1, self.lanes)
-                )
+    def everywhere(value: Any) -> Array:
+        return numpy.broadcast_to(value, active.size).reshape(active.shape)
 
-    def _everywhere(self, value: Any) -> Array:
-        """A value in every thread of the block."""
-        return numpy.broadcast_to(value, self.tid.shape)
+    reading = active
+    for guard in s.guards:
+        reading = reading & (everywhere(evaluate(guard, env)) != 0)
+    for operand, place in s.memory:
+        if operand.role != "place":
+            at = everywhere(evaluate(place.index, env))
+            if isinstance(place.buffer, Global):
+                at = at * place.buffer.element_bytes
+            else:
+                at = at + place.buffer.offset_bytes
+            costs.lanes(operand.op, space_of(operand), at, reading if operand.role == "read" else active)

@@ -25,33 +25,19 @@ the time that they take: which step waits for what is exact, how long a step tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
+import numpy
+
+from layoutalg.codegen.costs import followed
 from layoutalg.codegen.expr import Var, evaluate
-from layoutalg.codegen.program import (
-    Do,
-    For,
-    Global,
-    If,
-    Kernel,
-    Let,
-    MemRef,
-    RegRef,
-    Roles,
-    Shared,
-    Stmt,
-    Unroll,
-    check_integers,
-)
+from layoutalg.codegen.program import Do, For, Global, Kernel, MemRef, RegRef, Roles, Shared, check_integers
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.limits import Most
-
-Env: TypeAlias = dict[Var, Any]
-"""The values of a lane's variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +100,20 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline:
         raise UnsupportedError(f"warps of {kernel.name} have roles: a timeline follows one thread")
     env = {**block_zero(kernel, params), kernel.tid: 0}
     seen = _Places(kernel)
-    for s, _ in followed(kernel.body, [env], [0]):
-        if isinstance(s, For):
-            seen.begin_loop()
-        else:
-            seen.do(s, env)
+    for n, (s, now, _) in enumerate(followed(kernel.tid, kernel.body, env, numpy.ones(1, dtype=bool))):
+        Most.FOLLOWED.guard(n + 1, FOLLOWED)
+        match s:
+            case For():
+                seen.begin_loop()
+            case Do():
+                seen.do(s, now)
     return seen.found()
 
 
-def block_zero(kernel: Kernel, params: Mapping[str, int]) -> Env:
+FOLLOWED = "statements that are followed"
+
+
+def block_zero(kernel: Kernel, params: Mapping[str, int]) -> dict[Var, Any]:
     """The values of a kernel's parameters, and block 0's.  Raises ShapeError for what it is not right for."""
     missing = [p.name for p in kernel.integers if p.name not in params]
     if missing:
@@ -130,36 +121,6 @@ def block_zero(kernel: Kernel, params: Mapping[str, int]) -> Env:
     check_integers(kernel, params)
     own = {p: params[p.name] for p in kernel.integers}
     return own | dict.fromkeys(kernel.block_vars, 0)
-
-
-def followed(body: Sequence[Stmt], lanes: list[Env], seen: list[int]) -> Iterator[tuple[Do | For, list[Env]]]:
-    """Instructions and loops as lanes of a warp come to them, with the values of the lanes that do.
-
-    Loops run as often as those of the first lane; `seen` counts statements, and each branch is followed by
-    the lanes that take it.
-    """
-    for s in body:
-        seen[0] += 1
-        Most.FOLLOWED.guard(seen[0], "statements that are followed")
-        match s:
-            case Do():
-                yield s, lanes
-            case Let(var, value):
-                for env in lanes:
-                    env[var] = evaluate(value, env)
-            case For(var) | Unroll(var):
-                if isinstance(s, For):
-                    yield s, lanes
-                for n in range(evaluate(s.count, lanes[0]) if isinstance(s, For) else s.count):
-                    for env in lanes:
-                        env[var] = n
-                    yield from followed(s.body, lanes, seen)
-            case If(condition, inner, other):
-                taken = [bool(evaluate(condition, env)) for env in lanes]
-                for part, wanted in ((inner, True), (other, False)):
-                    chosen = [env for env, is_so in zip(lanes, taken, strict=True) if is_so is wanted]
-                    if chosen:
-                        yield from followed(part, chosen, seen)
 
 
 class _Places:

@@ -26,19 +26,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import count, groupby, product
 from math import prod
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from layoutalg.codegen.expr import evaluate
-from layoutalg.codegen.program import BarrierRef, Do, For, Kernel, Let, Roles, Stmt, TensorMapParam
-from layoutalg.codegen.sim.main_loops import Env, block_zero, followed
+import numpy
+
+from layoutalg.codegen.costs import followed
+from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.program import BarrierRef, Do, Kernel, Let, Roles, Stmt, TensorMapParam
+from layoutalg.codegen.sim.main_loops import FOLLOWED, block_zero
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import UnsupportedError
 from layoutalg.limits import Most
 
-COPY_TURNS, MMA_TURNS, WARP = 6, 4, 32
+COPY_TURNS, MMA_TURNS = 6, 4
+"""Turns that a copy and a product are assumed to take: chosen to be seen, not measured."""
 
 
 class Place(NamedTuple):
@@ -118,7 +123,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
     """
     if not any(isinstance(s, Roles) for s in kernel.body):
         raise UnsupportedError(f"warps of {kernel.name} have no roles: `timeline` follows its thread 0")
-    zero, seen = block_zero(kernel, params), [0]
+    zero, seen = block_zero(kernel, params), count(1)
     rows, lists = [], []
     # ranks go along x first
     for rank, place in enumerate(product(*map(range, reversed(kernel.cluster)))):
@@ -129,32 +134,38 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
                 lets.append(s)
             for role in s.parts if isinstance(s, Roles) else ():
                 for warp in range(role.warps):
-                    lanes = [
-                        {**env, kernel.tid: role.first_thread + WARP * warp + n, role.thread: WARP * warp + n}
-                        for n in range(WARP)
-                    ]
-                    met = followed((*lets, *role.body), lanes, seen)
-                    events = _joined(event for s, some in met for event in _event(s, some, rank))
-                    if events:
+                    mine = WARP * warp + numpy.arange(WARP)
+                    own = {**env, kernel.tid: role.first_thread + mine, role.thread: mine}
+                    events: list[Event] = []
+                    every = numpy.ones(WARP, dtype=bool)
+                    for s, now, active in followed(kernel.tid, (*lets, *role.body), own, every):
+                        Most.FOLLOWED.guard(next(seen), FOLLOWED)
+                        events += _event(s, now, active, rank) if isinstance(s, Do) else ()
+                    if events := _joined(events):
                         rows.append((role.name if rank == 0 else f"block {rank} {role.name}", warp))
                         lists.append(events)
     counts = {barrier.name: barrier.count for barrier in kernel.barriers}
     return _merged(kernel.name, rows, _played(kernel.name, lists, counts))
 
 
-def _event(s: Do | For, lanes: list[Env], rank: int) -> Iterator[Event]:
+def _event(s: Do, env: Mapping[Var, Any], active: Any, rank: int) -> Iterator[Event]:
     """The events of an instruction in the block of a rank; none for those that concern neither barriers,
     copies nor products."""
-    if isinstance(s, For):
-        return
-    name, operands = s.instr.name, dict(zip((x.name for x in s.instr.operands), s.args, strict=True))
+    name, operands = s.instr.name, {o.name: arg for o, arg in s.pairs}
+
+    def values(what: Any) -> list[int]:
+        """A number of the program, written out or an expression, in each lane."""
+        at = what if isinstance(what, int) else evaluate(what, env)
+        of_lanes: list[int] = numpy.broadcast_to(at, active.shape)[active].tolist()
+        return of_lanes
+
     places: tuple[Place, ...] = ()
     if isinstance(bar := operands.get("bar"), BarrierRef):
-        places = (Place(rank, bar.barrier.name, _value(bar.stage, lanes[0])),)
+        places = (Place(rank, bar.barrier.name, values(bar.stage)[0]),)
     if name.startswith("mbarrier_wait"):
-        yield Event("wait", places, _value(operands["parity"], lanes[0]))
+        yield Event("wait", places, values(operands["parity"])[0])
     elif name.startswith(("mbarrier_arrive_remote", "st_async")):
-        peers = Counter(_value(operands["rank"], env) for env in lanes)
+        peers = Counter(values(operands["rank"]))
         for sent in set(peers.values()):
             there = tuple(places[0]._replace(rank=peer) for peer, n in peers.items() if n == sent)
             if name.startswith("st_async"):
@@ -162,9 +173,10 @@ def _event(s: Do | For, lanes: list[Env], rank: int) -> Iterator[Event]:
             else:
                 yield Event("arrive", there, lanes=sent)
     elif name.startswith("mbarrier_arrive"):
-        yield Event("arrive", places, lanes=len(lanes), nbytes=_value(operands.get("nbytes", 0), lanes[0]))
+        lanes, nbytes = int(active.sum()), values(operands.get("nbytes", 0))[0]
+        yield Event("arrive", places, lanes=lanes, nbytes=nbytes)
     elif isinstance(box := operands.get("map"), TensorMapParam) and places:
-        mask = _value(operands.get("blocks", 1 << rank), lanes[0])
+        mask = values(operands.get("blocks", 1 << rank))[0]
         there = tuple(places[0]._replace(rank=peer) for peer in range(mask.bit_length()) if mask >> peer & 1)
         yield Event("copy", there, nbytes=prod(box.box) * box.element.bits // 8)
     elif name.startswith("wgmma_m"):
@@ -172,15 +184,10 @@ def _event(s: Do | For, lanes: list[Env], rank: int) -> Iterator[Event]:
     elif name == "wgmma_commit":
         yield Event("commit")
     elif name == "wgmma_wait":
-        yield Event("mma wait", number=_value(operands["newest"], lanes[0]))
+        yield Event("mma wait", number=values(operands["newest"])[0])
 
 
-def _value(what: Any, env: Env) -> int:
-    """A number of the program, written out or an expression."""
-    return what if isinstance(what, int) else int(evaluate(what, env))
-
-
-def _joined(events: Iterator[Event]) -> list[Event]:
+def _joined(events: list[Event]) -> list[Event]:
     """The events, products in a row as one."""
     pairs = groupby(events, lambda event: event.what == "mma")
     return [event for products, same in pairs for event in ([next(same)] if products else same)]
