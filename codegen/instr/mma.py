@@ -41,7 +41,7 @@ from typing import Any
 import numpy
 
 from layoutalg.atoms import MMAAtom, Operand, find_mma_atom, places
-from layoutalg.codegen.instr.record import WARP, Instr, Requires, into, out, read, updated, write
+from layoutalg.codegen.instr.record import WARP, Effect, Instr, Requires, into, out, read, updated, write
 from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, double_at, encode, holes, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
@@ -157,31 +157,43 @@ def find_mma(operand: str, accumulator: str, k: int, rows: int = 16, arithmetic:
     raise UnknownNameError("mma", f"{operand}.{accumulator}.k{k}", list(dict.fromkeys(known)))
 
 
-_places = functools.cache(places)
+cached_places = functools.cache(places)
 
 
-def _gather(words: Array, tv: Layout, element: str, rows: int) -> Array:
-    """The tiles (warps, rows, columns) that words (lanes, n) hold."""
-    values = decode(words, element).reshape(len(words) // 32, 32, -1)
+def gathered(words: Array, tv: Layout, element: str, rows: int, lanes: int = WARP) -> Array:
+    """The tiles (groups, rows, columns) that words (lanes, n) hold, of so many lanes each.
+
+    >>> held = numpy.arange(32, dtype=numpy.uint32)[:, None]
+    >>> gathered(held, Layout((32, 1), (1, 0)), "s32", 8)[0, 1].tolist()
+    [1, 9, 17, 25]
+    """
+    values = decode(words, element).reshape(len(words) // lanes, lanes, -1)
     tiles = numpy.empty((len(values), values[0].size), dtype=values.dtype)
-    tiles[:, _places(tv)] = values
+    tiles[:, cached_places(tv)] = values
     return tiles.reshape(len(values), -1, rows).transpose(0, 2, 1)
 
 
 def _multiply(mma: Mma, machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
     atom = mma.atom
-    left = _gather(a, atom.a_tv, mma.operand, mma.rows)
-    right = _gather(b, atom.b_tv, mma.operand, 8).transpose(0, 2, 1)
+    left = gathered(a, atom.a_tv, mma.operand, mma.rows)
+    right = gathered(b, atom.b_tv, mma.operand, 8).transpose(0, 2, 1)
     with numpy.errstate(all="ignore"):
-        tiles = left @ right + _gather(d, atom.c_tv, mma.accumulator, mma.rows)
+        tiles = left @ right + gathered(d, atom.c_tv, mma.accumulator, mma.rows)
         if mma.arithmetic == "xor":  # x ^ y = x + y - 2 x y;  x & y = x y
             tiles += left.sum(axis=2, keepdims=True) + right.sum(axis=1, keepdims=True) - 3 * (left @ right)
         flat = tiles.transpose(0, 2, 1).reshape(len(tiles), -1)
-        return encode(flat[:, _places(atom.c_tv)].reshape(len(d), -1), mma.accumulator)
+        return encode(flat[:, cached_places(atom.c_tv)].reshape(len(d), -1), mma.accumulator)
 
 
 def _mma(mma: Mma) -> Instr:
-    return _doubles(mma) if mma.operand == "f64" else _words(mma)
+    effect, requires = functools.partial(_multiply, mma), Requires(sm=mma.sm, warp_converged=True)
+    if mma.operand == "f64":
+        a, b, c = mma.words
+        operands = updated("d", c), into("a", a), into("b", b)
+        return Instr(mma.name, operands, _doubles(mma), effect, requires)
+    return _packed(
+        mma.name, mma.ptx, mma.words, mma.accumulator, PACKED.get(mma.operand, ""), effect, requires
+    )
 
 
 def _holes(counts: tuple[int, int, int]) -> str:
@@ -190,25 +202,28 @@ def _holes(counts: tuple[int, int, int]) -> str:
     return f"{holes(0, c)}, {holes(c, a)}, {holes(c + a, b)}, {holes(0, c)};"
 
 
-def _words(mma: Mma) -> Instr:
-    """Operands of 32 bits or less, packed."""
-    a, b, c = mma.words
-    letter, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
-    packed = PACKED.get(mma.operand, "")
+def _packed(
+    name: str, ptx: str, words: tuple[int, int, int], accumulator: str, packed: str, effect: Effect,
+    requires: Requires,
+) -> Instr:  # fmt: skip
+    """An mma of operands of 32 bits or less."""
+    a, b, c = words
+    letter, floats = ("f", "f32") if accumulator == "f32" else ("r", "")
     lists = (("a", a), ("b", b))
     inputs = ", ".join(f'"r"({at(x, i, n)})' for x, n in lists for i in range(n))
     updates = ", ".join(f'"+{letter}"(d[{i}])' for i in range(c))
     signature = ", ".join((ref("d", c, floats), *(ref(x, n, packed, const=True) for x, n in lists)))
     text = (
-        f"void {mma.name}({signature}) {{\n"
-        f'    asm volatile("{mma.ptx} "\n        "{_holes((c, a, b))}"\n'
+        f"void {name}({signature}) {{\n"
+        f'    asm volatile("{ptx} "\n        "{_holes((c, a, b))}"\n'
         f"        : {updates}\n        : {inputs});\n}}"
     )
-    return _instr(mma, text, floats, packed)
+    operands = updated("d", c, floats), into("a", a, packed), into("b", b, packed)
+    return Instr(name, operands, text, effect, requires)
 
 
-def _doubles(mma: Mma) -> Instr:
-    """Operands of 64 bits, two words each."""
+def _doubles(mma: Mma) -> str:
+    """The text of an mma of operands of 64 bits, two words each."""
     a, b, c = (n // 2 for n in mma.words)
     inputs = ", ".join(f'"d"({double_at(x, i)})' for x, n in (("a", a), ("b", b)) for i in range(n))
     updates = ", ".join(f'"+d"(x{i})' for i in range(c))
@@ -217,19 +232,11 @@ def _doubles(mma: Mma) -> Instr:
         f"    d[{2 * i}] = __double2loint(x{i});\n    d[{2 * i + 1}] = __double2hiint(x{i});\n"
         for i in range(c)
     )
-    text = (
+    return (
         f"void {mma.name}(u32* d, const u32* a, const u32* b) {{\n{loads}"
         f'    asm volatile("{mma.ptx} "\n        "{_holes((c, a, b))}"\n'
         f"        : {updates}\n        : {inputs});\n{stores}}}"
     )
-    return _instr(mma, text, "", "")
-
-
-def _instr(mma: Mma, text: str, floats: str, packed: str) -> Instr:
-    a, b, c = mma.words
-    operands = (updated("d", c, floats), into("a", a, packed), into("b", b, packed))
-    effect = functools.partial(_multiply, mma)
-    return Instr(mma.name, operands, text, effect, Requires(sm=mma.sm, warp_converged=True))
 
 
 MMA_SYNC: Mapping[Mma, Instr] = MappingProxyType({m: _mma(m) for m in MMAS})
@@ -357,22 +364,10 @@ def _multiply_in_pairs(atom: MMAAtom, machine: Any, group: Any, d: Array, a: Arr
 
 
 def _quad_pair(atom: MMAAtom) -> Instr:
-    c, a, b = (atom.registers(operand) for operand in ("C", "A", "B"))
-    of_floats = atom.dtypes.d.name == "f32"
-    updates = ", ".join(f'"+{"f" if of_floats else "r"}"(d[{i}])' for i in range(c))
-    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("a", a), ("b", b)) for i in range(n))
-    kind = "f32" if of_floats else ""
-    order = atom.name.rsplit("_", 1)[1].lower()
-    name = f"mma_m8n8k4_{order}_{atom.dtypes.d.name}"
-    packed = ref("a", a, "f16x2", const=True), ref("b", b, "f16x2", const=True)
-    text = (
-        f"void {name}({ref('d', c, kind)}, {', '.join(packed)}) {{\n"
-        f'    asm volatile("{atom.ptx} "\n        "{_holes((c, a, b))}"\n'
-        f"        : {updates}\n        : {inputs});\n}}"
-    )
-    operands = (updated("d", c, kind), into("a", a, "f16x2"), into("b", b, "f16x2"))
-    effect = functools.partial(_multiply_in_pairs, atom)
-    return Instr(name, operands, text, effect, Requires(sm=70, warp_converged=True))
+    order, sums = atom.name.rsplit("_", 1)[1].lower(), atom.dtypes.d.name
+    words = atom.registers("A"), atom.registers("B"), atom.registers("C")
+    effect, requires = functools.partial(_multiply_in_pairs, atom), Requires(sm=70, warp_converged=True)
+    return _packed(f"mma_m8n8k4_{order}_{sums}", atom.ptx, words, sums, "f16x2", effect, requires)
 
 
 QUAD_PAIR_MMA: Mapping[str, Instr] = MappingProxyType(

@@ -44,7 +44,8 @@ from typing import Any
 import numpy
 
 from layoutalg.arch import CHUNK_BYTES, Major, SmemDescriptor, decode_descriptor
-from layoutalg.atoms import MMAAtom, find_mma_atom, places
+from layoutalg.atoms import MMAAtom, find_mma_atom
+from layoutalg.codegen.instr.mma import cached_places, gathered
 from layoutalg.codegen.instr.record import (
     Asked,
     Instr,
@@ -60,7 +61,6 @@ from layoutalg.codegen.instr.record import (
 )
 from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, each, encode, ref
 from layoutalg.errors import UnsupportedError
-from layoutalg.layout import Layout
 
 PHASE_BYTES = 128
 """The bytes that one step of a base offset is worth."""
@@ -120,8 +120,6 @@ _START = """u64 matrix_start(const void* p) {
     return (shared_address(p) & 0x3FFFFu) >> 4;
 }"""
 """The start address of a descriptor: bits 13..0, in units of 16 bytes."""
-
-_places = functools.cache(places)
 
 
 def find_wgmma(atom: MMAAtom | str) -> Instr:
@@ -265,23 +263,16 @@ def _multiply(
         )
     ]
     if a is not None:
-        matrices.insert(0, _gathered(decode(a, atom.dtypes.a.name), atom.a_tv, m))
+        matrices.insert(0, gathered(a, atom.a_tv, atom.dtypes.a.name, m, WARPGROUP)[0])
     left, right = matrices
     total = atom.dtypes.d.name
     with numpy.errstate(all="ignore"):
-        before = 0 if d is None else _gathered(decode(d, total), atom.c_tv, m)
+        before = 0 if d is None else gathered(d, atom.c_tv, total, m, WARPGROUP)[0]
         sums = scale * left @ right.T + before
         if atom.arithmetic == "saturate":
             sums = numpy.clip(sums, -(1 << 31), (1 << 31) - 1)
         flat = sums.T.reshape(-1)
-        return encode(flat[_places(atom.c_tv)], total)
-
-
-def _gathered(values: Array, tv: Layout, rows: int) -> Array:
-    """The matrix (rows, columns) whose elements threads hold."""
-    flat = numpy.empty(values.size, dtype=values.dtype)
-    flat[_places(tv)] = values
-    return flat.reshape(-1, rows).T
+        return encode(flat[cached_places(atom.c_tv)], total)
 
 
 WGMMA_FENCE = in_ptx(

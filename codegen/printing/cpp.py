@@ -185,24 +185,18 @@ def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
     yield f"{pad}config.blockDim = dim3({', '.join(map(str, terms.block))});"
     yield f"{pad}config.dynamicSmemBytes = {terms.dynamic_shared_bytes};"
     yield f"{pad}config.stream = stream;"
-    if terms.cooperative:
-        yield f"{pad}cudaLaunchAttribute together = {{}};"
-        yield f"{pad}together.id = {COOPERATIVE};"
-        yield f"{pad}together.val.cooperative = 1;"
-        yield f"{pad}config.attrs = &together;"
-        yield f"{pad}config.numAttrs = 1;"
-    if terms.early:
-        yield f"{pad}cudaLaunchAttribute early = {{}};"
-        yield f"{pad}early.id = {EARLY};"
-        yield f"{pad}early.val.programmaticStreamSerializationAllowed = 1;"
-        yield f"{pad}config.attrs = &early;"
-        yield f"{pad}config.numAttrs = 1;"
-    arguments = []
-    for p in step.arguments:
-        if p.kind == "pointer":
-            arguments.append(f"static_cast<{step.types[p.name]}>({step.buffers[p.name]})")
-        else:
-            arguments.append(f"static_cast<{step.types[p.name]}>({p.name})")
+    for is_set, name, attribute, member in (
+        (terms.cooperative, "together", COOPERATIVE, "cooperative"),
+        (terms.early, "early", EARLY, "programmaticStreamSerializationAllowed"),
+    ):
+        if is_set:
+            yield f"{pad}cudaLaunchAttribute {name} = {{}};"
+            yield f"{pad}{name}.id = {attribute};"
+            yield f"{pad}{name}.val.{member} = 1;"
+            yield f"{pad}config.attrs = &{name};"
+            yield f"{pad}config.numAttrs = 1;"
+    given = {p.name: step.buffers.get(p.name, p.name) for p in step.arguments}
+    arguments = [f"static_cast<{step.types[name]}>({value})" for name, value in given.items()]
     arguments += [m.name for m in terms.maps]
     call = ", ".join(("&config", step.kernel, *arguments))
     yield f"{pad}if (status == cudaSuccess) status = cudaLaunchKernelEx({call});"

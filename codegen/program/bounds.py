@@ -105,10 +105,13 @@ class Reach:
         return self.most <= self.buffer.size_bytes
 
 
-def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tuple[Reach, ...]:
+def shared_reach(
+    kernel: Kernel, launch: Mapping[Var, int] | None = None, *, cases: bool = True
+) -> Iterator[Reach]:
     """The reach of every shared operand, in program order, in all blocks of all launches.
 
-    Or in those where variables of the launch, which are blocks and parameters, have the values `given`.
+    Or in those where variables of a `launch`, which are blocks and parameters, have some values.  Without
+    `cases` the `most` may be larger.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.instr import LDS
@@ -120,11 +123,6 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
     >>> [(r.most, r.is_inside) for r in shared_reach(k.build())]
     [(128, True)]
     """
-    return tuple(_reaches(kernel, given))
-
-
-def _reaches(kernel: Kernel, launch: Mapping[Var, int] | None, *, cases: bool = True) -> Iterator[Reach]:
-    """`shared_reach`; without `cases` the `most` may be larger."""
     import numpy
 
     tid = numpy.arange(kernel.threads)
@@ -147,9 +145,9 @@ def find_outside(kernel: Kernel) -> Reach | None:
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> find_outside(KernelBuilder("empty", threads=32).build())
     """
-    if all(reach.is_inside for reach in _reaches(kernel, None)):
+    if all(reach.is_inside for reach in shared_reach(kernel)):
         return None
-    runs = (_reaches(kernel, values, cases=False) for values in _launches(kernel))
+    runs = (shared_reach(kernel, values, cases=False) for values in _launches(kernel))
     return next((reach for run in runs for reach in run if reach.outside), None)
 
 

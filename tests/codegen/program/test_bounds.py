@@ -49,7 +49,7 @@ def test_no_run_of_a_permute_goes_further_and_all_are_proven_to_stay_inside(seed
         src, dst = buffers(case, seed)
         trace = simulate(kernel, {"src": src, "dst": dst}).trace
         sites = [site for site in trace.sites if site.space == "shared"]
-        found = shared_reach(kernel)
+        found = tuple(shared_reach(kernel))
         assert len(sites) == len(found)
         for site, reach in zip(sites, found, strict=True):
             ran = trace.instructions(site)
