@@ -5,10 +5,10 @@
     plan                 the choice of a tile, and the vector widths of both sides
     stage                the derived quantities of a configuration's tile
     partition            the position of the x-th chunk or vector in source and destination
-    misaligned           additions for rows that are misaligned, reversed or cut
     gather               reading vectors from the tile
     matrix_plan          configurations of copies and transposes of matrices
-    programs             the kernels: copies and permutes of any strides, copies and transposes of matrices
+    permute              the kernels of copies and permutes of any strides, built for one problem
+    matrix               those of copies and transposes of matrices, extents at run time, and their problems
     certificate          why the tile's layout in shared memory is free of conflicts
     families             the Family records, with the least traffic of any order
 
@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from layoutalg.kernels.move.certificate import certify
 from layoutalg.kernels.move.families import MOVE_FAMILIES, least_bytes
+from layoutalg.kernels.move.matrix import build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
+from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import best as best_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import (
@@ -31,12 +33,6 @@ from layoutalg.kernels.move.problem import (
     permute_problem,
     reference,
     relayout_problem,
-)
-from layoutalg.kernels.move.programs import (
-    build_permute,
-    build_transpose,
-    copy_problem,
-    transpose_problem,
 )
 from layoutalg.kernels.move.stage import PermuteConfig
 

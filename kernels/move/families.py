@@ -26,6 +26,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.move import plan
+from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import (
     copy_configs,
     further_copies,
@@ -33,8 +34,8 @@ from layoutalg.kernels.move.matrix_plan import (
     transpose_configs,
     transpose_refusals,
 )
+from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import Moves, PermuteProblem, normalise, permute_problem
-from layoutalg.kernels.move.programs import build_copy, build_permute, build_transpose
 from layoutalg.limits import Most
 
 

@@ -30,8 +30,7 @@ from functools import lru_cache
 from math import gcd, prod
 from typing import Any
 
-from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Load, Store
+from layoutalg.kernels.move.partition import Load, Store, block_base
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.kernels.move.stage import WORD_BYTES, Stage
 

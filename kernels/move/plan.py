@@ -32,8 +32,7 @@ from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
-from layoutalg.kernels.move.misaligned import block_base, parts
-from layoutalg.kernels.move.partition import Load, Store
+from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (

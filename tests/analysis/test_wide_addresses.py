@@ -21,11 +21,11 @@ from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
+from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.programs.matrix import build_transpose, transpose_problem
-from layoutalg.kernels.move.programs.permute import build as build_permute
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction

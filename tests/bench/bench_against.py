@@ -145,9 +145,9 @@ def relayout_cuda(src: Any, dst: Any, dtype: str, plan: int, arch: str) -> str:
     """The kernel of a plan that moves one layout to another."""
     from layoutalg import cosize
     from layoutalg.codegen.gpu import to_cuda
+    from layoutalg.kernels.move.permute import build
     from layoutalg.kernels.move.plan import configs
     from layoutalg.kernels.move.problem import normalise, relayout_problem
-    from layoutalg.kernels.move.programs.permute import build
 
     moves = normalise(relayout_problem(src, dst, dtype, (cosize(src), cosize(dst))))
     plans = configs(moves, arch)

@@ -23,9 +23,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.decide import cosize
 from layoutalg.errors import LayoutAlgError, NotInjectiveError, UnsupportedError
 from layoutalg.kernels.calls.api import problem_of
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, relayout_problem
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 

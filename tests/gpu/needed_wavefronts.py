@@ -18,8 +18,7 @@ import numpy as np
 from layoutalg.arch import Arch
 from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.move.gather import reads
-from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store
+from layoutalg.kernels.move.partition import Store, block_base
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzles

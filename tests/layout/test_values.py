@@ -21,8 +21,8 @@ from layoutalg.codegen.expr import Const, Var
 from layoutalg.dtype import dtype
 from layoutalg.f2 import LinearLayout, to_f2
 from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.move.matrix import copy_problem
 from layoutalg.kernels.move.matrix_plan import copy_configs
-from layoutalg.kernels.move.programs.matrix import copy_problem
 from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle, Swizzles
 from layoutalg.reading import parse_index
 from layoutalg.synthesis import synthesize

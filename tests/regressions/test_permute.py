@@ -9,9 +9,9 @@ import pytest
 
 import layoutalg
 from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.draws.moves import Move, plans, verdict
 

@@ -13,8 +13,8 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
+from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
-from layoutalg.kernels.move.programs.matrix import build_transpose, transpose_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run

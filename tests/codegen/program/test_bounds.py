@@ -20,8 +20,8 @@ from layoutalg.codegen.program.bounds import find_outside, interval, shared_reac
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 from layoutalg.layout import Layout
 from tests.draws.expressions import SMALL_VARIABLES, domain, expressions, values

@@ -16,9 +16,9 @@ from layoutalg.codegen.gpu import prepare, to_cuda
 from layoutalg.codegen.program import If, Stmt
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem, reference
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests.draws.moves import plans, random_case, random_matrix, random_move, verdict
 from tests.draws.permutations import WIDTHS, random_buffers, random_conversion, random_problem

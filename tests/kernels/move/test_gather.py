@@ -17,11 +17,10 @@ from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.program import calls
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.move.gather import Read, kinds, permutes, reads
-from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Store, block_origins
+from layoutalg.kernels.move.partition import Store, block_base, block_origins
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzle
 from tests.draws.permutations import random_problem

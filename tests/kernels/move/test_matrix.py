@@ -15,7 +15,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import matrix_plan
-from layoutalg.kernels.move.programs.matrix import build_transpose, copy_problem, transpose_problem
+from layoutalg.kernels.move.matrix import build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
 from layoutalg.synthesis import check_certificate, synthesize

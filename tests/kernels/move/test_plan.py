@@ -8,9 +8,9 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import memory_time, tiles
 from tests.draws.permutations import WIDTHS, random_problem

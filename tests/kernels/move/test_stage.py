@@ -23,11 +23,17 @@ from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.checks.move import CASES, random_cases
 from layoutalg.kernels.move.certificate import _accesses, certify
-from layoutalg.kernels.move.misaligned import block_base
-from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, run_origins
+from layoutalg.kernels.move.partition import (
+    Load,
+    Store,
+    block_base,
+    block_origins,
+    direct_element,
+    run_origins,
+)
+from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import TILE_BYTES, best, configs
 from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
-from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, row_distance
 from layoutalg.kernels.move.tiles import (
     even_part,

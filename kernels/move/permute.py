@@ -39,19 +39,20 @@ from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
-from layoutalg.kernels.move.misaligned import block_base, parts
+from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.partition import (
     Load,
     Store,
+    block_base,
     block_origins,
     direct_element,
     flat,
     part_of,
+    parts,
     run_origins,
     tensor_of,
 )
 from layoutalg.kernels.move.problem import Moves
-from layoutalg.kernels.move.programs.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import VECTOR_BYTES
 
