@@ -70,8 +70,8 @@ class MatrixProblem:
 
 
 def matrix_problem(
-    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, *, turned: bool,
-    align_bytes: int = VECTOR_BYTES,
+    m: int, n: int, dtype: str | DType = "f32", lds: int | None = None, ldd: int | None = None, *,
+    turned: bool, align_bytes: int = VECTOR_BYTES,
 ) -> MatrixProblem:  # fmt: skip
     """A checked problem; leading dimensions default to the row lengths.
 

@@ -8,7 +8,7 @@
     gather               reading vectors from the tile
     matrix_plan          configurations of copies and transposes of matrices
     permute              the kernels of copies and permutes of any strides, built for one problem
-    matrix               those of copies and transposes of matrices, extents at run time, and their problems
+    matrix               those of copies and transposes of matrices, extents at run time
     certificate          why the tile's layout in shared memory is free of conflicts
     families             the Family records, with the least traffic of any order
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from layoutalg.kernels.move.certificate import certify
 from layoutalg.kernels.move.families import MOVE_FAMILIES, least_bytes
-from layoutalg.kernels.move.matrix import build_transpose, copy_problem, transpose_problem
+from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import best as best_permute
@@ -49,7 +49,6 @@ __all__ = [
     "build_transpose",
     "certify",
     "copy_configs",
-    "copy_problem",
     "least_bytes",
     "move_problem",
     "normalise",
@@ -58,5 +57,4 @@ __all__ = [
     "reference",
     "relayout_problem",
     "transpose_configs",
-    "transpose_problem",
 ]

@@ -21,7 +21,6 @@ from typing import Any
 from layoutalg.analysis import Units, nested
 from layoutalg.arch import DRAM_RULES, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
-from layoutalg.dtype import DType
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
@@ -100,19 +99,6 @@ MOST_CALLED = 1 << 14
 # --- matrices ------------------------------------------------------------------------------------------
 
 
-def _matrix(
-    m: int,
-    n: int,
-    dtype: str | DType = "f32",
-    lds: int | None = None,
-    ldd: int | None = None,
-    align_bytes: int = 16,
-    *,
-    turned: bool,
-) -> MatrixProblem:
-    return matrix_problem(m, n, dtype, lds, ldd, turned=turned, align_bytes=align_bytes)
-
-
 def _matrix_launches(
     build: Callable[..., Any], p: MatrixProblem, c: Any, arch: str | Arch = "sm_90"
 ) -> LaunchSequence:
@@ -158,12 +144,6 @@ def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family
 # --- tensors -------------------------------------------------------------------------------------------
 
 
-def _permuted(
-    shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **further: Any
-) -> PermuteProblem:
-    return permute_problem(shape, axes, dtype, **further)
-
-
 def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[family.Candidate]:
     x = normalise(p)
     found = plan.configs(x, arch)
@@ -202,7 +182,7 @@ def _matrix_family(
     return family.Family(
         name,
         summary,
-        partial(_matrix, turned=turned),
+        partial(matrix_problem, turned=turned),
         candidates,
         launches=partial(_matrix_launches, build),
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
@@ -223,7 +203,7 @@ MOVE_FAMILIES = (
     family.Family(
         "permute",
         "the axes of a tensor in another order",
-        _permuted,
+        permute_problem,
         _permute_candidates,
         launches=_permute_launches,
         asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},

@@ -41,8 +41,7 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel, Shared
-from layoutalg.dtype import DType
-from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
+from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.matrix_plan import (
     CopyConfig,
     TransposeConfig,
@@ -58,32 +57,6 @@ X = TypeVar("X")
 
 TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
 """The instructions that transpose a corner of 2 or 4 rows in registers, a word of each."""
-
-
-def copy_problem(
-    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, align_bytes: int = 16
-) -> MatrixProblem:
-    """dst[m, n] = src[m, n]; leading dimensions default to the row length n.
-
-    Raises what `matrix_problem` raises.
-
-    >>> copy_problem(3, 5, "f16", ldd=8).target_elems
-    21
-    """
-    return matrix_problem(m, n, dtype, lds, ldd, turned=False, align_bytes=align_bytes)
-
-
-def transpose_problem(
-    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None
-) -> MatrixProblem:
-    """dst[n, m] = src[m, n]; leading dimensions default to the row lengths n and m.
-
-    Raises what `matrix_problem` raises.
-
-    >>> transpose_problem(3, 5, "f16").target_shape
-    (5, 3)
-    """
-    return matrix_problem(m, n, dtype, lds, ldd, turned=True)
 
 
 def _turned(p: MatrixProblem, m: X, n: X) -> tuple[X, X]:
@@ -117,8 +90,9 @@ def _tiles(
 def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """The tile program of a copy, for sizes up to the problem's: what its `contract` says.
 
+    >>> from layoutalg.kernels.matrix import matrix_problem
     >>> from layoutalg.kernels.move.matrix_plan import copy_configs
-    >>> p = copy_problem(64, 64, "f32")
+    >>> p = matrix_problem(64, 64, "f32", turned=False)
     >>> build_copy(p, copy_configs(p)[0]).name
     'copy_f32'
     """
@@ -146,8 +120,9 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
 def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     """The tile program of a transpose, for sizes up to the problem's: what its `contract` says.
 
+    >>> from layoutalg.kernels.matrix import matrix_problem
     >>> from layoutalg.kernels.move.matrix_plan import transpose_configs
-    >>> p = transpose_problem(64, 64, "f32")
+    >>> p = matrix_problem(64, 64, "f32", turned=True)
     >>> build_transpose(p, transpose_configs(p)[0]).name
     'transpose_f32'
     """

@@ -153,18 +153,9 @@ class Ends:
             found.append(position + self.origins[last] * inner < end)
         return tuple(found)
 
-    @property
-    def whole(self) -> tuple[Index, ...]:
-        """The predicates that all elements of the vector exist, if its run does."""
-        return self.all_of(0, self.stage.config.vec)
-
-    def all_of(self, first: int, count: int) -> tuple[Index, ...]:
-        """The predicates that `count` elements from `first` on exist, if the vector's run does."""
+    def exist(self, first: int, count: int = 1) -> tuple[Index, ...]:
+        """The predicates that `count` elements from number `first` on exist, if the vector's run does."""
         return self.after(first) + self.before(first + count - 1)
-
-    def exists(self, e: int) -> tuple[Index, ...]:
-        """The predicates that element e exists, if its run does."""
-        return self.after(e) + self.before(e)
 
 
 def parts(stage: Stage) -> list[tuple[int, int]]:

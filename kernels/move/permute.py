@@ -233,10 +233,11 @@ def _store(
                 k.do(_conversion(stage, c.vec), w[member], u[member])
             for member, vector in enumerate(vectors):
                 with k.If(rows[member] if member else Const(1)):
-                    with k.If(_all(vector.ends.whole)):
+                    whole = vector.ends.exist(0, c.vec)
+                    with k.If(_all(whole)):
                         at = vector.part.of(dst) if straight else flat(dst, vector.target)
                         k.do(STG_WHOLE[c.vec * size], at, w[member])
-                    if vector.ends.whole:
+                    if whole:
                         with k.Else():
                             _store_parts(k, stage, dst, vector, w[member], one)
 
@@ -289,7 +290,7 @@ def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, wor
     size, target = stage.dst_size, k.let("target", vector.target)
     for first, count in parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
-        with k.If(_all(vector.ends.all_of(first, count))):
+        with k.If(_all(vector.ends.exist(first, count))):
             at = flat(dst, target + first)
             if count > 1 or first * size % 4 == 0:
                 k.do(STG_WHOLE[count * size], at, word)
@@ -298,7 +299,7 @@ def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, wor
         if count > 1:
             with k.Else():
                 for e in range(first, first + count):
-                    with k.If(_all(vector.ends.exists(e))):
+                    with k.If(_all(vector.ends.exist(e))):
                         _put_narrow(k, flat(dst, target + e), word, e * size % 4, size, one)
 
 

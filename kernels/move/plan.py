@@ -34,11 +34,11 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
-from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.stage import LINE_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     HALF_LINE_BYTES,
-    LINE_BYTES,
     SECTOR_BYTES,
+    SM_THREADS,
     WEIGHTS,
     even_part,
     filled_units,
@@ -48,14 +48,8 @@ from layoutalg.kernels.move.tiles import (
 )
 from layoutalg.layout import Swizzle, Swizzles
 
-VECTOR_BYTES = 16
-"""The widest access of a lane."""
-
 TILE_BYTES = 72 << 10
 """The most shared memory of a tile: three blocks fit an SM."""
-
-WARP = 32
-"""Lanes."""
 
 LINES_WORTH = 1.02
 """The factor over the bytes of half lines up to which copies ask the memory for whole lines."""
@@ -100,8 +94,8 @@ Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 thr
 LEAST_THREADS, MOST_THREADS = 64, 512
 """The bounds on the threads of a block whose tile goes through shared memory."""
 
-SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
-"""Threads of an SM; what its blocks' tiles have to hold together, for memory to be busy."""
+IN_FLIGHT_BYTES = 40 << 10
+"""The bytes that the tiles of an SM's blocks have to hold together, for memory to be busy."""
 
 INSTRUCTIONS = MappingProxyType(
     {
@@ -375,7 +369,7 @@ def _ends(stage: Stage) -> tuple[float, float]:
     vector = Store(stage, x, origins, block_base(stage, origins))
     row, whole = (
         np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
-        for predicates in (vector.part.exists, vector.ends.whole)
+        for predicates in (vector.part.exists, vector.ends.exist(0, stage.config.vec))
     )
     sector = np.where(row, vector.target * stage.dst_size // SECTOR_BYTES, -1)
     sector.sort(axis=1)

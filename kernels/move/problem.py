@@ -115,7 +115,7 @@ class PermuteProblem:
 def permute_problem(
     shape: tuple[int, ...],
     axes: tuple[int, ...],
-    dtype: str | DType,
+    dtype: str | DType = "f32",
     src: tuple[int, ...] | None = None,
     dst: tuple[int, ...] | None = None,
     src_offset: int = 0,

@@ -34,7 +34,7 @@ WORD_BYTES = 4
 """The bytes of a bank."""
 
 LINE_BYTES = 128
-"""The bytes of all banks."""
+"""The bytes of all banks, and of the lines of the L2."""
 
 LEAD_PARTS = 4
 """A lead of whole runs is staged where it is at most the tile divided by this number."""
@@ -144,13 +144,12 @@ class Stage:
         Of narrow elements only as many as whole vectors need where the next one is fastest in the source: it
         then counts runs, whose elements are neighbours in words.
         """
-        strides = [m.dst for m in self.modes]
-        run = self._run(range(len(self.modes)), strides)
+        run = self._run(range(len(self.modes)), self.dst_strides)
         for n in range(1, len(run)) if self.size < WORD_BYTES else ():
             if run[n] != self.by_source[0]:
                 continue
             length = prod(self.tile[k] for k in run[:n])
-            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.unit == 0
+            aligned = self._starts(self.moves.dst_offset, self.dst_strides, run[:n]) % self.unit == 0
             if aligned and length % self.unit == 0 and length * self.dst_size >= ENOUGH_BYTES:
                 return run[:n]
         return run
@@ -189,17 +188,25 @@ class Stage:
     @cached_property
     def src_aligned(self) -> bool:
         """True when every row of every tile starts at a chunk."""
-        starts = self._starts(self.moves.src_offset, [m.src for m in self.modes], self.src_run)
-        return gcd(starts, self.row_lead) % self.config.chunk == 0
+        return gcd(self.src_starts, self.row_lead) % self.config.chunk == 0
 
     @cached_property
     def dst_aligned(self) -> bool:
         """True when every run of the destination in every tile starts at a unit."""
-        starts = self._starts(self.moves.dst_offset, [m.dst for m in self.modes], self.dst_run)
-        return not self.dst_run or starts % self.unit == 0
+        return not self.dst_run or self.dst_starts % self.unit == 0
+
+    @cached_property
+    def src_starts(self) -> int:
+        """The greatest common divisor of a line and of everywhere a row can start, its halo aside."""
+        return self._starts(self.moves.src_offset, self.src_strides, self.src_run)
+
+    @cached_property
+    def dst_starts(self) -> int:
+        """The greatest common divisor of a line and of everywhere a run of the destination can start."""
+        return self._starts(self.moves.dst_offset, self.dst_strides, self.dst_run)
 
     def _starts(self, offset: int, strides: Sequence[int], run: tuple[int, ...]) -> int:
-        """The greatest common divisor of a line and of everywhere a run of a tile can start."""
+        """`src_starts` or `dst_starts` of a run."""
         found = gcd(LINE_BYTES, offset)
         for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True)):
             if k not in run:

@@ -46,14 +46,13 @@ for the choice: of those of each tensor it has 0.978 of the fastest in the geome
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import product
 from math import gcd, prod
 from types import MappingProxyType
 
 from layoutalg.arch import Arch
 from layoutalg.kernels.move.problem import Mode, Moves
-from layoutalg.kernels.move.stage import Stage
+from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
@@ -129,33 +128,11 @@ def _ceil_div(x: int, y: int) -> int:
     return -(-x // y)
 
 
-SECTOR_BYTES, HALF_LINE_BYTES, LINE_BYTES = 32, 64, 128
-"""The units of requests to the L2, of fills from memory, and of stores."""
+SECTOR_BYTES, HALF_LINE_BYTES = 32, 64
+"""The units of requests to the L2, and of fills from memory; stores travel by lines."""
 
 NEAR_BYTES = 8 << 20
 """The most bytes moved between two tiles that share units for the second to find them in the L2."""
-
-
-def mean_units(nbytes: int, start_bytes: int, unit_bytes: int) -> Fraction:
-    """Units that a run of `nbytes` touches, the mean over starts at all multiples of `start_bytes`.
-
-    >>> mean_units(124, 4, 32), mean_units(256, 32, 32), mean_units(256, 0, 128), mean_units(20, 32, 32)
-    (Fraction(19, 4), Fraction(8, 1), Fraction(2, 1), Fraction(1, 1))
-    """
-    step = gcd(start_bytes, unit_bytes)
-    whole = -(-nbytes // step) * step
-    return Fraction(whole + unit_bytes - step, unit_bytes)
-
-
-def mean_units_enumerated(nbytes: int, start_bytes: int, unit_bytes: int) -> Fraction:
-    """The definition: the units of every start within a unit, counted.
-
-    >>> mean_units_enumerated(124, 4, 32)
-    Fraction(19, 4)
-    """
-    starts = range(0, unit_bytes, gcd(start_bytes, unit_bytes))
-    touched = sum((start + nbytes - 1) // unit_bytes - start // unit_bytes + 1 for start in starts)
-    return Fraction(touched, len(starts))
 
 
 def loaded_units(stage: Stage, unit_bytes: int) -> float:
@@ -172,9 +149,8 @@ def loaded_units(stage: Stage, unit_bytes: int) -> float:
     halo = [stage.lead * n if stage.halo and k == stage.last else 0 for k, n in enumerate(stage.counts)]
     held = [(m.extent + more, m.src) for m, more in zip(modes, halo, strict=True)]
     rows = prod(stage.counts[k] if k in run else extent for k, (extent, step) in enumerate(held) if step)
-    steps = [m.src for m in modes]
-    starts = [stage.moves.src_offset, stage.row_lead, *_steps(stage, steps, run)]
-    return _touched(prod(n for n, step in held if step) * size, rows, size * gcd(*starts), unit_bytes)
+    starts = size * gcd(stage.src_starts, stage.row_lead)
+    return touched_units(prod(n for n, step in held if step) * size, rows, starts, unit_bytes)
 
 
 def stored_units(stage: Stage, unit_bytes: int) -> float:
@@ -189,15 +165,14 @@ def stored_units(stage: Stage, unit_bytes: int) -> float:
     """
     modes, run = stage.modes, stage.dst_run
     runs = prod(stage.counts[k] if k in run else m.extent for k, m in enumerate(modes))
-    steps, size = [m.dst for m in modes], stage.dst_size
-    starts = size * gcd(stage.moves.dst_offset, *_steps(stage, steps, run))
+    size, starts = stage.dst_size, stage.dst_size * stage.dst_starts
     moved = prod(m.extent for m in modes) * size
     if not stage.halo:
-        return _touched(moved, runs, starts, unit_bytes)
+        return touched_units(moved, runs, starts, unit_bytes)
     whole = prod(1 if k in run else m.extent for k, m in enumerate(modes))  # a unit cuts the others
     owned = max(gcd(starts, unit_bytes), gcd(stage.unit * size, unit_bytes))
-    inside = _touched(moved, runs - whole, owned, unit_bytes)
-    return inside + _touched(0, whole, starts, unit_bytes)
+    inside = touched_units(moved, runs - whole, owned, unit_bytes)
+    return inside + touched_units(0, whole, starts, unit_bytes)
 
 
 def filled_units(stage: Stage, unit_bytes: int) -> float:
@@ -233,20 +208,16 @@ def filled_units(stage: Stage, unit_bytes: int) -> float:
     runs = prod(stage.counts[k] if k in cut else modes[k].extent for k in held if k not in whole)
     steps = (modes[k].src * (stage.tile[k] if k in cut else 1) for k in held if k not in whole)
     starts = gcd(stage.moves.src_offset, *steps)
-    return _touched(prod(modes[k].extent for k in held) * size, runs, starts * size, unit_bytes)
+    return touched_units(prod(modes[k].extent for k in held) * size, runs, starts * size, unit_bytes)
 
 
-def _steps(stage: Stage, strides: list[int], run: tuple[int, ...]) -> list[int]:
-    """The steps between the starts of a side's runs, in elements."""
-    return [
-        stride * (stage.tile[k] if k in run else 1)
-        for k, (stride, m) in enumerate(zip(strides, stage.modes, strict=True))
-        if k not in run or stage.tile[k] < m.extent
-    ]
+def touched_units(nbytes: int, runs: int, start_bytes: int, unit_bytes: int) -> float:
+    """Units that so many runs touch, `nbytes` long together, the mean over starts at all multiples of
+    `start_bytes`.
 
-
-def _touched(nbytes: int, runs: int, start_bytes: int, unit_bytes: int) -> float:
-    """Units that so many runs touch, `nbytes` long together."""
+    >>> touched_units(124, 1, 4, 32), touched_units(256, 1, 32, 32), touched_units(256, 1, 0, 128)
+    (4.75, 8.0, 2.0)
+    """
     return (nbytes + runs * (unit_bytes - gcd(start_bytes, unit_bytes))) / unit_bytes
 
 
@@ -319,17 +290,6 @@ def _warps(stage: Stage, unit_bytes: int, moved: float) -> float:
     modes = enumerate(zip(stage.modes, stage.counts, strict=True))
     runs = prod(count if k in stage.dst_run else m.extent for k, (m, count) in modes)
     pieces = runs * -(-run_bytes // piece_bytes)
-    start = stage.unit * size if stage.lead else _aligned_bytes(stage, unit_bytes)
+    start = stage.unit * size if stage.lead else gcd(unit_bytes, stage.dst_starts * size)
     start = gcd(start, piece_bytes) if run_bytes > piece_bytes else start
     return pieces * (unit_bytes - gcd(start, unit_bytes)) / moved
-
-
-def _aligned_bytes(stage: Stage, unit_bytes: int) -> int:
-    """The alignment of the starts of a destination's runs, up to a unit."""
-    size = stage.dst_size
-    starts = gcd(unit_bytes, stage.moves.dst_offset * size)
-    for k, (m, t) in enumerate(zip(stage.modes, stage.tile, strict=True)):
-        step = t if k in stage.dst_run else 1
-        if k not in stage.dst_run or t < m.extent:
-            starts = gcd(starts, step * m.dst * size)
-    return starts

@@ -21,7 +21,8 @@ from layoutalg.kernels.gemm.choice import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
-from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.matrix import matrix_problem
+from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
@@ -144,7 +145,7 @@ def test_products(name: str, family: str) -> None:
 
 @each(("m", "n", "dtype"), [(1 << 20, 1 << 20, "u8"), (1 << 17, (1 << 17) + 1, "f32"), (3, 1 << 33, "u16")])
 def test_transposes(m: int, n: int, dtype: str) -> None:
-    p = transpose_problem(m, n, dtype)
+    p = matrix_problem(m, n, dtype, turned=True)
     agree(build_transpose(p, transpose_configs(p)[0]), {"m": m, "n": n, "lds": p.lds, "ldd": p.ldd})
 
 

@@ -21,7 +21,7 @@ from layoutalg.codegen.expr import Const, Var
 from layoutalg.dtype import dtype
 from layoutalg.f2 import LinearLayout, to_f2
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.move.matrix import copy_problem
+from layoutalg.kernels.matrix import matrix_problem
 from layoutalg.kernels.move.matrix_plan import copy_configs
 from layoutalg.layout import ArithTuple, ComposedLayout, Layout, ScaledBasis, Swizzle, Swizzles
 from layoutalg.reading import parse_index
@@ -59,8 +59,9 @@ VALUES: list[object] = [
     FOUND, FOUND.certificate, ARCHS["sm_90"].instructions["ldmatrix.x4"], ARCHS["sm_90"],
     find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), find_copy_atom("SM75_U32x4_LDSM_N"), Var("lane", 32),
     Const(3), Var("lane", 32) * 4 + 1, parse_index("lane * 4"), gemm_problem(8, 8, 8),
-    copy_problem(8, 24, "f32"),
-    copy_configs(copy_problem(8, 24, "f32"), "sm_90")[0], layoutalg.kernels.FAMILIES["transpose"],
+    matrix_problem(8, 24, "f32", turned=False),
+    copy_configs(matrix_problem(8, 24, "f32", turned=False), "sm_90")[0],
+    layoutalg.kernels.FAMILIES["transpose"],
 ]  # fmt: skip
 
 

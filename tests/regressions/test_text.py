@@ -13,7 +13,8 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
-from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.matrix import matrix_problem
+from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
@@ -77,7 +78,7 @@ def test_a_division_by_zero_ends_a_process_of_its_own() -> None:
 def test_a_text_states_the_multiples_that_it_needs() -> None:
     """It said "for m <= 256, n <= 256, lds <= 264, ldd <= 256", and was wrong for others of these; the trials
     of tests/draws/domains.py run and refuse what such a text says."""
-    p = transpose_problem(256, 256, "f16", lds=264)
+    p = matrix_problem(256, 256, "f16", lds=264, turned=True)
     kernel = build_transpose(p, transpose_configs(p)[0])
     most = {"m": 256, "n": 256, "lds": 264, "ldd": 256}
     assert stated(to_cuda(kernel)).ranges == {name: (8, high, 8) for name, high in most.items()}
