@@ -26,11 +26,10 @@ import numpy
 
 from layoutalg.arch import CHUNK_BYTES, MULTICAST_LEAST, MULTICAST_ZEROS, TensorMap
 from layoutalg.budget import spend
-from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.engines.knowledge import AgentClocks
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, as_bits
+from layoutalg.codegen.sim.machine import Buffer, CopyQueue, Group, Machine, Memory, as_bits
 from layoutalg.errors import UnsupportedError
 
 SECTOR_BYTES, LINE_SECTORS = 32, 4

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.hazards import Array, Clocks, Race, Shadow
+from layoutalg.codegen.sim.machine import CopyQueue
 
 WARPS = 3
 THREADS = (0, 1, 32, 33, 64)
