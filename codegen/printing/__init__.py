@@ -13,7 +13,6 @@ choice       with_launcher: one of them by name
 
 from __future__ import annotations
 
-from layoutalg.codegen.printing.choice import with_launcher
 from layoutalg.codegen.printing.cpp import cpp_launcher
 from layoutalg.codegen.printing.cuda import print_kernels, to_cuda, without_clusters
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
@@ -27,6 +26,7 @@ from layoutalg.codegen.printing.record import (
     launch_answers,
     launch_record,
 )
+from layoutalg.codegen.printing.standalone import with_launcher
 
 __all__ = [
     "LIBRARIES",

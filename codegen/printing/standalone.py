@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layoutalg.codegen.printing.cpp import cpp_launcher, parameter_type, size_of
+from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import LaunchRecord
 from layoutalg.codegen.printing.wrap import wrapped
+from layoutalg.errors import UnknownNameError
 
 _BEFORE = """\
 
@@ -134,3 +136,22 @@ def _main(record: LaunchRecord, name: str) -> Iterator[str]:
         arguments += [b.name, f"{b.name}_bytes"]
     call = ", ".join((*arguments, "nullptr"))
     yield f"    const auto run = [&] {{ require(layoutalg::{name}::launch({call})); }};"
+
+
+def with_launcher(source: str, record: LaunchRecord, launcher: str | None) -> str:
+    """The text of kernels with a launcher: "cpp", with a "main" too, "torch", "cupy", or as it is for None.
+
+    Raises UnknownNameError for another.
+
+    >>> with_launcher("// kernels", LaunchRecord("nothing", (), ()), None)
+    '// kernels'
+    """
+    if launcher is None:
+        return source
+    if launcher == "cpp":
+        return cpp_launcher(record, source)
+    if launcher == "main":
+        return cpp_program(record, source)
+    if launcher not in LIBRARIES:
+        raise UnknownNameError("launcher", launcher, ("cpp", "main", *LIBRARIES))
+    return python_launcher(record, source, launcher)
