@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from layoutalg.codegen.expr import Expr, to_c
+from layoutalg.codegen.printing.cuda import wrapped
 from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
-from layoutalg.codegen.printing.wrap import wrapped
 from layoutalg.codegen.program import COOPERATIVE, EARLY, SCRATCH, Parameter, TensorMapParam, text
 
 INCLUDES = ("#include <cuda_runtime.h>", "#include <stdexcept>", "#include <string>", "")

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layoutalg.codegen.printing.cpp import cpp_launcher, parameter_type, size_of
+from layoutalg.codegen.printing.cuda import wrapped
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import LaunchRecord
-from layoutalg.codegen.printing.wrap import wrapped
 from layoutalg.errors import UnknownNameError
 
 _BEFORE = """\

@@ -17,7 +17,7 @@ import numpy as np
 from layoutalg.codegen import expr
 from layoutalg.codegen.expr.ctext import ctype, to_c
 from layoutalg.codegen.expr.nodes import Expr, Var
-from layoutalg.codegen.expr.trees import children, variables
+from layoutalg.codegen.expr.trees import variables
 from layoutalg.errors import IRError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import compile_shared
@@ -67,7 +67,7 @@ def _in_order(node: Expr) -> tuple[Var, ...]:
         next_one = waiting.pop()
         if next_one not in seen:
             seen[next_one] = None
-            waiting += reversed(children(next_one))
+            waiting += reversed(next_one.children)
     return tuple(v for v in seen if isinstance(v, Var))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from layoutalg.codegen.gpu.nvrtc import TARGETS
-from layoutalg.codegen.printing.wrap import WIDTH
+from layoutalg.codegen.printing.cuda import WIDTH
 from tests.command import run
 from tests.stand_ins.nvcc import compiled, needs_nvcc
 from tests.sweeps import each, first

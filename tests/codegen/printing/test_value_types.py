@@ -9,8 +9,8 @@ import numpy as np
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.instr import BYTE_PERMUTE, LDG, STG, fold
 from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.printing.cuda import WIDTH, comment, wrapped
 from layoutalg.codegen.printing.value_types import Types
-from layoutalg.codegen.printing.wrap import WIDTH, comment, wrapped
 from layoutalg.codegen.program import Kernel, lower, printed
 from layoutalg.codegen.sim import simulate
 from tests.hostshim import run_cuda_text
