@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER, written_layout
 from layoutalg.codegen.program.checks import check_available
+from layoutalg.codegen.program.conditions import check_tensors
 from layoutalg.codegen.program.dependent_launch import dependent
-from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     COOPERATIVE,
     EARLY,

@@ -15,9 +15,9 @@ from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
 from layoutalg.codegen.instr import Instr, Operand
 from layoutalg.codegen.program.asynchronous import check_asynchronous
 from layoutalg.codegen.program.bounds import find_outside
+from layoutalg.codegen.program.conditions import check_tensors
 from layoutalg.codegen.program.converged import WARPGROUP, Together, agreement, of_whole_warps
 from layoutalg.codegen.program.dependent_launch import check_waits
-from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
     BarrierRef,

@@ -17,8 +17,7 @@ from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import For, If, Kernel, Let, Role, Roles, Unroll
 from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.program.conditions import Conditions
-from layoutalg.codegen.program.inside import check_tensors
+from layoutalg.codegen.program.conditions import Conditions, check_tensors
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, IRError, ShapeError
 from layoutalg.layout import Layout
