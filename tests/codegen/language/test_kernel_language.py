@@ -14,7 +14,7 @@ from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import verification, words
-from layoutalg.codegen.language.sizes import draw_sizes
+from layoutalg.codegen.language.verification import draw_sizes
 from layoutalg.codegen.program import Let, walk
 from layoutalg.errors import (
     ArgumentTypeError,
