@@ -9,8 +9,7 @@ warpgroup   products of wgmma: tensors in shared memory as their operands
 asynchronous  tensor maps, mbarriers, TMA, roles (warp specialization), clusters
 builder     KernelBuilder: how a program is written
 run         simulate, compile and launch, with parameters by name
-sizes       draw_sizes: random sizes that cover the paths of a program
-verification   verify: a program on random sizes and values, compared with NumPy
+verification   verify: a program on random sizes, which cover its paths, and values, compared with NumPy
 """
 
 from __future__ import annotations

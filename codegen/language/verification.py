@@ -5,6 +5,15 @@
 The idea.  A program's tensors say their extents, strides and types, and its parameters their ranges: enough
 to draw arguments, to run the program on them as the GPU would, with every race and every wild address
 refused, and to compare all that it wrote with what NumPy gives.
+
+Sizes.  What an extent decides is counted by the program itself: blocks along the sides of its grid, turns of
+its loops.  An extent is drawn so that all of these are several, and a stage of a ring is used again:
+
+    case 0      the larger half of what is drawn: two blocks and more
+    case 1      the same, in whole tiles
+    case 2      anything from the least on
+
+and again from the first.  Extents that decide nothing, such as a leading dimension, reach as far as the rest.
 """
 
 from __future__ import annotations
@@ -158,7 +167,7 @@ def verify(
     beside a tensor's must not change.
 
     Extents that `sizes` does not give are drawn so that they cover several blocks and iterations of every
-    loop (see codegen.language.sizes).  Numbers are small, and where a program adds up in f16 they are whole
+    loop (see `draw_sizes`).  Numbers are small, and where a program adds up in f16 they are whole
     and so small that f16 holds every sum of products over the longest extent: a right product is exact in any
     order of its additions.  `values` gives the least and the most of a tensor's or a scalar's, or a function
     of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the program states them: the

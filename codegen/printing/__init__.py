@@ -3,12 +3,10 @@
 cuda         to_cuda, print_kernels: the CUDA C++ of a kernel, or of several in one file
 value_types  the C++ types of registers, pointers and scalars
 names        the names that a text defines and uses
-wrap         lines that are too long
 record       LaunchRecord: kernels in order, their parameters, grids and buffers
 cpp          cpp_launcher: a C++ function that checks the arguments of a launch and launches
 python       python_launcher: the same for arrays of PyTorch and CuPy
-standalone   cpp_program: the same with a main that allocates, launches and times
-choice       with_launcher: one of them by name
+standalone   cpp_program: the same with a main that allocates, launches and times; with_launcher: any by name
 """
 
 from __future__ import annotations

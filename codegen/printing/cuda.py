@@ -8,7 +8,8 @@ and never used is left out.  What different warps do is a choice by the warp, wh
 lanes and known to be (a shuffle), so that a branch is one branch.
 
 A kernel, its helpers and its types are in a namespace of the kernel's name, so that several files can be
-linked; the kernel itself is `extern "C"`, so that a driver finds it by its name.
+linked; the kernel itself is `extern "C"`, so that a driver finds it by its name.  Lines that are too long are
+broken where a reader would.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@
     converged   which threads reach a statement together
     dependent_launch   programmatic dependent launch: a kernel that starts early and waits before using memory
     launch_contract    the conditions of a launch
-    conditions  facts that hold inside a branch, and proofs of inequalities from them
-    inside      check_tensors: no coordinate passes an extent, every vector is aligned
+    conditions  facts that hold inside a branch, and proofs from them: no coordinate passes an extent
     lowering    an equivalent program with cheap addresses, which is the one that is printed
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 

@@ -15,8 +15,13 @@ That a coordinate is below an extent is proved from them by one of
     an interval    first <= 8 holds here, and the coordinate is first * 64 + x, with x below 64
     a range        tile counts the m // 64 tiles of the grid, so that tile * 64 + 64 <= m // 64 * 64 <= m
 
+An access through a tensor keeps its coordinate, and `check_tensors` proves so of every mode with an extent.
+A vector's elements lie along the mode of stride 1; its last one stays inside where its first one does, if
+both the coordinate and the extent are multiples of it.  Every other stride has to be a multiple of it too.
+
 Notes.  Sound, not complete.  Expressions are compared in normal form, so that different spellings of a bound
-are one; a bound is rounded to what the expression can be.
+are one; a bound is rounded to what the expression can be.  An extent that is not stated, None, is not
+checked; shared memory is judged by its bytes, see bounds, and registers by their shapes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The idea.  Six statements over index expressions, `Let For Unroll If Roles Do`, and declarations: integer
 parameters (a `Var`), `Global`, `Shared`, `Reg`, `TensorMapParam`, `Mbarrier`.  All are immutable values.
 Barriers, waits and fences are instructions, not statements.  Programs are written with `KernelBuilder` (see
-builder); a record checks its name itself (see names):
+builder); a record checks its name itself (see expr.names):
 
     with k.If(i < n):
         k.do(LDG[4], r, k.at(x, i))

@@ -1,8 +1,7 @@
 """The simulator: a tile program run on the CPU, with every hazard refused and every access traced.
 
     hazards      vector clocks: races between threads and copies
-    copies       cp.async: what is in flight, what has landed
-    machine      Machine, Group: memory, registers, warps
+    machine      Machine, Group: memory, registers, warps, and the copies of cp.async in flight
     memtrace     MemTrace: what every access cost
     engines/     what works beside the warps: TMA, wgmma, mbarriers, clusters
     closures     expressions, compiled to closures over lanes

@@ -14,7 +14,17 @@ is run once with the poisoned bits 0 and once with them 1, and what differs is p
 may load what they never use, byte by byte; only storing poison to global memory is an error, and so is
 reading a register that no instruction has written.
 
+Copies of cp.async.  Each thread has its own queue.  `start` adds a copy, `commit` closes what was started
+since the last commit into the thread's next group, `wait(n)` lands every group but the n newest.  Data land
+at the latest moment that the program allows, its wait, so that a program that relies on an earlier one fails:
+
+    start start commit start commit wait(1)      lands the first two, the third is still in flight
+
+Lanes of a group of warps usually agree; each lane's tickets are kept apart, so that they need not.
+
 Notes.  Offsets count bytes from the start of a buffer.  Every error names thread, buffer and statement.
+
+Source: PTX ISA 9.0, 9.7.9.25.3 (cp.async, cp.async.commit_group, cp.async.wait_group).
 """
 
 from __future__ import annotations
