@@ -19,7 +19,6 @@ import math
 from layoutalg.arch import Arch
 from layoutalg.codegen import instr
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program.converged import WARPGROUP
 from layoutalg.codegen.program.tile import (
     BarrierRef,
     Do,
@@ -184,7 +183,7 @@ def _roles(s: Roles, kernel: Kernel) -> None:
             taken[warp] = part
         if nested := [inner for inner in walk(part.body) if isinstance(inner, Roles)]:
             raise IRError("roles", nested[0], f"roles inside of the role {part.name}")
-        threads, whole = WARP * part.warps, part.first_warp % WARPGROUP == part.warps % WARPGROUP == 0
+        threads = WARP * part.warps
         for inner in calls(part.body):
             if inner.instr.name == instr.BAR.name:
                 raise IRError(
@@ -192,7 +191,7 @@ def _roles(s: Roles, kernel: Kernel) -> None:
                     f"there; a named barrier of its {threads} threads does not: "
                     f"k.named_barrier(1, {threads})",
                 )  # fmt: skip
-            if inner.instr.requires.warpgroup_converged and not whole:
+            if inner.instr.requires.warpgroup_converged and not part.is_warpgroups:
                 raise IRError(
                     "roles", inner, f"{inner.instr} is of whole warpgroups, and {part} is none: a role has "
                     "to start at a multiple of 4 warps and have a multiple of 4",

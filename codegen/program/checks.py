@@ -16,7 +16,7 @@ from layoutalg.codegen.instr import Instr, Operand
 from layoutalg.codegen.program.asynchronous import check_asynchronous
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.conditions import check_tensors
-from layoutalg.codegen.program.converged import WARPGROUP, Together, agreement, of_whole_warps
+from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
 from layoutalg.codegen.program.dependent_launch import check_waits
 from layoutalg.codegen.program.tile import (
     Arg,
@@ -30,7 +30,6 @@ from layoutalg.codegen.program.tile import (
     Let,
     MemRef,
     RegRef,
-    Role,
     Roles,
     Shared,
     Stmt,
@@ -150,7 +149,8 @@ def _body(
             case Roles(parts):
                 for part in parts:
                     inside = scope - {kernel.tid} | {part.thread}
-                    _body(part.body, kernel, chip, inside, lets, min(together, _of_role(part)))
+                    mine = min(together, Together.WARPGROUP if part.is_warpgroups else Together.WARP)
+                    _body(part.body, kernel, chip, inside, lets, mine)
             case If(condition, inner, orelse):
                 if not is_predicate(condition):
                     raise IRError("predicate", s, f"the condition {condition} is not a comparison")
@@ -164,12 +164,6 @@ def _parted(together: Together, e: Expr, body: Body, lets: Mapping[Var, Expr]) -
     needs = [s.instr.requires for s in calls(body)]
     matters = any(r.block_converged or r.warpgroup_converged for r in needs)
     return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together
-
-
-def _of_role(part: Role) -> Together:
-    """The threads of a role that arrive together: whole warpgroups, or warps."""
-    warpgroups = part.first_warp % WARPGROUP == 0 and part.warps % WARPGROUP == 0
-    return Together.WARPGROUP if warpgroups else Together.WARP
 
 
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:

@@ -21,13 +21,9 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from layoutalg.codegen.expr import Expr, Var, evaluate, resolved, simplify, substitute, variables
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program.tile import Stmt, calls
 from layoutalg.errors import ResourceError
-
-WARP_LANES = 32
-
-WARPGROUP = 4
-"""Warps of a warpgroup."""
 
 _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
 
@@ -62,7 +58,7 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
     if len(threads) > 1:
         return Together.THREAD
     (tid,) = threads
-    for lanes, together in ((WARPGROUP * WARP_LANES, Together.WARPGROUP), (WARP_LANES, Together.WARP)):
+    for lanes, together in ((WARPGROUP, Together.WARPGROUP), (WARP, Together.WARP)):
         warp = Var("warp", -(-(tid.facts.hi + 1) // lanes), "thread")
         lane = Var("lane", lanes, "thread")
         apart = simplify(substitute(full, {tid: warp * lanes + lane}))

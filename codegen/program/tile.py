@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from layoutalg.arch import SWIZZLE_MODES, SwizzleMode, TensorMap
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
-from layoutalg.codegen.instr import WARP, Instr
+from layoutalg.codegen.instr import WARP, WARPGROUP, Instr
 from layoutalg.codegen.instr import Operand as InstrOperand
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError, UnsupportedError
@@ -381,6 +381,11 @@ class Role:
     def first_thread(self) -> int:
         """The thread of the block that is the role's thread 0."""
         return WARP * self.first_warp
+
+    @property
+    def is_warpgroups(self) -> bool:
+        """Whether it is whole warpgroups, each of four warps from a multiple of four on."""
+        return self.first_thread % WARPGROUP == WARP * self.warps % WARPGROUP == 0
 
     @property
     def thread(self) -> Var:
