@@ -3,8 +3,7 @@
     tile        Kernel, its declarations and the six statements
     asynchronous   the rules of tensor maps, mbarriers, roles and clusters
     bounds      no access leaves its buffer
-    checks      check: everything that is refused before anything runs
-    converged   which threads reach a statement together
+    checks      check: everything that is refused before anything runs; which threads arrive together
     dependent_launch   programmatic dependent launch: a kernel that starts early and waits before using memory
     launch_contract    the conditions of a launch
     conditions  facts that hold inside a branch, and proofs from them: no coordinate passes an extent

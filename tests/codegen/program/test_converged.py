@@ -13,8 +13,7 @@ from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
-from layoutalg.codegen.program.checks import check
-from layoutalg.codegen.program.converged import Together, agreement
+from layoutalg.codegen.program.checks import Together, agreement, check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.layout import Layout
