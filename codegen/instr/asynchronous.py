@@ -195,11 +195,7 @@ def _tma(
     return Instr(name, (*operands, *map(value, crd)), text, effect, SM_90, engine=engine, uses=(ADDRESS,))
 
 
-_POLICY = {"evict_first": "0x12F0000000000000ull", "evict_last": "0x14F0000000000000ull"}
-"""The policies of the L2.  Source: CUTLASS, include/cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90."""
-
-
-def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
+def _load(rank: int, *, multicast: bool = False) -> Instr:
     inputs = ['"r"(shared_address(box))', '"l"(map)', '"r"(shared_address(bar))']
     inputs += [f'"r"(c{i})' for i in range(rank)]
     parameters = ["void* box", "const TensorMap* map", "u64* bar"]
@@ -207,9 +203,6 @@ def _load(rank: int, *, multicast: bool = False, hint: str = "") -> Instr:
     ptx = "shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     places = f"[%0], [%1, {holes(3, rank)}], [%2]"
     name = f"tma_load_{rank}d"
-    if hint:
-        name, ptx, places = f"{name}_{hint}", f"{ptx}.L2::cache_hint", f"{places}, %{len(inputs)}"
-        inputs.append(f'"l"({_POLICY[hint]})')
     if multicast:
         name, ptx, places = f"{name}_multicast", f"{ptx}.multicast::cluster", f"{places}, %{len(inputs)}"
         inputs.append('"h"(static_cast<unsigned short>(blocks))')
@@ -230,10 +223,6 @@ def _store(rank: int) -> Instr:
 
 
 TMA_LOAD: Mapping[int, Instr] = MappingProxyType({rank: _load(rank) for rank in RANKS})
-TMA_LOAD_EVICT_FIRST: Mapping[int, Instr] = MappingProxyType({r: _load(r, hint="evict_first") for r in RANKS})
-TMA_LOAD_EVICT_LAST: Mapping[int, Instr] = MappingProxyType({r: _load(r, hint="evict_last") for r in RANKS})
-"""The same, and the L2 keeps what is read for a shorter, or a longer, time than usual."""
-
 TMA_LOAD_MULTICAST: Mapping[int, Instr] = MappingProxyType({r: _load(r, multicast=True) for r in RANKS})
 TMA_STORE: Mapping[int, Instr] = MappingProxyType({rank: _store(rank) for rank in RANKS})
 
