@@ -43,14 +43,14 @@ from layoutalg.codegen.program import (
     Unroll,
     calls,
     contract,
-    is_dynamic,
+    dynamic_bytes,
     lines,
     printed,
     walk,
 )
 from layoutalg.errors import UnsupportedError
 
-__all__ = ["HELPERS_BEGIN", "HELPERS_END", "is_dynamic", "print_kernel", "print_kernels", "to_cuda"]
+__all__ = ["HELPERS_BEGIN", "HELPERS_END", "print_kernel", "print_kernels", "to_cuda"]
 
 WIDTH = 110
 """The most columns of a line."""
@@ -303,7 +303,7 @@ class _Printer:
         kernel = self.kernel
         if kernel.shared or kernel.barriers:
             align = max((s.align_bytes for s in kernel.shared), default=MBARRIER_BYTES)
-            size = "" if is_dynamic(kernel) else str(kernel.shared_bytes)
+            size = "" if dynamic_bytes(kernel) else str(kernel.shared_bytes)
             outside = "" if size else "extern "
             yield f"    {outside}__shared__ __align__({align}) u8 smem[{size}];"
             yield from self.names.shared_lines()

@@ -109,10 +109,7 @@ def _votes(every: list[Do]) -> dict[Node, Counter[str]]:
             votes = counts.setdefault(node, Counter())
             if operand.element != ANY and not _is_load(call.instr):
                 votes[operand.element] += 1
-    joined: dict[Node, Counter[str]] = {}
-    for node, votes in counts.items():
-        joined.setdefault(same.root(node), Counter()).update(votes)
-    return {node: joined[same.root(node)] for node in counts}
+    return same.merged(counts)
 
 
 def _is_load(instr: Instr) -> bool:
@@ -138,18 +135,14 @@ def _map_elements(kernel: Kernel) -> dict[str, str]:
 def _buffer_elements(every: list[Do], registers: dict[str, str]) -> dict[str, str]:
     """The elements of every buffer: those of all registers that they move to or from."""
     same = _Classes()
-    elements: dict[Node, set[str]] = {}
+    kinds: dict[Node, Counter[str]] = {}
     for call in every:
         memory = [("buffer", at.buffer.name) for o, at in call.memory if o.role != "place"]
         same.join(memory)
         for node in memory:
-            kinds = {registers.get(a.reg.name, "") for _, a in call.pairs if isinstance(a, RegRef)}
-            elements.setdefault(node, set()).update(kinds)
-    joined: dict[Node, set[str]] = {}
-    for node, kinds in elements.items():
-        joined.setdefault(same.root(node), set()).update(kinds)
-    classes = {node: joined[same.root(node)] for node in elements}
-    return {name: next(iter(kinds)) for (_, name), kinds in classes.items() if len(kinds) == 1}
+            held = (registers.get(a.reg.name, "") for a in call.args if isinstance(a, RegRef))
+            kinds.setdefault(node, Counter()).update(held)
+    return {name: next(iter(kind)) for (_, name), kind in same.merged(kinds).items() if len(kind) == 1}
 
 
 class _Classes:
@@ -162,6 +155,13 @@ class _Classes:
         while node in self._above:
             node = self._above[node]
         return node
+
+    def merged(self, counts: dict[Node, Counter[str]]) -> dict[Node, Counter[str]]:
+        """Count for each node what is counted for all nodes of its type."""
+        joined: dict[Node, Counter[str]] = {}
+        for node, own in counts.items():
+            joined.setdefault(self.root(node), Counter()).update(own)
+        return {node: joined[self.root(node)] for node in counts}
 
     def join(self, nodes: list[Node]) -> None:
         for a, b in pairwise(nodes):

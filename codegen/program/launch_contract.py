@@ -225,24 +225,14 @@ def _parameter(p: Var | Global, holds: str) -> Parameter:
     return Parameter(p.name, kind, least, p.facts.hi, p.multiple, holds=holds)
 
 
-def is_dynamic(kernel: Kernel) -> bool:
-    """True when the kernel's shared memory must be passed at launch.
-
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> is_dynamic(KernelBuilder("empty", threads=32).build())
-    False
-    """
-    return kernel.shared_bytes > STATIC_SHARED_BYTES
-
-
 def dynamic_bytes(kernel: Kernel) -> int:
-    """Bytes of shared memory that a launch has to ask for.
+    """Bytes of shared memory that a launch has to ask for, none of them or all.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
     0
     """
-    return kernel.shared_bytes if is_dynamic(kernel) else 0
+    return kernel.shared_bytes if kernel.shared_bytes > STATIC_SHARED_BYTES else 0
 
 
 def check_argument(var: Var, value: object) -> None:

@@ -152,8 +152,7 @@ class Shadow:
 
     def write(self, granules: Array, threads: Array, *, pending: bool = False) -> Race | None:
         """Note a write, or with `pending` the start of an asynchronous one; its race, or None."""
-        race = self._against_writes(granules, threads)
-        race = race or (self._against_reads(granules, threads) if self.reads else None)
+        race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
         if race is not None:
             return race
         self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
@@ -172,9 +171,7 @@ class Shadow:
 
     def start(self, granules: Array, threads: Array, engine: int) -> Race | None:
         """An engine begins to write, for these threads; its race, or None.  Shapes as in `write`."""
-        race = self._against_writes(granules, threads) or (
-            self._against_reads(granules, threads) if self.reads else None
-        )
+        race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
         race = race or self._unfenced(granules, threads)
         if race is None:
             self.epoch[granules] = PENDING
@@ -258,6 +255,8 @@ class Shadow:
             readers[index[several]] = _SEVERAL
 
     def _against_reads(self, granules: Array, threads: Array) -> Race | None:
+        if not self.reads:
+            return None
         epoch = self.read_epoch[granules]
         if _most(epoch) <= self.clocks.floor:
             return None

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program import Arg, BarrierRef, Do, Global, Kernel, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
@@ -115,13 +115,10 @@ class Operands:
         """Number of the first register word of `ref`."""
         if ref.reg.name not in self._registers:
             raise IRError("register", s, f"{ref.reg.name} of '{s}' is not a register of the kernel")
-        word: Expr = Const(self._registers[ref.reg.name])
-        for mode, e in enumerate(ref.index):
-            extent = ref.reg.shape[mode]
+        for e, extent in zip(ref.index, ref.reg.shape, strict=False):
             if e.facts.hi >= extent:
                 raise IRError("register index", s, f"{ref}: {e} reaches {e.facts.hi}, the mode has {extent}")
-            word = word + e * math.prod(ref.reg.shape[mode + 1 :])
-        return word
+        return ref.offset + self._registers[ref.reg.name]
 
     def _access(
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope

@@ -12,7 +12,7 @@ import numpy as np
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.preparation import launch_grid
-from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, printed_sequence
+from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, dynamic_bytes, printed_sequence
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.checks.verification import traced_costs
@@ -83,6 +83,6 @@ def on_host(sequence: LaunchSequence, given: Mapping[str, Any]) -> None:
     scratch = np.full(max(16, sequence.scratch_bytes), 255, "u1")
     steps = zip(sequence.kernels, sequence.arguments({**given, SCRATCH: scratch}), strict=True)
     for kernel, args in steps:
-        dynamic = kernel.shared_bytes if is_dynamic(kernel) else 0
+        dynamic = dynamic_bytes(kernel)
         shape = launch_grid(kernel, {}), (kernel.threads, 1, 1)
         run_cuda_text(to_cuda(kernel), kernel.name, *shape, [args[q.name] for q in kernel.params], dynamic)
