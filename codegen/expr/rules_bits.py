@@ -43,19 +43,11 @@ def _constants_right(node: Expr) -> Expr | None:
     return None
 
 
-def _xor_terms(node: Expr) -> list[Expr]:
-    match node:
-        case Xor(a, b):
-            return _xor_terms(a) + _xor_terms(b)
-        case _:
-            return [node]
-
-
 @theorem("x ^ y ^ x -> y", Xor)
 def _cancel(node: Expr) -> Expr | None:
     if not isinstance(node, Xor):
         return None
-    parts = _xor_terms(node)
+    parts = terms(node, Xor)
     odd: dict[Expr, None] = {}
     constant = 0
     for part in parts:

@@ -237,17 +237,13 @@ OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
 # --- summands, factors and digits -------------------------------------------------------------------------
 
 
-def terms(node: Expr) -> list[Expr]:
-    """The summands of a sum, left to right.
+def terms(node: Expr, kind: type[Add | Mul | Xor] = Add) -> list[Expr]:
+    """The summands of a sum, left to right; or the factors of a product, or what a XOR joins.
 
     >>> [str(t) for t in terms(Var("i", 8) * 2 + Var("j", 8) + 1)]
     ['i * 2', 'j', '1']
     """
-    match node:
-        case Add(a, b):
-            return terms(a) + terms(b)
-        case _:
-            return [node]
+    return terms(node.a, kind) + terms(node.b, kind) if isinstance(node, kind) else [node]
 
 
 def signed_terms(node: Expr) -> list[tuple[Expr, int]]:

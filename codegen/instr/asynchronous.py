@@ -51,8 +51,7 @@ CU_LAUNCH_ATTRIBUTE_COOPERATIVE.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from functools import partial
 
 from layoutalg.codegen.instr.record import (
     Asked,
@@ -67,6 +66,7 @@ from layoutalg.codegen.instr.record import (
     nothing,
     out,
     place,
+    table,
     tensor_map,
     value,
 )
@@ -222,9 +222,9 @@ def _store(rank: int) -> Instr:
     )  # fmt: skip
 
 
-TMA_LOAD: Mapping[int, Instr] = MappingProxyType({rank: _load(rank) for rank in RANKS})
-TMA_LOAD_MULTICAST: Mapping[int, Instr] = MappingProxyType({r: _load(r, multicast=True) for r in RANKS})
-TMA_STORE: Mapping[int, Instr] = MappingProxyType({rank: _store(rank) for rank in RANKS})
+TMA_LOAD = table(_load, RANKS)
+TMA_LOAD_MULTICAST = table(partial(_load, multicast=True), RANKS)
+TMA_STORE = table(_store, RANKS)
 
 BULK_COMMIT = in_ptx(
     "bulk_commit", "cp.async.bulk.commit_group;", Asked("tma.commit"),
@@ -362,11 +362,11 @@ def _listed(constraint: str, registers: list[str]) -> str:
     return ", ".join(f'"{constraint}"({x})' for x in registers)
 
 
-LDS_REMOTE: Mapping[int, Instr] = MappingProxyType({n: _load_remote(n) for n in REMOTE_BYTES})
-STS_REMOTE: Mapping[int, Instr] = MappingProxyType({n: _store_remote(n) for n in REMOTE_BYTES})
+LDS_REMOTE = table(_load_remote, REMOTE_BYTES)
+STS_REMOTE = table(_store_remote, REMOTE_BYTES)
 """n bytes per lane at the same place in the block of a rank."""
 
-ST_ASYNC: Mapping[int, Instr] = MappingProxyType({n: _store_async(n) for n in REMOTE_BYTES})
+ST_ASYNC = table(_store_async, REMOTE_BYTES)
 """A store that completes its bytes at a barrier of that block."""
 
 GRID_SYNC = Instr(

@@ -50,12 +50,14 @@ from layoutalg.codegen.instr.record import (
     in_ptx,
     into,
     nothing,
+    of_any,
     out,
     read,
+    table,
     value,
     write,
 )
-from layoutalg.codegen.instr.words import at, holes
+from layoutalg.codegen.instr.words import at, holes, ref
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once, in any memory."""
@@ -154,31 +156,20 @@ def _zeros(words: int, machine: Any, group: Any) -> Any:
 def _clear(nbytes: int) -> Instr:
     name, words = f"clear{8 * nbytes}", max(1, nbytes // 4)
 
-    def text(kind: str) -> str:
-        if words == 1:
-            return f"void {name}({kind}& d) {{ d = 0; }}"
-        return f"void {name}({kind}* d) {{ {' '.join(f'd[{i}] = 0;' for i in range(words))} }}"
-
-    return Instr(
-        name, (out("d", words, ANY),), text("u32"),
-        partial(_zeros, words), float_text=text("float"),
-    )  # fmt: skip
+    zeros = " ".join(f"{at('d', i, words)} = 0;" for i in range(words))
+    text = f"void {name}({ref('d', words).replace('u32', 'WORD')}) {{ {zeros} }}"
+    return of_any(name, (out("d", words, ANY),), text, partial(_zeros, words))
 
 
-def _table(make: Callable[[str, Space, int], Instr], prefix: str, space: Space) -> Mapping[int, Instr]:
-    widths = _GLOBAL_BYTES if space == "global" else WIDTHS_BYTES
-    return MappingProxyType({n: make(prefix, space, n) for n in widths})
-
-
-LDG = _table(_load, "ldg", "global")
-STG = _table(_store, "stg", "global")
-STG_WHOLE = MappingProxyType({n: _store_whole(n) if n > 4 else STG[n] for n in _GLOBAL_BYTES})
+LDG = table(partial(_load, "ldg", "global"), _GLOBAL_BYTES)
+STG = table(partial(_store, "stg", "global"), _GLOBAL_BYTES)
+STG_WHOLE = table(lambda n: _store_whole(n) if n > 4 else STG[n], _GLOBAL_BYTES)
 """Stores that stay one: under a branch the compiler splits vectors of STG into single words, which costs
 four times the sectors.  No memory clobber: they may not write what the kernel loads."""
 
-LDS = _table(_load, "lds", "shared")
-STS = _table(_store, "sts", "shared")
-CLEAR = MappingProxyType({n: _clear(n) for n in _GLOBAL_BYTES})
+LDS = table(partial(_load, "lds", "shared"), WIDTHS_BYTES)
+STS = table(partial(_store, "sts", "shared"), WIDTHS_BYTES)
+CLEAR = table(_clear, _GLOBAL_BYTES)
 """Registers set to zero: what replaces a load in lanes that must not load."""
 
 
@@ -240,11 +231,8 @@ TRANSPOSE_8 = Instr(
 )
 """Words a, b, c, d hold four bytes of four rows; word i of the result holds byte i of all four."""
 
-MOVE = Instr(
-    "move32",
-    (out("d", 1, ANY), into("v", 1, ANY)),
-    "void move32(u32& d, const u32& v) { d = v; }",
-    float_text="void move32(float& d, const float& v) { d = v; }",
+MOVE = of_any(
+    "move32", (out("d", 1, ANY), into("v", 1, ANY)), "void move32(WORD& d, const WORD& v) { d = v; }"
 )
 """A word copied between registers: it costs nothing once registers are allocated."""
 
@@ -271,11 +259,11 @@ def _cp_async(nbytes: int, suffix: str = "", hint: str = "", *, guarded: bool = 
 
 _COPIED_BYTES = (4, 8, 16)
 
-CP_ASYNC = MappingProxyType({n: _cp_async(n) for n in _COPIED_BYTES})
-CP_ASYNC_ZFILL = MappingProxyType({n: _cp_async(n, "_zfill", guarded=True) for n in _COPIED_BYTES})
+CP_ASYNC = table(_cp_async, _COPIED_BYTES)
+CP_ASYNC_ZFILL = table(partial(_cp_async, suffix="_zfill", guarded=True), _COPIED_BYTES)
 """The same, but where the guard fails nothing is read and zeros are written."""
 
-CP_ASYNC_LINE = MappingProxyType({n: _cp_async(n, "_line", ".L2::128B") for n in _COPIED_BYTES})
+CP_ASYNC_LINE = table(partial(_cp_async, suffix="_line", hint=".L2::128B"), _COPIED_BYTES)
 """The same, and the L2 fetches the whole line."""
 
 
@@ -318,7 +306,7 @@ def _fresh(nbytes: int) -> Instr:
     return Instr(name, operands, text("u32"), requires=_needs(nbytes), float_text=floats)
 
 
-LDG_FRESH: Mapping[int, Instr] = MappingProxyType({n: _fresh(n) for n in _GLOBAL_BYTES})
+LDG_FRESH = table(_fresh, _GLOBAL_BYTES)
 
 GRID_WAIT = in_ptx(
     "grid_wait", "griddepcontrol.wait;",
@@ -331,12 +319,11 @@ def _select(machine: Any, group: Any, a: Any, b: Any, odd: Any) -> Any:
     return numpy.where(odd & 1, b, a)
 
 
-SELECT = Instr(
+SELECT = of_any(
     "select32",
     (out("d", 1, ANY), into("a", 1, ANY), into("b", 1, ANY), value("odd")),
-    "void select32(u32& d, u32 a, u32 b, u32 odd) { d = odd & 1 ? b : a; }",
+    "void select32(WORD& d, WORD a, WORD b, u32 odd) { d = odd & 1 ? b : a; }",
     _select,
-    float_text="void select32(float& d, float a, float b, u32 odd) { d = odd & 1 ? b : a; }",
 )
 """d = b in lanes where `odd` is odd, a in the others."""
 
@@ -368,13 +355,12 @@ def _shuffle_xor(machine: Any, group: Any, v: Any, mask: int) -> Any:
     return _shuffled(group, v, numpy.arange(group.lanes) % WARP ^ mask)
 
 
-SHUFFLE_XOR = Instr(
+SHUFFLE_XOR = of_any(
     "shuffle_xor",
     (out("d", 1, ANY), into("v", 1, ANY), imm("mask")),
-    "void shuffle_xor(u32& d, u32 v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
+    "void shuffle_xor(WORD& d, WORD v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
     _shuffle_xor,
     Requires(warp_converged=True),
-    float_text="void shuffle_xor(float& d, float v) { d = __shfl_xor_sync(0xFFFFFFFFu, v, mask); }",
 )
 """d = v of the lane whose number differs in the bits of `mask`: shfl.sync.bfly."""
 
@@ -383,14 +369,13 @@ def _shuffle_lane(machine: Any, group: Any, v: Any, lane: Any) -> Any:
     return _shuffled(group, v, lane[:, 0] % WARP)
 
 
-SHUFFLE_LANE = Instr(
+SHUFFLE_LANE = of_any(
     "shuffle_lane",
     (out("d", 1, ANY), into("v", 1, ANY), value("lane")),
-    "void shuffle_lane(u32& d, u32 v, u32 lane) { d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
+    "void shuffle_lane(WORD& d, WORD v, u32 lane) "
+    "{ d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
     _shuffle_lane,
     Requires(warp_converged=True),
-    float_text="void shuffle_lane(float& d, float v, u32 lane) "
-    "{ d = __shfl_sync(0xFFFFFFFFu, v, static_cast<int>(lane)); }",
 )
 """d = v of lane `lane`, modulo 32: shfl.sync.idx."""
 

@@ -41,7 +41,7 @@ from typing import Any
 import numpy
 
 from layoutalg.atoms import MMAAtom, Operand, find_mma_atom, places
-from layoutalg.codegen.instr.record import WARP, Effect, Instr, Requires, into, out, read, updated, write
+from layoutalg.codegen.instr.record import WARP, Instr, Requires, into, out, read, table, updated, write
 from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, double_at, encode, holes, ref
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
@@ -203,7 +203,7 @@ def _holes(counts: tuple[int, int, int]) -> str:
 
 
 def _packed(
-    name: str, ptx: str, words: tuple[int, int, int], accumulator: str, packed: str, effect: Effect,
+    name: str, ptx: str, words: tuple[int, int, int], accumulator: str, packed: str, effect: Any,
     requires: Requires,
 ) -> Instr:  # fmt: skip
     """An mma of operands of 32 bits or less."""
@@ -239,7 +239,7 @@ def _doubles(mma: Mma) -> str:
     )
 
 
-MMA_SYNC: Mapping[Mma, Instr] = MappingProxyType({m: _mma(m) for m in MMAS})
+MMA_SYNC = table(_mma, MMAS)
 """d += a b, by the row of the table."""
 
 
@@ -301,11 +301,11 @@ def _ldmatrix(count: int, *, turned: bool) -> Instr:
     return Instr(name, operands, text, effect, Requires(sm=75, warp_converged=True))
 
 
-LDMATRIX: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=False) for n in (1, 2, 4)})
+LDMATRIX = table(functools.partial(_ldmatrix, turned=False), (1, 2, 4))
 """By the number of 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l // 8, 16 bytes.
 Lanes past the last matrix address what lane l % 8 does: sm_75 requires a valid address of every lane."""
 
-LDMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=True) for n in (1, 2, 4)})
+LDMATRIX_TRANS = table(functools.partial(_ldmatrix, turned=True), (1, 2, 4))
 """The same, each matrix transposed on the way."""
 
 
@@ -363,21 +363,16 @@ def _multiply_in_pairs(atom: MMAAtom, machine: Any, group: Any, d: Array, a: Arr
         return encode(values.reshape(len(d), -1), atom.dtypes.d.name)
 
 
-def _quad_pair(atom: MMAAtom) -> Instr:
+def _quad_pair(name: str) -> Instr:
+    atom = find_mma_atom(name)
     order, sums = atom.name.rsplit("_", 1)[1].lower(), atom.dtypes.d.name
     words = atom.registers("A"), atom.registers("B"), atom.registers("C")
     effect, requires = functools.partial(_multiply_in_pairs, atom), Requires(sm=70, warp_converged=True)
     return _packed(f"mma_m8n8k4_{order}_{sums}", atom.ptx, words, sums, "f16x2", effect, requires)
 
 
-QUAD_PAIR_MMA: Mapping[str, Instr] = MappingProxyType(
-    {
-        name: _quad_pair(find_mma_atom(name))
-        for sums in ("F32F16F16F32", "F16F16F16F16")
-        for order in ("TN", "NT", "NN", "TT")
-        for name in (f"SM70_8x8x4_{sums}_{order}",)
-    }
-)
+_SUMS, _ORDERS = ("F32F16F16F32", "F16F16F16F16"), ("TN", "NT", "NN", "TT")
+QUAD_PAIR_MMA = table(_quad_pair, (f"SM70_8x8x4_{sums}_{order}" for sums in _SUMS for order in _ORDERS))
 """d += a b of four quad pairs, by the name of the atom."""
 
 
@@ -416,8 +411,8 @@ def _stmatrix(count: int, *, turned: bool) -> Instr:
     return Instr(name, operands, text, effect, Requires(sm=90, warp_converged=True), uses=(ADDRESS,))
 
 
-STMATRIX: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=False) for n in (1, 2, 4)})
+STMATRIX = table(functools.partial(_stmatrix, turned=False), (1, 2, 4))
 """By the number of matrices: rows from registers that hold parts of rows."""
 
-STMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _stmatrix(n, turned=True) for n in (1, 2, 4)})
+STMATRIX_TRANS = table(functools.partial(_stmatrix, turned=True), (1, 2, 4))
 """By the number of matrices: rows from registers that hold parts of columns."""

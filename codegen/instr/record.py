@@ -36,10 +36,11 @@ whose `ready(machine, group)` is false is parked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from layoutalg.codegen.instr.words import ADDRESS
 
@@ -48,6 +49,7 @@ Role: TypeAlias = Literal[
 ]
 Space: TypeAlias = Literal["global", "shared"]
 Effect: TypeAlias = Callable[..., Any]
+Key = TypeVar("Key")
 
 WARP = 32
 """Lanes of a warp."""
@@ -242,6 +244,28 @@ class Instr:
 
     def __str__(self) -> str:
         return self.name
+
+
+def table(make: Callable[[Key], Instr], keys: Iterable[Key]) -> Mapping[Key, Instr]:
+    """Instructions by what tells them apart, such as the bytes of a lane.
+
+    >>> dict(table(lambda n: Instr(f"nop{n}", (), ""), (1, 2)))[2].name
+    'nop2'
+    """
+    return MappingProxyType({key: make(key) for key in keys})
+
+
+def of_any(
+    name: str, operands: tuple[Operand, ...], text: str, effect: Effect = moves,
+    requires: Requires = Requires(),
+) -> Instr:  # fmt: skip
+    """An instruction with ANY operands, whose type is WORD in the text.
+
+    >>> of_any("move", (), "void move(WORD& d, WORD v) { d = v; }").float_text
+    'void move(float& d, float v) { d = v; }'
+    """
+    bits, floats = (text.replace("WORD", kind) for kind in ("u32", "float"))
+    return Instr(name, operands, bits, effect, requires, float_text=floats)
 
 
 _DECLARED = {"value": "u32 {}", "barrier": "u64* {}"}

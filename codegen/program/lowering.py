@@ -280,21 +280,13 @@ class _Carried:
 
     def _step(self, term: Expr) -> Expr | None:
         """The factor of the loop's variable in a product; None for any other term."""
-        factors = _factors(term)
+        factors = terms(term, Mul)
         if factors.count(self.loop.var) != 1:
             return None
         others = [f for f in factors if f != self.loop.var]
         if not all(self._stays(v) for f in others for v in variables(f)):
             return None
         return simplify(functools.reduce(Mul, others)) if others else Const(1)
-
-
-def _factors(node: Expr) -> list[Expr]:
-    match node:
-        case Mul(a, b):
-            return _factors(a) + _factors(b)
-        case _:
-            return [node]
 
 
 def _split_body(
