@@ -36,13 +36,16 @@ from layoutalg.layout import AnyLayout, Layout
 from layoutalg.legality import TmaCopy, check_tma
 
 MOST_ARRIVALS = (1 << 20) - 1
-"""Arrivals of a phase of an mbarrier."""
+"""Arrivals of a phase of an mbarrier (PTX ISA, mbarrier.init: the range of its count)."""
 
-MOST_CLUSTER, PORTABLE_CLUSTER = 16, 8
-"""Blocks of a cluster: where the device allows it, and everywhere."""
+MOST_CLUSTER = 16
+"""Blocks of a cluster, where the device allows as many (CUDA C++ Programming Guide, 16 on Hopper)."""
+
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every device allows."""
 
 REGISTERS = 1 << 16
-"""Registers of a multiprocessor."""
+"""Registers of 32 bits of a multiprocessor, from sm_70 on (compute capabilities)."""
 
 
 def check_asynchronous(kernel: Kernel, chip: Arch) -> None:

@@ -82,8 +82,11 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     check_waits(kernel)
 
 
-HOPPER, TURING = 90, 75
-"""The generations that brought TMA, mbarriers and wgmma; and ldmatrix, with which older GPUs work."""
+HOPPER = 90
+"""The generation that brought TMA, mbarriers and wgmma."""
+
+TURING = 75
+"""The generation that brought ldmatrix, which is named in their place for GPUs that have it."""
 
 
 def check_available(instr: Instr, chip: Arch) -> None:

@@ -43,8 +43,11 @@ COOPERATIVE = "cudaLaunchAttributeCooperative"
 LARGE_CLUSTER = "cudaFuncAttributeNonPortableClusterSizeAllowed"
 """The attribute that clusters of more than PORTABLE_CLUSTER blocks need."""
 
-MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
-"""Rules tma.extent and tma.stride_range of layoutalg.legality."""
+MOST_EXTENT = 1 << 32
+"""Elements along a dimension of a tensor map: rule tma.extent of layoutalg.legality."""
+
+MOST_STRIDE_BYTES = (1 << 40) - 1
+"""Bytes between neighbours along a dimension of one: rule tma.stride_range."""
 
 
 @dataclass(frozen=True, slots=True)

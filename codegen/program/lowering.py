@@ -81,7 +81,10 @@ if TYPE_CHECKING:
     import numpy
 
 _TABLE_LIMIT = 1 << 20
+"""Values of the table of an address, threads times unrolled steps, up to which a split is decided on it."""
+
 _STILL = frozenset({"thread", "block", "param", "base"})
+"""Kinds of variables that no loop changes."""
 
 
 def lower(kernel: Kernel) -> Kernel:
@@ -265,6 +268,7 @@ class _Carried:
 
     def _place(self, still: Expr, step: Expr, buffer: Global) -> tuple[Var, Const]:
         """A place and how far `still` is ahead: what differs by a constant shares the lowest so far."""
+        # a pointer takes two registers and an addition a turn; a constant distance is an immediate of the load
         constant = sum(t.value for t in terms(still) if isinstance(t, Const))
         key = buffer, total(t for t in terms(still) if not isinstance(t, Const)), step
         if key not in self._known or self._known[key][1] > constant:
@@ -305,7 +309,7 @@ def _split_body(
                 if variables(value_in_tid) <= {bases.tid}:
                     lets[var] = value_in_tid
                 out.append(s)
-            case For() if carried is None:
+            case For() if carried is None:  # an inner loop would start its pointers anew in each outer turn
                 places = _Carried(bases, scope, s)
                 inner = _split_body(s.body, bases, lets, places, scope)
                 out.append(replace(s, body=inner, carry=(*s.carry, *places.carries)))
@@ -409,6 +413,7 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     mask = int(numpy.bitwise_or.reduce(values))
     base = simplify(Xor(substitute(index, dict.fromkeys(unrolled, Const(0))), Const(constant)))
     of_unroll = simplify(substitute(index, {tid: Const(0)}))
+    # of a mask only the bits that c can have, or the text would show constants that never act
     keep = (1 << max(1, of_unroll.facts.hi.bit_length())) - 1
     xor = simplify(And(of_unroll, Const(mask & keep)))
     return values, base, xor, simplify(And(of_unroll, Const(keep & ~mask)))

@@ -102,6 +102,7 @@ class Scope:
             return self._leaf(node)
         if self._dependence(node) is not None:
             return self._remembered(node)
+        # the largest fixed parts: a fixed node below one that is not
         fixed = {
             part
             for n in _operands_first(node, ())

@@ -156,7 +156,9 @@ class Shadow:
         if race is not None:
             return race
         self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
-        self.writer[granules] = threads
+        self.writer[granules] = (
+            threads  # of lanes that write one granule the last stays, and the others see it
+        )
         clash = self.writer[granules] != threads
         if _some(clash):
             i, k = _first(clash)
@@ -230,7 +232,7 @@ class Shadow:
         if not _some(late):
             return None
         late &= (epoch == PENDING) | (writer != threads)
-        if late.any():
+        if late.any():  # unseen by the warp; a single lane may have waited for it
             late = self.clocks.still_unknown(late, epoch, threads, writer)
         if not late.any():
             return None
@@ -243,7 +245,7 @@ class Shadow:
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
         columns = warps + self.clocks.first_read
-        index = granules * self.warps + columns
+        index = granules * self.warps + columns  # into the flat arrays: a third of the time of two indices
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
         before, several = epochs[index], None
         if _most(before) > self.clocks.floor:

@@ -139,6 +139,7 @@ def simulate(
     def run() -> Iterable[Block]:
         return _blocks(grid) if chosen is None else chosen
 
+    # one program counter for a block cannot enter both sides of a branch in which each waits for the other
     again = group == "block" and _waits_in_branches(kernel)
     written = [p.name for p in kernel.pointers if p.writable]
     before = {name: arrays[name].copy() for name in written} if again else {}

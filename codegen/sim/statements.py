@@ -51,8 +51,12 @@ class Body(NamedTuple):
     waits: bool
 
 
-STATEMENT, PER_WARP = 60, 4
-"""Units of work of a statement that a group executes, and of each of its warps."""
+STATEMENT = 60
+"""Units of work (layoutalg.budget) of a statement that a group executes: mostly NumPy's calls, whatever the
+number of lanes."""
+
+PER_WARP = 4
+"""Units of work that each warp of the group adds."""
 
 
 class Program:
@@ -237,6 +241,7 @@ def _for(
     trips, frame = count(group.frame), group.frame
     for carried, first, _ in places:
         frame[carried] = first(frame)
+    # places move behind the body, as the pointers of the printed loop do
     body = (*body, partial(_advance, [(carried, step) for carried, _, step in places])) if places else body
     if not isinstance(trips, numpy.ndarray):
         yield from _unroll(slot, trips, body, group)
@@ -300,6 +305,7 @@ def _apply(
         if result is None and not words:
             return []
         return [(value, None) for value in _outputs(s, group, result, words)]
+    # a bit of the result that is the same for both may still depend on the poison: two runs cannot see that
     low = [value if poison is None else value & ~poison for value, poison in taken]
     high = [value if poison is None else value | poison for value, poison in taken]
     zeros = _outputs(s, group, s.instr.effect(machine, group, *low), words)

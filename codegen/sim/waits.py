@@ -42,8 +42,11 @@ from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import UnsupportedError
 from layoutalg.limits import Most
 
-COPY_TURNS, MMA_TURNS = 6, 4
-"""Turns that a copy and a product are assumed to take: chosen to be seen, not measured."""
+COPY_TURNS = 6
+"""Turns that a copy is assumed to take until its bytes land: chosen to be seen, not measured."""
+
+MMA_TURNS = 4
+"""Turns of a group of products behind the one before it, likewise."""
 
 
 class Place(NamedTuple):
@@ -222,6 +225,7 @@ def _played(kernel: str, lists: list[list[Event]], counts: Mapping[str, int]) ->
     while True:
         turn += 1
         Most.FOLLOWED.guard(turn, "turns of a timeline")
+        # phases move before warps do, so that the order of warps in a turn shows nowhere
         for landing in [landing for landing in landings if landing[0] == turn]:
             landings.remove(landing)
             phases[landing[1]].due -= landing[2]

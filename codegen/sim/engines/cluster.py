@@ -64,8 +64,14 @@ class Grid:
         own = self.counters.setdefault(int(at[0]), Counter())
         here = own.warps.setdefault(self.machine.rank, [])
         here += [self.clocks.release(warp, ALL_LANES) for warp in group.agents]
-        for warp in group.agents:
-            group.waits.append(self._wait([warp], own, int(arrivals[group.active.index][0, 0])))
+        awaited = int(arrivals[group.active.index][0, 0])
+        group.waits.append(
+            meeting(
+                self.clocks, group.agents, lambda: len(own.arrived) >= awaited,
+                lambda: _joined(own.arrived[:awaited], self.clocks.agents),
+                lambda: f"{awaited} blocks at a barrier where {len(own.arrived)} have arrived",
+            )
+        )  # fmt: skip
         if len(here) < self.clocks.per_block:
             return
         value = int(count.buffer.memory.gather(at, 4)[0, 0])
@@ -78,13 +84,6 @@ class Grid:
         own.arrived.append(_joined(here, self.clocks.agents))
         own.warps[self.machine.rank] = []
 
-    def _wait(self, warps: list[int], counter: Counter, arrivals: int) -> Wait:
-        return meeting(
-            self.clocks, warps, lambda: len(counter.arrived) >= arrivals,
-            lambda: _joined(counter.arrived[:arrivals], self.clocks.agents),
-            lambda: f"{arrivals} blocks at a barrier where {len(counter.arrived)} have arrived",
-        )  # fmt: skip
-
 
 def _joined(several: Iterable[Knowledge], agents: int) -> Knowledge:
     known = Knowledge.nothing(agents)
@@ -95,20 +94,18 @@ def _joined(several: Iterable[Knowledge], agents: int) -> Knowledge:
 
 @dataclass(slots=True, eq=False)
 class ClusterBarrier:
-    """barrier.cluster: who has arrived, who has left, and how often it has been complete."""
+    """barrier.cluster: who has arrived, who has left, and what was known each time that it was complete."""
 
     clocks: AgentClocks
     arrived: dict[int, Knowledge] = field(default_factory=dict)
     waiting: dict[int, int] = field(default_factory=dict)  # agent -> the generation it is to wait for
     ended: set[int] = field(default_factory=set)
-    generation: int = 0
     done: list[Knowledge] = field(default_factory=list)
 
     def start(self) -> None:
         """A new cluster begins."""
         for part in (self.arrived, self.waiting, self.ended, self.done):
             part.clear()
-        self.generation = 0
 
     def end(self, agents: set[int]) -> None:
         """Warps have ended: no one waits for them."""
@@ -121,12 +118,11 @@ class ClusterBarrier:
         if self.arrived and len(self.arrived.keys() | self.ended) == everyone:
             self.done.append(_joined(self.arrived.values(), self.clocks.agents))
             self.arrived.clear()
-            self.generation += 1
 
     def arrive(self, warp: int, known: Knowledge) -> None:
         """A warp arrives, and hands on what it knows."""
         self.arrived[warp] = known
-        self.waiting[warp] = self.generation
+        self.waiting[warp] = len(self.done)
 
     def wait(self, warp: int) -> Wait:
         """The wait of a warp that has arrived."""
@@ -139,7 +135,7 @@ class ClusterBarrier:
             return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
 
         return meeting(
-            self.clocks, [warp], lambda: self.generation > generation, lambda: self.done[generation], missing
+            self.clocks, [warp], lambda: len(self.done) > generation, lambda: self.done[generation], missing
         )
 
 

@@ -39,7 +39,7 @@ WARPS = WARPGROUP // WARP
 """Warps of a warpgroup."""
 
 PRODUCT = 60
-"""Units of work of a product."""
+"""Units of work (layoutalg.budget) of a product: as a statement's, beside those of its tiles' chunks."""
 
 
 class RegisterPlace(NamedTuple):

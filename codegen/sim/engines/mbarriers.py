@@ -304,7 +304,7 @@ class Mbarriers:
         if bar.flights:
             order = order.copy()
             order.join(bar.brought)
-        for wait in bar.waits:
+        for wait in bar.waits:  # who waits for the running phase itself cannot be late for it
             if wait.phase < bar.phase and not wait.over_in(order, self.clocks.first_read):
                 raise wait.late
         bar.waits = [wait for wait in bar.waits if wait.phase == bar.phase]
@@ -322,6 +322,7 @@ class Mbarriers:
     ) -> Wait:
         meant = bar.phase - (bar.phase & 1 != parity)
         phase = f"phase {meant}" if meant >= 0 else "the phase before the first"
+        # made now: when a later phase is found complete, the statement that waits is no longer known
         late = group.fail(
             f"may come too late for {phase} of {bar.name}: nothing keeps phase {meant + 1} from being "
             f"complete before, and then it waits for phase {meant + 2}", i,
@@ -330,6 +331,7 @@ class Mbarriers:
         bar.waits.append(wait)
 
         def happened() -> bool:
+            # copies land only here, where nothing else is missing: the latest moment that the program allows
             if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
                 self._complete(bar)
             return bar.phase & 1 != parity
@@ -370,10 +372,11 @@ class Mbarriers:
 
     def sync_named(self, group: Group, number: int, threads: int) -> None:
         """The active warps arrive at a named barrier and wait for the others."""
-        warps, barrier, generation = self._arrive_named(group, number, threads)
+        barrier, generation = self._arrive_named(group, number, threads)
         group.waits.append(
             meeting(
-                self.clocks, warps, lambda: barrier.generation > generation, lambda: barrier.done[generation],
+                self.clocks, group.agents, lambda: len(barrier.done) > generation,
+                lambda: barrier.done[generation],
                 lambda: f"named barrier {number}: {barrier.arrived} of {threads} threads have arrived",
             )
         )  # fmt: skip
@@ -382,7 +385,8 @@ class Mbarriers:
         """The active warps arrive at a named barrier and go on."""
         self._arrive_named(group, number, threads)
 
-    def _arrive_named(self, group: Group, number: int, threads: int) -> tuple[list[int], _Named, int]:
+    def _arrive_named(self, group: Group, number: int, threads: int) -> tuple[_Named, int]:
+        """The barrier, and the number of the meeting that the active warps have arrived at."""
         nothing = Knowledge.nothing(self.clocks.agents)
         barrier = self._named.setdefault(number, _Named(threads, nothing))
         if barrier.arrived == 0:
@@ -391,8 +395,7 @@ class Mbarriers:
             raise group.fail(
                 f"arrives at named barrier {number} of {threads} threads; others of {barrier.threads}"
             )
-        warps = group.agents
-        generation = barrier.generation
+        warps, generation = group.agents, len(barrier.done)
         for warp in warps:
             self._check_meeting(group, number, barrier, warp)
             barrier.came[warp] = int(self.clocks.now[warp])
@@ -404,9 +407,9 @@ class Mbarriers:
             )
         if barrier.arrived == threads:
             barrier.done.append(barrier.gathering)
-            barrier.gathering, barrier.arrived, barrier.generation = nothing.copy(), 0, generation + 1
+            barrier.gathering, barrier.arrived = nothing.copy(), 0
             barrier.before, barrier.came = barrier.came, {}
-        return warps, barrier, generation
+        return barrier, generation
 
     def _check_meeting(self, group: Group, number: int, barrier: _Named, warp: int) -> None:
         """Raise unless a warp that arrives knows of all arrivals of the generation before: it may have been
@@ -448,13 +451,12 @@ def meeting(
 
 @dataclass(slots=True, eq=False)
 class _Named:
-    """A named barrier: how often it has been complete, what those who arrived knew, and which warps `came` in
-    which epochs, in the running generation and in the one `before`."""
+    """A named barrier: what those knew who arrived, `done` each time that it was complete, and which warps
+    `came` in which epochs, this time and the time `before`."""
 
     threads: int
     gathering: Knowledge
     arrived: int = 0
-    generation: int = 0
     done: list[Knowledge] = field(default_factory=list)
     came: dict[int, int] = field(default_factory=dict)
     before: dict[int, int] = field(default_factory=dict)

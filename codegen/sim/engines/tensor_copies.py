@@ -32,11 +32,14 @@ from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Sh
 from layoutalg.codegen.sim.machine import Buffer, CopyQueue, Group, Machine, Memory, as_bits
 from layoutalg.errors import UnsupportedError
 
-SECTOR_BYTES, LINE_SECTORS = 32, 4
-"""The bytes in which global memory is read and written, and how many such sectors are a line."""
+SECTOR_BYTES = 32
+"""The bytes in which global memory is read and written."""
+
+LINE_SECTORS = 4
+"""Sectors of a line of the L2, 128 bytes."""
 
 PLACE_BITS = 44
-"""Bits of the number of a sector in a buffer."""
+"""Bits of the number of a sector in a buffer: above them is the part of the box, so that both sort as one."""
 
 
 class Place(NamedTuple):
