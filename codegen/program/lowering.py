@@ -268,7 +268,7 @@ class _Carried:
 
     def _place(self, still: Expr, step: Expr, buffer: Global) -> tuple[Var, Const]:
         """A place and how far `still` is ahead: what differs by a constant shares the lowest so far."""
-        # a pointer takes two registers and an addition a turn; a constant distance is an immediate of the load
+        # a pointer takes two registers and an addition a turn, a constant distance is an immediate
         constant = sum(t.value for t in terms(still) if isinstance(t, Const))
         key = buffer, total(t for t in terms(still) if not isinstance(t, Const)), step
         if key not in self._known or self._known[key][1] > constant:

@@ -156,9 +156,7 @@ class Shadow:
         if race is not None:
             return race
         self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
-        self.writer[granules] = (
-            threads  # of lanes that write one granule the last stays, and the others see it
-        )
+        self.writer[granules] = threads  # of lanes that write one granule the last stays: the others see it
         clash = self.writer[granules] != threads
         if _some(clash):
             i, k = _first(clash)
@@ -245,7 +243,7 @@ class Shadow:
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
         columns = warps + self.clocks.first_read
-        index = granules * self.warps + columns  # into the flat arrays: a third of the time of two indices
+        index = granules * self.warps + columns  # flat, since it is used four times
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
         before, several = epochs[index], None
         if _most(before) > self.clocks.floor:
