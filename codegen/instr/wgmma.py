@@ -59,7 +59,7 @@ from layoutalg.codegen.instr.record import (
     updated,
     value,
 )
-from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, each, encode, ref
+from layoutalg.codegen.instr.words import ADDRESS, PACKED, Array, at, decode, each, encode, holes, ref
 from layoutalg.errors import UnsupportedError
 
 PHASE_BYTES = 128
@@ -174,17 +174,15 @@ def _operands(atom: MMAAtom) -> tuple[Operand, ...]:
 
 def _text(atom: MMAAtom) -> str:
     held, words = atom.registers("C"), atom.registers("A")
-    holes = [f"%{i}" for i in range(held + words + 3 + len(_immediates(atom)))]
+    a, inputs = f"%{held}", ['"l"(a_form | matrix_start(a))']
     if words:
-        a = f"{{{', '.join(holes[held : held + words])}}}"
-        inputs, rest = [f'"r"(a[{i}])' for i in range(words)], holes[held + words :]
-    else:
-        a, inputs, rest = holes[held], ['"l"(a_form | matrix_start(a))'], holes[held + 1 :]
-    b, accumulate, *more = rest[: 2 + len(_immediates(atom))]
+        a, inputs = holes(held, words), [f'"r"(a[{i}])' for i in range(words)]
+    behind = range(held + len(inputs), held + len(inputs) + 2 + len(_immediates(atom)))
+    b, accumulate, *more = (f"%{i}" for i in behind)
     inputs += ['"l"(b_form | matrix_start(b))', '"r"(accumulate)']
     inputs += [f'"n"({name})' for name in _immediates(atom)]
     kind = "f" if _words(atom, "d") == "f32" else "r"
-    ptx = f"{atom.ptx} {{{', '.join(holes[:held])}}}, {', '.join((a, b, 'p', *more))};"
+    ptx = f"{atom.ptx} {holes(0, held)}, {', '.join((a, b, 'p', *more))};"
     lines = [".reg .pred p;", f"setp.ne.b32 p, {accumulate}, 0;", *textwrap.wrap(ptx, 90)]
     shown = "\n".join(f'        "{line} "' for line in ["{", *lines, "}"])
     from_a = ref("a", words, _words(atom, "a"), const=True) if words else "const void* a"

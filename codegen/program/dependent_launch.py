@@ -52,9 +52,7 @@ NOTES = ("It may be launched while the kernel in front of it ends, by programmat
 """The notes in the header of such a kernel."""
 
 _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
-
-_MOVABLE = frozenset(instr.name for instr in LDG.values())
-"""Loads that are plain text."""
+"""Loads that are plain text, and may be moved, with those that stay."""
 
 
 def dependent(
@@ -126,5 +124,5 @@ def _access(s: Do, awaited: frozenset[Global], *, waited: bool) -> None:
         name = at.buffer.name
         if not waited:
             raise IRError("grid_wait", s, f"'{s}' may touch {name} while the kernel in front works on it")
-        if operand.role == "read" and not at.buffer.writable and s.instr.name in _MOVABLE:
+        if operand.role == "read" and not at.buffer.writable and s.instr.name in _FRESH:
             raise IRError("fresh", s, f"'{s}' may be moved ahead of grid_wait: {name} takes {s.instr}_fresh")

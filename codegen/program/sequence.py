@@ -49,11 +49,17 @@ class LaunchSequence:
 
         Raises ArgumentTypeError for a name that is missing.
         """
-        known = dict(self.scalars) | dict(given)
-        return tuple(
-            {name: _of(known, source, kernel.name) for name, source in _sources(kernel, buffers)}
-            for kernel, buffers in zip(self.kernels, self.buffers, strict=True)
-        )
+        known, arguments = dict(self.scalars) | dict(given), []
+        for kernel, buffers in zip(self.kernels, self.buffers, strict=True):
+            of = {p.name: name for p, name in _pointers(kernel, buffers)}
+            names = {p.name: of.get(p.name, p.name) for p in kernel.params}
+            for name in names.values():
+                if name not in known:
+                    raise ArgumentTypeError(
+                        f"{kernel.name} takes {name}; got {', '.join(known) or 'nothing'}"
+                    )
+            arguments.append({parameter: known[name] for parameter, name in names.items()})
+        return tuple(arguments)
 
 
 def launch_sequence(
@@ -114,15 +120,3 @@ def printed_sequence(sequence: LaunchSequence, arch: str | Arch = "sm_90") -> La
 
 def _pointers(kernel: Kernel, buffers: tuple[str, ...]) -> list[tuple[Global, str]]:
     return list(zip(kernel.pointers, buffers, strict=True))
-
-
-def _sources(kernel: Kernel, buffers: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Every parameter's name, and the name that its value goes by."""
-    of = {p.name: name for p, name in _pointers(kernel, buffers)}
-    return [(p.name, p.name if isinstance(p, Var) else of[p.name]) for p in kernel.params]
-
-
-def _of(known: Mapping[str, Any], name: str, kernel: str) -> Any:
-    if name not in known:
-        raise ArgumentTypeError(f"{kernel} takes {name}; got {', '.join(known) or 'nothing'}")
-    return known[name]

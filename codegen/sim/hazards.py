@@ -155,9 +155,8 @@ class Shadow:
         race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
         if race is not None:
             return race
-        self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
-        self.writer[granules] = threads  # of lanes that write one granule the last stays: the others see it
-        clash = self.writer[granules] != threads
+        self._note_write(granules, PENDING if pending else self.clocks.now[threads >> WARP_BITS], threads)
+        clash = self.writer[granules] != threads  # of lanes that write one granule the last stays
         if _some(clash):
             i, k = _first(clash)
             return Race(i, f"thread {self.writer[granules[i, k]]} writes it in the same instruction")
@@ -174,8 +173,7 @@ class Shadow:
         race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
         race = race or self._unfenced(granules, threads)
         if race is None:
-            self.epoch[granules] = PENDING
-            self.writer[granules] = engine << WARP_BITS
+            self._note_write(granules, PENDING, engine << WARP_BITS)
         return race
 
     def finish(self, granules: Array, engine: int) -> None:
@@ -240,6 +238,9 @@ class Shadow:
             return Race(i, self.clocks.in_flight(other), k)
         return Race(i, f"{self.clocks.who(other)} wrote it, {self._missing(thread, other)}", k)
 
+    def _note_write(self, granules: Array, epochs: Any, writers: Any) -> None:
+        self.epoch[granules], self.writer[granules] = epochs, writers
+
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
         columns = warps + self.clocks.first_read
@@ -293,7 +294,7 @@ def _first(where: Array) -> tuple[int, int]:
     return int(i), int(k)
 
 
-class GridShadow:
+class GridShadow(Shadow):
     """The blocks that last wrote and read each granule of a global buffer: blocks are never ordered.
 
     >>> shadow = GridShadow(64, 4, Clocks(1))
@@ -306,43 +307,27 @@ class GridShadow:
     """
 
     def __init__(self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, reads: bool = True) -> None:
-        self.inside = Shadow(size_bytes, granule_bytes, clocks, reads=reads)
+        super().__init__(size_bytes, granule_bytes, clocks, reads=reads)
         self.block = 0
-        self.reads = reads
-        count = len(self.inside.epoch)
-        self.writer: Array = numpy.zeros(count, dtype=numpy.int32)  # block + 1
-        self.reader: Array = numpy.zeros(count if reads else 0, dtype=numpy.int32)
-        self.granules = self.inside.granules
+        self.block_wrote: Array = numpy.zeros(len(self.epoch), dtype=numpy.int32)  # block + 1
+        self.block_read: Array = numpy.zeros(len(self.read_epoch), dtype=numpy.int32)
 
-    def read(self, granules: Array, threads: Array) -> Race | None:
-        """Read as Shadow.read does, and check against the writes of other blocks."""
-        return self._read_here(granules) or self.inside.read(granules, threads)
+    def _note_read(self, granules: Array, threads: Array) -> None:
+        me, before = self.block + 1, self.block_read[granules]
+        self.block_read[granules] = numpy.where((before == 0) | (before == me), me, _SEVERAL)
+        super()._note_read(granules, threads)
 
-    def write(self, granules: Array, threads: Array) -> Race | None:
-        """Write as Shadow.write does, and check against the writes and reads of other blocks."""
-        return self._write_here(granules) or self.inside.write(granules, threads)
+    def _note_write(self, granules: Array, epochs: Any, writers: Any) -> None:
+        self.block_wrote[granules] = self.block + 1
+        super()._note_write(granules, epochs, writers)
 
-    def read_for(self, granules: Array, threads: Array) -> Race | None:
-        """Read as Shadow.read_for does, and check against the writes of other blocks."""
-        return self._read_here(granules) or self.inside.read_for(granules, threads)
+    def _against_writes(self, granules: Array, threads: Array) -> Race | None:
+        race = self._meets(self.block_wrote[granules], "wrote")
+        return race or super()._against_writes(granules, threads)
 
-    def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
-        """Write as Shadow.write_by does, and check against the writes and reads of other blocks."""
-        return self._write_here(granules) or self.inside.write_by(granules, threads, engine)
-
-    def _read_here(self, granules: Array) -> Race | None:
-        race = self._meets(self.writer[granules], "wrote")
-        if race is None and self.reads:
-            me, before = self.block + 1, self.reader[granules]
-            self.reader[granules] = numpy.where((before == 0) | (before == me), me, _SEVERAL)
-        return race
-
-    def _write_here(self, granules: Array) -> Race | None:
-        race = self._meets(self.writer[granules], "wrote")
-        if race is None and self.reads:
-            race = self._meets(self.reader[granules], "read")
-        self.writer[granules] = self.block + 1
-        return race
+    def _against_reads(self, granules: Array, threads: Array) -> Race | None:
+        race = self._meets(self.block_read[granules], "read") if self.reads else None
+        return race or super()._against_reads(granules, threads)
 
     def _meets(self, blocks: Array, did: str) -> Race | None:
         if not _some(blocks):

@@ -162,11 +162,11 @@ class Buffer:
     base: int
     size_bytes: int
     poison: Memory | None = None
-    shadow: Shadow | GridShadow | None = None
+    shadow: Shadow | None = None
 
     def watched(self) -> tuple[Shadow, Memory]:
         """The shadow and the poison of shared memory.  Raises UnsupportedError for a global buffer."""
-        if not isinstance(self.shadow, Shadow) or self.poison is None:
+        if self.shadow is None or self.poison is None:
             raise UnsupportedError(f"asynchronous copies write shared memory; {self.name} is global")
         return self.shadow, self.poison
 

@@ -237,7 +237,7 @@ class TensorCopies:
         if isinstance(watched, GridShadow) and len(elements):
             granules = _distinct(watched.granules(elements, tensor.element_bytes))[None, :]
             race = watched.read_for(granules, thread)
-            _refuse(group, tensor.source, watched.inside, granules, "loads", race, i)
+            _refuse(group, tensor.source, watched, granules, "loads", race, i)
 
     # --- stores ----------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class TensorCopies:
         if isinstance(watched, GridShadow) and len(elements):
             spots = _distinct(watched.granules(elements, tensor.element_bytes))[None, :]
             race = watched.write_by(spots, thread, writes)
-            _refuse(group, tensor.source, watched.inside, spots, "stores", race, i)
+            _refuse(group, tensor.source, watched, spots, "stores", race, i)
         done, written = self.clocks.engine_done(engine), self.clocks.engine_done(writes)
         lanes = as_bits(numpy.arange(32) == lane % 32)
         held: list[Array] = []
