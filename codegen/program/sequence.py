@@ -21,7 +21,6 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.expr import Var
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.lowering import printed
 from layoutalg.codegen.program.tile import Global, Kernel
@@ -53,11 +52,9 @@ class LaunchSequence:
         for kernel, buffers in zip(self.kernels, self.buffers, strict=True):
             of = {p.name: name for p, name in _pointers(kernel, buffers)}
             names = {p.name: of.get(p.name, p.name) for p in kernel.params}
-            for name in names.values():
-                if name not in known:
-                    raise ArgumentTypeError(
-                        f"{kernel.name} takes {name}; got {', '.join(known) or 'nothing'}"
-                    )
+            if missing := [name for name in names.values() if name not in known]:
+                got = ", ".join(known) or "nothing"
+                raise ArgumentTypeError(f"{kernel.name} takes {missing[0]}; got {got}")
             arguments.append({parameter: known[name] for parameter, name in names.items()})
         return tuple(arguments)
 
