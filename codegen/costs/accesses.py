@@ -63,12 +63,7 @@ class MemoryAccess:
     @property
     def space(self) -> Space:
         """The memory that it reads or writes."""
-        return space_of(self.operand)
-
-
-def space_of(operand: Operand) -> Space:
-    """The memory of an operand."""
-    return "shared" if operand.space == "shared" else "global"
+        return self.buffer.space
 
 
 class ProgramReader:
@@ -142,12 +137,9 @@ class ProgramReader:
         yield from self._body(loop.body, inside)
 
     def _address(self, at: MemRef) -> Address:
-        machine = self.machine
-        match at.buffer:
-            case Global(element_bytes=scale):
-                return Address(at.index, scale, 0, machine.sector_bytes)
-            case Shared(offset_bytes=base):
-                return Address(at.index, 1, base, machine.banks * machine.bank_bytes)
+        machine, buffer = self.machine, at.buffer
+        line = machine.banks * machine.bank_bytes if buffer.space == "shared" else machine.sector_bytes
+        return Address(at.index, buffer.unit_bytes, buffer.offset_bytes, line)
 
     def _ranging(self, scope: Scope, var: Var, extent: int) -> Scope:
         """The scope in which a variable takes every value below `extent`.

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias, assert_never
 import numpy
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.costs.accesses import bound, space_of
+from layoutalg.codegen.costs.accesses import bound
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Body, Do, For, Global, If, Kernel, Let, Roles, Stmt, Unroll
+from layoutalg.codegen.program import Body, Do, For, If, Kernel, Let, Roles, Stmt, Unroll
 
 Env: TypeAlias = Mapping[Var, Any]
 """The values of variables: an int that all threads have, or one per thread."""
@@ -104,9 +104,6 @@ def _count(costs: Costs, s: Do, env: Env, active: Array) -> None:
         reading = reading & (everywhere(evaluate(guard, env)) != 0)
     for operand, place in s.memory:
         if operand.role != "place":
-            at = everywhere(evaluate(place.index, env))
-            if isinstance(place.buffer, Global):
-                at = at * place.buffer.element_bytes
-            else:
-                at = at + place.buffer.offset_bytes
-            costs.lanes(operand.op, space_of(operand), at, reading if operand.role == "read" else active)
+            buffer = place.buffer
+            at = everywhere(evaluate(place.index, env)) * buffer.unit_bytes + buffer.offset_bytes
+            costs.lanes(operand.op, buffer.space, at, reading if operand.role == "read" else active)

@@ -73,8 +73,8 @@ Instrs: TypeAlias = "Mapping[int, Instr] | Instr | None"
 MATRIX_BITS = 128
 """The bits that ldmatrix.x4 leaves in a thread's registers: fragments of A and B lie in rows of it."""
 
-_PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
-    (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
+_PLAIN: Mapping[tuple[str, str], Mapping[int, Instr]] = {
+    ("global", "load"): LDG, ("shared", "load"): LDS, ("global", "store"): STG, ("shared", "store"): STS,
 }  # fmt: skip
 
 _MATRIX_MOVES: Mapping[str, Instr] = {
@@ -395,7 +395,7 @@ def _chosen(instr: Instrs, part: Tensor, way: str, run: int) -> Instr:
     """The instruction that moves `run` elements: the one that is given, or of a table by bytes."""
     if isinstance(instr, Instr):
         return instr
-    table, nbytes = instr or _PLAIN[type(part.buffer), way], run * _bytes(part)
+    table, nbytes = instr or _PLAIN[part.buffer.space, way], run * _bytes(part)
     if nbytes not in table:
         raise UnsupportedError(f"{way} of {part}: {nbytes} bytes per lane; {sorted(table)} are there")
     return table[nbytes]

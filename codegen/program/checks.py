@@ -54,7 +54,6 @@ from layoutalg.codegen.program.tile import (
     MemRef,
     RegRef,
     Roles,
-    Shared,
     Stmt,
     TensorMapParam,
     Unroll,
@@ -258,23 +257,18 @@ def _register(operand: Operand, ref: RegRef, s: Do, kernel: Kernel) -> None:
 
 def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
     buffer = ref.buffer
-    match buffer:
-        case Global():
-            declared, space, scale, start = buffer in kernel.params, "global", buffer.element_bytes, 0
-        case Shared():
-            declared, space, scale, start = buffer in kernel.shared, "shared", 1, buffer.offset_bytes
-    if not declared:
+    if buffer not in (*kernel.pointers, *kernel.shared):
         raise IRError("buffer", s, f"{buffer.name} is not a buffer of {kernel.name}")
-    if space != operand.space:
+    if buffer.space != operand.space:
         raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
-    if operand.role == "write" and isinstance(buffer, Global) and not buffer.writable:
+    if operand.role == "write" and not buffer.writable:
         raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
     if isinstance(buffer, Global) and buffer.align_bytes % operand.bytes:
         raise AlignmentError(
             f"'{s}' moves {operand.bytes} bytes a lane, but {buffer.name} is only aligned to "
             f"{buffer.align_bytes}", offset=buffer.align_bytes, required_bytes=operand.bytes,
         )  # fmt: skip
-    facts = (ref.index * scale + start).facts
+    facts = (ref.index * buffer.unit_bytes + buffer.offset_bytes).facts
     if not facts.divisible_by(operand.bytes):
         raise AlignmentError(
             f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "

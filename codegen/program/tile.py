@@ -21,9 +21,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
-from layoutalg.arch import SWIZZLE_MODES, SwizzleMode, TensorMap
+from layoutalg.arch import SWIZZLE_MODES, Space, SwizzleMode, TensorMap
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
 from layoutalg.codegen.instr import WARP, WARPGROUP, Instr
 from layoutalg.codegen.instr import Operand as InstrOperand
@@ -43,6 +43,8 @@ class Global:
     The pointer is a multiple of `align_bytes`, which a launch checks.
     """
 
+    space: ClassVar[Space] = "global"
+    offset_bytes: ClassVar[int] = 0
     name: str
     element_bytes: int
     strides: tuple[Expr, ...]
@@ -51,6 +53,11 @@ class Global:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+
+    @property
+    def unit_bytes(self) -> int:
+        """The bytes that an index counts in."""
+        return self.element_bytes
 
     def index(self, crd: tuple[Operand, ...]) -> Expr:
         """Element index of a coordinate, one entry per stride.  Raises ShapeError for another number."""
@@ -68,9 +75,12 @@ class Shared:
 
     `size_bytes` covers the layout's cosize; `align_bytes` is what its swizzle and vectors need.  A ring holds
     `stages` tiles of that layout one after the other: its coordinate has the stage behind the layout's modes.
-    An `overlay` lies over other buffers on purpose; any other overlap is refused.
+    An `overlay` lies over other buffers on purpose; any other overlap is refused.  An index counts bytes.
     """
 
+    space: ClassVar[Space] = "shared"
+    writable: ClassVar[bool] = True
+    unit_bytes: ClassVar[int] = 1
     name: str
     element_bytes: int
     layout: AnyLayout

@@ -25,7 +25,7 @@ import numpy
 
 from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.instr import WARP, Operand
-from layoutalg.codegen.program import Arg, BarrierRef, Do, Global, Kernel, MemRef, RegRef, TensorMapParam
+from layoutalg.codegen.program import Arg, BarrierRef, Do, Kernel, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
 from layoutalg.codegen.sim.engines import BarrierPlace, BoundMap, Place, RegisterPlace
 from layoutalg.codegen.sim.hazards import Array
@@ -126,12 +126,9 @@ class Operands:
         """(site, buffer, width, offsets, whether these are kept) of a memory operand."""
         if ref.buffer.name not in self.buffers:
             raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
-        buffer, size = self.buffers[ref.buffer.name], 1
-        if isinstance(ref.buffer, Global):
-            size = ref.buffer.element_bytes
-            if operand.role == "write" and not ref.buffer.writable:
-                raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
-        space = "global" if isinstance(ref.buffer, Global) else "shared"
+        buffer, space, size = self.buffers[ref.buffer.name], ref.buffer.space, ref.buffer.unit_bytes
+        if operand.role == "write" and not ref.buffer.writable:
+            raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
         if space != operand.space:
             raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
         base = self._bases.get(buffer.name, buffer.base)
