@@ -124,7 +124,6 @@ from layoutalg.codegen.instr.mma import (
 from layoutalg.codegen.instr.record import (
     ANY,
     WARP,
-    Asked,
     Instr,
     Operand,
     Requires,
@@ -229,7 +228,6 @@ __all__ = [
     "WGMMA_WAIT",
     "WORD_ELEMS",
     "Apply",
-    "Asked",
     "Cast",
     "Formula",
     "Input",

@@ -202,11 +202,6 @@ class Asked:
     of: str
     options: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def by_engine(self) -> bool:
-        """Whether an engine has the method, or a barrier of other threads than those of one block."""
-        return "." in self.of
-
     def __call__(self, machine: Any, group: Any, *values: Any) -> Any:
         return attrgetter(self.of)(machine)(group, *values, **dict(self.options))
 
@@ -241,6 +236,11 @@ class Instr:
     ready: Callable[[Any, Any], bool] | None = None
     float_text: str = ""
     uses: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The machine's method that is its effect, or empty; a method of an engine has a dot."""
+        return self.effect.of if isinstance(self.effect, Asked) else ""
 
     def __str__(self) -> str:
         return self.name

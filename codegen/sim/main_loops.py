@@ -150,12 +150,12 @@ class _Places:
             for role, a in zip(roles, s.args, strict=True)
             if isinstance(a, RegRef) and role in ("in", "inout")
         }
-        name = s.instr.name
+        method = s.instr.method
         multiplied = [x for x in sorted(held) if (use := self.held.get(x)) and use.part is not None]
         if len(multiplied) > 1 and not memory:
             self._multiply(multiplied)
             return
-        if self.multiplied and (memory or "wait" in name or name == "block_sync"):
+        if self.multiplied and (memory or "wait" in s.instr.name or method == "arrive_block_barrier"):
             self._end_step()
         if fetched and not writes:
             self._fetch(self._target(s, roles, env))
@@ -166,14 +166,15 @@ class _Places:
             self._fill(self._stage(to, env), asynchronous=bool(fetched))
         for of in reads:
             self._load(self._stage(of, env), self._target(s, roles, env))
-        if name.startswith("cp_async_commit"):
-            self.groups.append([])
-        elif name.startswith("cp_async_wait"):
-            pending = next(int(a) for a in s.args if isinstance(a, int))
-            while len(self.groups) - 1 > pending:
-                self._land(self.groups.pop(0))
-        elif name == "block_sync":
-            self._land([x for x, use in self.held.items() if use.coming and x in self.stored])
+        match method:
+            case "commit_copies":
+                self.groups.append([])
+            case "wait_copies":
+                pending = next(int(a) for a in s.args if isinstance(a, int))
+                while len(self.groups) - 1 > pending:
+                    self._land(self.groups.pop(0))
+            case "arrive_block_barrier":
+                self._land([x for x, use in self.held.items() if use.coming and x in self.stored])
 
     def found(self) -> Timeline:
         """The steps up to the last multiplication."""

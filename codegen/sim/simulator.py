@@ -33,7 +33,7 @@ from layoutalg import budget
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.instr import WARP, WARPGROUP, Asked
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import (
     SCRATCH,
     Body,
@@ -253,8 +253,7 @@ def _is_asynchronous(kernel: Kernel) -> bool:
         bool(kernel.maps or kernel.barriers)
         or kernel.cluster_blocks > 1
         or kernel.cooperative
-        or any(isinstance(instr.effect, Asked) and instr.effect.by_engine for instr in instrs)
-        or any(instr.requires.warpgroup_converged for instr in instrs)
+        or any("." in instr.method or instr.requires.warpgroup_converged for instr in instrs)
     )
 
 

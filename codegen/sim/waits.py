@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, groupby, product
-from math import prod
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -36,7 +35,7 @@ import numpy
 from layoutalg.codegen.costs import followed
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import BarrierRef, Do, Kernel, Let, Roles, Stmt, TensorMapParam
+from layoutalg.codegen.program import BarrierRef, Do, Kernel, Let, Roles, Stmt
 from layoutalg.codegen.sim.main_loops import FOLLOWED, block_zero
 from layoutalg.draw import Cell, Panel, Picture
 from layoutalg.errors import UnsupportedError
@@ -154,7 +153,7 @@ def role_timeline(kernel: Kernel, params: Mapping[str, int]) -> RoleTimeline:
 def _event(s: Do, env: Mapping[Var, Any], active: Any, rank: int) -> Iterator[Event]:
     """The events of an instruction in the block of a rank; none for those that concern neither barriers,
     copies nor products."""
-    name, operands = s.instr.name, {o.name: arg for o, arg in s.pairs}
+    operands = {o.name: arg for o, arg in s.pairs}
 
     def values(what: Any) -> list[int]:
         """A number of the program, written out or an expression, in each lane."""
@@ -165,29 +164,31 @@ def _event(s: Do, env: Mapping[Var, Any], active: Any, rank: int) -> Iterator[Ev
     places: tuple[Place, ...] = ()
     if isinstance(bar := operands.get("bar"), BarrierRef):
         places = (Place(rank, bar.barrier.name, values(bar.stage)[0]),)
-    if name.startswith("mbarrier_wait"):
-        yield Event("wait", places, values(operands["parity"])[0])
-    elif name.startswith(("mbarrier_arrive_remote", "st_async")):
-        peers = Counter(values(operands["rank"]))
-        for sent in set(peers.values()):
-            there = tuple(places[0]._replace(rank=peer) for peer, n in peers.items() if n == sent)
-            if name.startswith("st_async"):
-                yield Event("copy", there, nbytes=sent * int(name.removeprefix("st_async")) // 8)
-            else:
-                yield Event("arrive", there, lanes=sent)
-    elif name.startswith("mbarrier_arrive"):
-        lanes, nbytes = int(active.sum()), values(operands.get("nbytes", 0))[0]
-        yield Event("arrive", places, lanes=lanes, nbytes=nbytes)
-    elif isinstance(box := operands.get("map"), TensorMapParam) and places:
-        mask = values(operands.get("blocks", 1 << rank))[0]
-        there = tuple(places[0]._replace(rank=peer) for peer in range(mask.bit_length()) if mask >> peer & 1)
-        yield Event("copy", there, nbytes=prod(box.box) * box.element.bits // 8)
-    elif name.startswith("wgmma_m"):
-        yield Event("mma")
-    elif name == "wgmma_commit":
-        yield Event("commit")
-    elif name == "wgmma_wait":
-        yield Event("mma wait", number=values(operands["newest"])[0])
+    match s.instr.method:
+        case "mbarriers.wait":
+            yield Event("wait", places, values(operands["parity"])[0])
+        case "mbarriers.arrive_remote" | "cluster.store_async" as method:
+            peers = Counter(values(operands["rank"]))
+            for sent in set(peers.values()):
+                there = tuple(places[0]._replace(rank=peer) for peer, n in peers.items() if n == sent)
+                if method == "cluster.store_async":
+                    yield Event("copy", there, nbytes=sent * s.instr.operands[0].bytes)
+                else:
+                    yield Event("arrive", there, lanes=sent)
+        case "mbarriers.arrive":
+            lanes, nbytes = int(active.sum()), values(operands.get("nbytes", 0))[0]
+            yield Event("arrive", places, lanes=lanes, nbytes=nbytes)
+        case "tma.load":
+            mask = values(operands.get("blocks", 1 << rank))[0]
+            ranks = [peer for peer in range(mask.bit_length()) if mask >> peer & 1]
+            there = tuple(places[0]._replace(rank=peer) for peer in ranks)
+            yield Event("copy", there, nbytes=s.tensor_map.box_bytes if s.tensor_map else 0)
+        case "matrix.commit":
+            yield Event("commit")
+        case "matrix.wait":
+            yield Event("mma wait", number=values(operands["newest"])[0])
+        case _ if s.instr.name.startswith("wgmma_m"):
+            yield Event("mma")
 
 
 def _joined(events: list[Event]) -> list[Event]:
