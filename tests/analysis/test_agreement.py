@@ -14,7 +14,7 @@ import pytest
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing.cuda import print_kernel
-from layoutalg.codegen.program import Kernel, is_dynamic, lower
+from layoutalg.codegen.program import Kernel, dynamic_bytes, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
@@ -40,7 +40,7 @@ def make(family: Family, dtype: str, size: tuple[int, int, int, int]) -> MatrixP
 def host_run(kernel: Kernel, text: str, p: MatrixProblem, src: Any, dst: Any) -> None:
     grid = launch_grid(kernel, {"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
     args = [p.m, p.n, p.lds, p.ldd, src, dst]
-    dynamic = kernel.shared_bytes if is_dynamic(kernel) else 0
+    dynamic = dynamic_bytes(kernel)
     run_cuda_text(text, kernel.name, grid, (kernel.threads, 1, 1), args, dynamic)
 
 

@@ -22,7 +22,7 @@ from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.launch import check_aligned
 from layoutalg.codegen.gpu.preparation import launch_grid
-from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, lower
+from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, dynamic_bytes, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, matrix
@@ -133,7 +133,7 @@ def misstated(kernel: Kernel, rng: random.Random) -> list[str]:
         if name not in says.scalars and says.ranges[name] != (least, most, step if least < most else 1):
             wrong.append(f"{name} is declared {least} to {most} by {step}")
     pointers = {p.name: p.align_bytes for p in kernel.params if not isinstance(p, Var)}
-    if pointers != says.aligned or (says.threads, says.dynamic > 0) != (kernel.threads, is_dynamic(kernel)):
+    if pointers != says.aligned or (says.threads, says.dynamic) != (kernel.threads, dynamic_bytes(kernel)):
         wrong.append("pointers, threads or shared memory are not the kernel's")
     words = dict.fromkeys(says.scalars, 7)
     inside = says.draw(rng, {}) if says.ranges else {}

@@ -12,7 +12,7 @@ from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing.cuda import HELPERS_BEGIN, HELPERS_END, print_kernel
-from layoutalg.codegen.program import is_dynamic
+from layoutalg.codegen.program import dynamic_bytes
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
@@ -45,7 +45,7 @@ def test_every_configuration_compiles_without_spills(name: str, dtype: str, arch
             cubin = compile_cubin(to_cuda(kernel, arch), kernel.name, arch)
             assert cubin.spill_bytes == 0
             assert cubin.registers * kernel.threads <= 65536
-            assert cubin.shared_bytes == (0 if is_dynamic(kernel) else kernel.shared_bytes)
+            assert cubin.shared_bytes == kernel.shared_bytes - dynamic_bytes(kernel)
 
 
 def test_offsets_past_32_bits_make_64_bit_index_code() -> None:
@@ -95,7 +95,7 @@ def test_more_than_48_kb_of_shared_memory_is_dynamic() -> None:
     p = family.problem(8192, 8192, "u8")
     kernel = family.build(p, family.configs(p, "sm_90")[0])
     assert kernel.shared_bytes == 64 * 1024
-    assert is_dynamic(kernel)
+    assert dynamic_bytes(kernel)
     assert "extern __shared__" in to_cuda(kernel)
     with pytest.raises(ResourceError, match="shared memory bytes"):
         k = KernelBuilder("k", threads=32)

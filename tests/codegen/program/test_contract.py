@@ -16,7 +16,7 @@ from layoutalg.codegen.program import (
     check_argument,
     check_integers,
     contract,
-    is_dynamic,
+    dynamic_bytes,
     lines,
     text,
 )
@@ -59,7 +59,7 @@ def test_a_contract_is_what_the_record_declares() -> None:
     assert (terms.block, terms.dynamic_shared_bytes) == ((64, 1, 1), 80000)
     assert [text(n) for n in terms.grid] == ["(m + 7) / 8 * 4", "n", "1"]
     assert [text(c) for c in terms.conditions] == ["n <= m + 1", f"(m + 7) / 8 * 4 <= {GRID_LIMITS[0]}"]
-    assert is_dynamic(many().build()) and not is_dynamic(replace(many().build(), shared=()))
+    assert dynamic_bytes(many().build()) and not dynamic_bytes(replace(many().build(), shared=()))
 
 
 def test_a_contract_in_words() -> None:

@@ -12,7 +12,7 @@ from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_answers, launch_record
-from layoutalg.codegen.program import LaunchSequence, is_dynamic, launch_sequence
+from layoutalg.codegen.program import LaunchSequence, dynamic_bytes, launch_sequence
 from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, SimulationError
@@ -79,7 +79,7 @@ def test_no_launch_leaves_the_buffers_that_are_stated(name: str, args: dict[str,
         memory = {b: np.zeros(number(size, values), np.uint8) for b, size in sizes.items()}
         given = [memory[q.name] if q.name in memory else values[q.name] for q in kernel.params]
         grid = launch_grid(kernel, values)
-        shared = kernel.shared_bytes if is_dynamic(kernel) else 0
+        shared = dynamic_bytes(kernel)
         run_cuda_text(to_cuda(kernel), kernel.name, grid, (kernel.threads,), given, shared)
 
 

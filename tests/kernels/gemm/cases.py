@@ -12,7 +12,7 @@ from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing.cuda import print_kernel
-from layoutalg.codegen.program import Kernel, LaunchSequence, Let, is_dynamic, printed_sequence
+from layoutalg.codegen.program import Kernel, LaunchSequence, Let, dynamic_bytes, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
@@ -106,7 +106,7 @@ def host_run(
     """The bits of D after the host has run a kernel's text."""
     given = {q.name: args[q.name].copy() if q.name == "d" else args[q.name] for q in lowered.params}
     grid = launch_grid(lowered, {name: x for name, x in given.items() if isinstance(x, int)})
-    dynamic = lowered.shared_bytes if is_dynamic(lowered) else 0
+    dynamic = dynamic_bytes(lowered)
     run_cuda_text(
         print_kernel(lowered), lowered.name, grid, (lowered.threads,), list(given.values()), dynamic,
         order=order
