@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from layoutalg.analysis import (
     Access,
     SharedReport,
@@ -98,8 +100,6 @@ class Costs:
 
         Each is executed `times`, an int or an int64 array (count,).
         """
-        import numpy as np
-
         ran = active.any(axis=1)
         if not ran.any():
             return

@@ -19,6 +19,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy
+
 from layoutalg.codegen.expr import Const, Expr, Lt, Var, ctype, summands, terms, to_c, total
 from layoutalg.codegen.instr import ANY, WARP, Instr, Operand, float_literal
 from layoutalg.codegen.printing.names import Names, used_statements
@@ -482,8 +484,6 @@ def _moves_registers(call: Do) -> bool:
 
 
 def _float_of(word: int) -> str:
-    import numpy
-
     return float_literal(numpy.array([word], numpy.uint32).view(numpy.float32)[0])
 
 

@@ -28,6 +28,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy
+
 from layoutalg.codegen.expr import (
     OPERATION,
     Add,
@@ -123,8 +125,6 @@ def shared_reach(
     >>> [(r.most, r.is_inside) for r in shared_reach(k.build())]
     [(128, True)]
     """
-    import numpy
-
     tid = numpy.arange(kernel.threads)
     known: dict[Expr, Interval] = {kernel.tid: (tid, tid)}
     where = ""
@@ -191,8 +191,6 @@ class _Place:
 
     def of_role(self, part: Role) -> _Place:
         """The threads of a role, counted from 0."""
-        import numpy
-
         counted = self.known[self.axes[0]][0] - part.first_thread
         inside = (counted >= 0) & (counted < WARP * part.warps)
         place = self.under((inside, inside))
@@ -202,8 +200,6 @@ class _Place:
 
     def looping(self, var: Var, count: Interval) -> _Place:
         """The body of a loop: its counter written out, or an interval."""
-        import numpy
-
         least, most = count
         if least is most and isinstance(most, int) and 0 < most * self.numbers <= TABLED_NUMBERS:
             steps = numpy.arange(most).reshape(-1, *(1,) * len(self.axes))
@@ -215,8 +211,6 @@ class _Place:
 
 
 def _truth(value: Any) -> Any:
-    import numpy
-
     return numpy.asarray(value, dtype=bool)
 
 
@@ -341,14 +335,10 @@ def _opens(
 
 def _differs(low: Any, high: Any) -> bool:
     """Whether an interval is another one for other threads."""
-    import numpy
-
     return numpy.ndim(low) > 0 or numpy.ndim(high) > 0
 
 
 def _reach(s: Do, buffer: Shared, index: Interval, nbytes: int, place: _Place) -> Reach:
-    import numpy
-
     may, sure, starts, last = numpy.broadcast_arrays(place.may, place.sure, *index)
     most = int(last[may].max()) + nbytes if may.any() else 0
     bad = numpy.argwhere(sure & (starts + nbytes > buffer.size_bytes))
@@ -389,16 +379,12 @@ def _computed(node: Expr, known: dict[Expr, Interval]) -> Interval:
     if all(low is high for low, high in of):
         value = apply_operator(node, [low for low, _ in of])
         return value, value
-    import numpy
-
     low, high = _between(node, of)
     return numpy.maximum(low, facts.lo), numpy.minimum(high, facts.hi)
 
 
 def _between(node: Expr, of: list[Interval]) -> Interval:
     """The interval of an operator's value for intervals of its operands."""
-    import numpy
-
     (a, b), (c, d) = of[0], of[-1]
     match node:
         case Add() | Mul():
@@ -432,8 +418,6 @@ def _between(node: Expr, of: list[Interval]) -> Interval:
 
 def _bits(node: Expr, of: list[Interval]) -> Interval:
     """a & b, a | b or a ^ b of intervals: their bits add, meet or cancel."""
-    import numpy
-
     (a, b), (c, d) = of
     match node:
         case And():

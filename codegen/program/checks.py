@@ -24,6 +24,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
+import numpy
+
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import (
     Const,
@@ -333,8 +335,6 @@ def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
         return True
     if not used <= {warp, lane}:
         return all(_same_in_lanes(part, warp, lane) for part in e.children)
-    import numpy
-
     try:
         table = evaluate(
             e,

@@ -31,7 +31,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.expr import (
@@ -76,9 +78,6 @@ from layoutalg.codegen.program.tile import (
     with_bodies,
     with_expressions,
 )
-
-if TYPE_CHECKING:
-    import numpy
 
 _TABLE_LIMIT = 1 << 20
 """Values of the table of an address, threads times unrolled steps, up to which a split is decided on it."""
@@ -395,8 +394,6 @@ def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr,
     >>> str(base), str(xor), str(immediate)
     ('tid * 4', 'u * 4', 'u * 64')
     """
-    import numpy
-
     unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
     threads = tid.facts.hi + 1
     if not unrolled or any(v.kind != "unroll" for v in unrolled):
@@ -429,8 +426,6 @@ def split_by_columns(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], in
     >>> split_by_columns((t * 4 ^ u * 4) + u * 64 + 1, t)
     (array([ 0,  4,  8, 12]), 1)
     """
-    import numpy
-
     linear = affine(index)
     if linear is None:
         return None
@@ -446,8 +441,6 @@ def split_by_table(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], int]
 
     None where that does not hold, and of a table of more than _TABLE_LIMIT values.
     """
-    import numpy
-
     unrolled = sorted(variables(index) - {tid}, key=lambda v: v.name)
     extents = [v.facts.hi + 1 for v in (*unrolled, tid)]
     if math.prod(extents) > _TABLE_LIMIT:

@@ -26,6 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
 from layoutalg.arch import Arch, Instruction
 from layoutalg.dtype import dtype
@@ -97,8 +99,6 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
 def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
     """The accesses of the first block to its tile: the op, the bytes (access, x) of all chunks or vectors x,
     and which x exist."""
-    import numpy as np
-
     for op, places, one in tile_accesses(stage, np.arange(stage.loads), np.arange(stage.stores)):
         there = np.ones(one.x.shape, dtype=bool)
         if isinstance(one, Store):
@@ -112,8 +112,6 @@ def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _claim(stage: Stage, op: str, places: Any, there: Any, arch: str | Arch) -> Claim:
-    import numpy as np
-
     rule, machine = warp_rule(op, "shared", arch)
     more = -places.shape[1] % 32
     active = np.broadcast_to(np.pad(there, (0, more)), (len(places), len(there) + more)).reshape(-1, 32)
@@ -156,8 +154,6 @@ def _synthesis(stage: Stage, found: Sequence[tuple[str, Any, Any]], arch: str | 
 
 def _thread_value(places: Any, width: int) -> Layout | None:
     """Places (round, thread) of accesses of `width` bytes as (thread, value, round); None if not linear."""
-    import numpy as np
-
     rounds, threads = places.shape
     if threads & (threads - 1) or rounds & (rounds - 1) or threads < 32 or places[0, 0]:
         return None

@@ -18,6 +18,8 @@ from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from layoutalg.analysis import Units, nested
 from layoutalg.arch import DRAM_RULES, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
@@ -77,8 +79,6 @@ def _listed(
     swizzles: Any, offset: int, size: int, digits: Sequence[tuple[int, int]], unit_bytes: int
 ) -> Units:
     """The definition: every byte once, and the bytes of every unit."""
-    import numpy as np
-
     places = np.array([offset])
     for extent, step in digits:
         if step:

@@ -30,6 +30,8 @@ from functools import lru_cache
 from math import gcd, prod
 from typing import Any
 
+import numpy as np
+
 from layoutalg.kernels.move.partition import Load, Store, block_base
 from layoutalg.kernels.move.problem import WIDTHS_BYTES
 from layoutalg.kernels.move.stage import WORD_BYTES, Stage
@@ -75,8 +77,6 @@ def reads(stage: Stage) -> tuple[Read, ...]:
     >>> [(r.nbytes, r.slots) for r in reads(Stage(x, PermuteConfig("staged", (2, 1024), 256, 4, 4)))]
     [(8, ((0,), (2,))), (8, ((1,), (3,)))]
     """
-    import numpy as np
-
     width = WORD_BYTES if stage.config.turned else stage.size
     swizzle, (aligned, kind_of) = stage.config.swizzle, kinds(stage)
     origins = (0,) * stage.moves.rank
@@ -109,8 +109,6 @@ def tile_accesses(stage: Stage, chunks: Any, vectors: Any) -> Iterator[tuple[str
     >>> [(op, places.tolist()) for op, places, _ in tile_accesses(stage, one, one)]
     [('st.shared.b128', [[272]]), ('ld.shared.b32', [[1028], [1284], [1540], [1796]])]
     """
-    import numpy as np
-
     origins = (0,) * stage.moves.rank
     base = block_base(stage, origins)
     chunk, vector = Load(stage, chunks, origins, base), Store(stage, vectors, origins, base)

@@ -28,6 +28,8 @@ from math import inf, lcm, prod
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
@@ -362,8 +364,6 @@ def _work(stage: Stage, ends: float, loads: float, moved: float, torn: float) ->
 def _ends(stage: Stage) -> tuple[float, float]:
     """The share of warps with a cut vector, and the sectors that a warp writes beyond those that its vectors
     fill, from some warps of a block in the middle."""
-    import numpy as np
-
     origins = tuple(n // 2 * t for n, t in zip(stage.counts, stage.tile, strict=True))
     x = _some_warps(stage.stores)
     vector = Store(stage, x, origins, block_base(stage, origins))
@@ -451,16 +451,12 @@ def _accesses(stage: Stage) -> Iterator[tuple[str, int, Any]]:
 
 def _some_warps(work: int) -> Any:
     """The numbers that the lanes of up to eight warps work on, evenly spread."""
-    import numpy as np
-
     warps = max(1, min(8, work // 32))
     return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
 
 
 def _wavefronts(accesses: Iterable[tuple[str, int, Any]], arch: str | Arch) -> tuple[list[float], float]:
     """Wavefronts of all accesses without a swizzle and under each of SWIZZLES, and the ideal."""
-    import numpy as np
-
     totals, ideal = np.zeros(1 + len(SWIZZLES)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)

@@ -34,6 +34,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+import numpy
+
 from layoutalg.codegen.instr import CONVERTED, converted
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.decide import cosize
@@ -385,8 +387,6 @@ def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
     if p.result:
         src = converted(src, p.dtype.name, p.result.name)
     if p.src_swizzle or p.dst_swizzle:
-        import numpy
-
         crd = numpy.indices(p.shape, sparse=True)
         to, of = (
             swizzles(sum((i * d for i, d in zip(crd, strides, strict=True)), offset))
@@ -407,7 +407,5 @@ def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offse
     >>> strided(numpy.arange(6), (2, 2), (-3, 2), 3).tolist()
     [[3, 5], [0, 2]]
     """
-    import numpy
-
     steps = tuple(d * buffer.itemsize for d in strides)
     return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)
