@@ -462,7 +462,7 @@ class Machine:
         memory, which has no poison."""
         lanes = group.active
         at, granules, rows = self._found(group, buffer, offsets, width, "copies into", fixed)
-        (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
+        (shadow, poisoned), mine = buffer.watched(), values[lanes.index].copy()
         race = shadow.write(granules, lanes.threads, pending=True)
         if race is not None:
             raise refusal(group, buffer, at, "copies into", race)
@@ -470,7 +470,7 @@ class Machine:
         def land(which: Array) -> None:
             chosen = which[lanes.index]
             buffer.memory.put(rows[chosen], mine[chosen], width)
-            poison.put(rows[chosen], 0, width)
+            poisoned.put(rows[chosen], 0, width)
             shadow.land(granules[chosen], lanes.threads[chosen])
 
         group.copies.start(lanes.mask, land)

@@ -167,7 +167,7 @@ def _holds(active: Any, predicates: Any) -> Any:
 
 def _reads(stage: Stage, vector: Store, row: Any, costs: Costs) -> None:
     for read in reads(stage):
-        there = (np.broadcast_to(_holds(row, vector.ends.exists(e)), row.shape) for e in read.elements)
+        there = (np.broadcast_to(_holds(row, vector.ends.exist(e)), row.shape) for e in read.elements)
         active = np.any([*there], axis=0)
         place = stage.layout(np.broadcast_to(vector.place(read.first), active.shape) * active)
         costs.lanes(f"ld.shared.b{8 * read.nbytes}", "shared", place, active)

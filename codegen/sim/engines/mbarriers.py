@@ -140,12 +140,11 @@ class Mbarriers:
         """A new block begins: no barrier is initialised."""
         self._named: dict[int, _Named] = {}
         self.of: dict[str, list[Phases]] = {}
-        engines = count(self.first_engine)
+        engines, agents, nothing = count(self.first_engine), self.clocks.agents, Knowledge.nothing
         for bar in self.declared:
-            nothing = ([Knowledge.nothing(self.clocks.agents) for _ in range(3)] for _ in bar.stage_names)
             self.of[bar.name] = [
-                Phases(name, bar.count, next(engines), *known)
-                for name, known in zip(bar.stage_names, nothing, strict=True)
+                Phases(name, bar.count, next(engines), nothing(agents), nothing(agents), nothing(agents))
+                for name in bar.stage_names
             ]
 
     def all(self) -> Iterator[Phases]:
