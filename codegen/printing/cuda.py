@@ -404,7 +404,8 @@ class _Printer:
         for o, arg in s.pairs:
             if o.role == "imm":
                 continue
-            if isinstance(arg, RegRef) and self._is_float(o, floats=floats) != self._holds_floats(arg):
+            held = isinstance(arg, RegRef) and self.types.element(arg.reg.name) == "f32"
+            if isinstance(arg, RegRef) and self._is_float(o, floats=floats) != held:
                 args.append(self._converted(o, arg, before, after, len(args), floats=floats))
             else:
                 args.append(self._arg(o, arg, floats=floats))
@@ -417,9 +418,6 @@ class _Printer:
 
     def _is_float(self, o: Operand, *, floats: bool) -> bool:
         return o.element == "f32" or (o.element == ANY and floats)
-
-    def _holds_floats(self, arg: RegRef) -> bool:
-        return self.types.element(arg.reg.name) == "f32"
 
     def _converted(
         self, o: Operand, arg: RegRef, before: list[str], after: list[str], n: int, *, floats: bool
@@ -464,7 +462,7 @@ class _Printer:
             case TensorMapParam(name):
                 return f"&{name}"
             case Const(word) if o.role == "value" and self._is_float(o, floats=floats):
-                return _float_of(word)
+                return float_literal(numpy.array([word], numpy.uint32).view(numpy.float32)[0])
             case Var(name) if o.role == "value" and self._is_float(o, floats=floats):
                 return name if self.types.is_float(name) else f"__uint_as_float({self._text(arg)})"
             case _ if isinstance(arg, Expr):
@@ -481,10 +479,6 @@ def _moves_registers(call: Do) -> bool:
     Source: PTX ISA, setmaxnreg, which needs .maxntid or .reqntid, and a count of its own: .minnctapersm.
     """
     return "setmaxnreg" in call.instr.text
-
-
-def _float_of(word: int) -> str:
-    return float_literal(numpy.array([word], numpy.uint32).view(numpy.float32)[0])
 
 
 def _immediate(instr: Instr, operand: Operand, n: int) -> str:

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Var, ctype
-from layoutalg.codegen.instr import ANY, Instr, moves
+from layoutalg.codegen.instr import ANY, moves
 from layoutalg.codegen.program import Do, Global, Kernel, RegRef, calls
 from layoutalg.errors import UnsupportedError
 
@@ -105,16 +105,13 @@ def _votes(every: list[Do]) -> dict[Node, Counter[str]]:
     for call in every:
         registers = [(o, ("register", arg.reg.name)) for o, arg in call.pairs if isinstance(arg, RegRef)]
         same.join([node for o, node in registers if o.element == ANY])
+        # moves between memory and registers say nothing: they take any words
+        moved = call.instr.effect is moves or [o.role for o in call.instr.operands] == ["out", "read"]
         for operand, node in registers:
             votes = counts.setdefault(node, Counter())
-            if operand.element != ANY and not _is_load(call.instr):
+            if operand.element != ANY and not moved:
                 votes[operand.element] += 1
     return same.merged(counts)
-
-
-def _is_load(instr: Instr) -> bool:
-    """Whether it moves memory to registers, or back, whatever they are."""
-    return instr.effect is moves or [o.role for o in instr.operands] == ["out", "read"]
 
 
 def _most(votes: Counter[str]) -> str:

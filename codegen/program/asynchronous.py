@@ -47,6 +47,8 @@ PORTABLE_CLUSTER = 8
 REGISTERS = 1 << 16
 """Registers of 32 bits of a multiprocessor, from sm_70 on (compute capabilities)."""
 
+_CHANGES = (instr.SETMAXNREG_INC.name, instr.SETMAXNREG_DEC.name)
+
 
 def check_asynchronous(kernel: Kernel, chip: Arch) -> None:
     """Check every rule of this module.  Raises the first violation found.
@@ -258,7 +260,7 @@ def _copy(s: Do, kernel: Kernel) -> None:
 
 def _registers(kernel: Kernel, roles: list[Roles]) -> None:
     """The registers that setmaxnreg leaves the warps of a block are what the block has."""
-    changes = [s for s in calls(kernel.body) if _sets(s)]
+    changes = [s for s in calls(kernel.body) if s.instr.name in _CHANGES]
     if not changes:
         return
     share = REGISTERS // kernel.threads // 8 * 8
@@ -280,11 +282,7 @@ def _registers(kernel: Kernel, roles: list[Roles]) -> None:
             )  # fmt: skip
 
 
-def _sets(s: Do) -> bool:
-    return s.instr.name in (instr.SETMAXNREG_INC.name, instr.SETMAXNREG_DEC.name)
-
-
 def _own(part: Role, share: int) -> int:
     """Registers per thread of a role at the most."""
-    counts = [int(str(s.args[0])) for s in calls(part.body) if _sets(s)]
+    counts = [int(str(s.args[0])) for s in calls(part.body) if s.instr.name in _CHANGES]
     return max(counts, default=share)

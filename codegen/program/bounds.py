@@ -186,7 +186,7 @@ class _Place:
     def under(self, condition: Interval) -> _Place:
         """The same place where a condition holds: 0 or 1, or open."""
         low, high = condition
-        may, sure = _truth(self.may) & _truth(high), _truth(self.sure) & _truth(low)
+        may, sure = numpy.logical_and(self.may, high), numpy.logical_and(self.sure, low)
         return replace(self, known=dict(self.known), may=may, sure=sure)
 
     def of_role(self, part: Role) -> _Place:
@@ -208,10 +208,6 @@ class _Place:
         place = self.under((numpy.greater(least, 0), numpy.greater(most, 0)))
         place.known[var] = 0, numpy.maximum(most - 1, 0)
         return place
-
-
-def _truth(value: Any) -> Any:
-    return numpy.asarray(value, dtype=bool)
 
 
 def _shared_slice(body: Body, needed: set[Var]) -> Body:
@@ -398,7 +394,7 @@ def _between(node: Expr, of: list[Interval]) -> Interval:
         case FloorDiv():
             return a // d, b // c
         case Mod():
-            together = (_truth(c == d)) & (a // c == b // c)
+            together = numpy.logical_and(c == d, a // c == b // c)
             return numpy.where(together, a % c, 0), numpy.where(together, b % c, numpy.minimum(b, d - 1))
         case Lt() | Le():
             return OPERATION[type(node)](b, c) * 1, OPERATION[type(node)](a, d) * 1
@@ -408,7 +404,7 @@ def _between(node: Expr, of: list[Interval]) -> Interval:
             _, (c, d), (e, f) = of
             return numpy.minimum(c, e), numpy.maximum(d, f)
         case And() | Or() | Xor():
-            both = _truth(a == b) & (c == d)
+            both = numpy.logical_and(a == b, c == d)
             value = OPERATION[type(node)](a, c)
             least, most = _bits(node, of)
             return numpy.where(both, value, least), numpy.where(both, value, most)

@@ -79,7 +79,9 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     scope = {kernel.tid, *kernel.block_vars, *kernel.integers}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
     check_tensors(kernel)
-    _bounds(kernel)
+    reach = find_outside(kernel)
+    if reach is not None:
+        raise IRError("bounds", reach.statement, f"'{reach.statement}' leaves its buffer in {reach.outside}")
     check_waits(kernel)
 
 
@@ -276,12 +278,6 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
             f"'{s}' moves {operand.bytes} bytes a lane, but its address is only known to be "
             f"{facts.offset} mod {facts.stride}", offset=facts.offset, required_bytes=operand.bytes,
         )  # fmt: skip
-
-
-def _bounds(kernel: Kernel) -> None:
-    reach = find_outside(kernel)
-    if reach is not None:
-        raise IRError("bounds", reach.statement, f"'{reach.statement}' leaves its buffer in {reach.outside}")
 
 
 _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
@@ -59,6 +59,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
+    BarrierRef,
     Body,
     Carry,
     Do,
@@ -68,6 +69,7 @@ from layoutalg.codegen.program.tile import (
     Kernel,
     Let,
     MemRef,
+    RegRef,
     Role,
     Roles,
     Shared,
@@ -76,7 +78,6 @@ from layoutalg.codegen.program.tile import (
     calls,
     walk,
     with_bodies,
-    with_expressions,
 )
 
 _TABLE_LIMIT = 1 << 20
@@ -382,6 +383,36 @@ def chained(base: Expr, xor: Expr, immediate: Expr, moving: list[Expr]) -> Expr:
     swizzled = base if xor.facts.hi == 0 else Xor(base, xor)
     last = [] if immediate.facts.hi == 0 else [immediate]
     return total([swizzled, *moving, *last])
+
+
+def map_arg(arg: Arg, change: Any) -> Arg:
+    """An argument with `change` applied to its index expressions."""
+    match arg:
+        case RegRef(reg, index, count):
+            return RegRef(reg, tuple(map(change, index)), count)
+        case MemRef():
+            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
+        case BarrierRef(bar, stage):
+            return BarrierRef(bar, change(stage))
+        case _ if isinstance(arg, Expr):
+            return cast(Expr, change(arg))
+        case _:
+            return arg
+
+
+def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """A statement with `change` applied to the expressions that it reads itself."""
+    match s:
+        case Do(instr, args):
+            return Do(instr, tuple(map_arg(arg, change) for arg in args))
+        case Let(var, value):
+            return Let(var, change(value))
+        case For(_, count, _, _, carry):
+            places = tuple(replace(c, first=change(c.first), step=change(c.step)) for c in carry)
+            return replace(s, count=change(count), carry=places)
+        case If(condition):
+            return replace(s, condition=change(condition))
+    return s
 
 
 def split_address(index: Expr, tid: Var) -> tuple[numpy.ndarray[Any, Any], Expr, Expr, Expr] | None:

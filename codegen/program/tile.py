@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from layoutalg.arch import SWIZZLE_MODES, Space, SwizzleMode, TensorMap
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
@@ -180,11 +180,6 @@ class Mbarrier:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-
-    @property
-    def stage_names(self) -> list[str]:
-        """The name of each mbarrier."""
-        return [f"{self.name}[{n}]" for n in range(self.stages)] if self.stages > 1 else [self.name]
 
     @property
     def size_bytes(self) -> int:
@@ -496,8 +491,7 @@ class Kernel(Shown):
                 f"{self.name} waits for all blocks of its launch and may start before the kernel in front of "
                 "it ends: one of both is accepted"
             )
-        names = [self.name, *(d.name for d in self.declared)]
-        for name, count in Counter(names).items():
+        for name, count in Counter([self.name, *(d.name for d in self.declared)]).items():
             if count > 1:
                 raise IRError("name", name, f"{name} names {count} things of {self.name}")
 
@@ -535,20 +529,12 @@ def walk(body: Body) -> Iterator[Stmt]:
 
 
 def calls(body: Body) -> Iterator[Do]:
-    """Every instruction, in program order.
-
-    >>> list(calls((Let(Var("i", 1, "let"), Const(0)),)))
-    []
-    """
+    """Every instruction, in program order."""
     return (s for s in walk(body) if isinstance(s, Do))
 
 
 def bodies(s: Stmt) -> tuple[Body, ...]:
-    """The statements inside of a statement: the bodies of a loop, of a branch, or of roles.
-
-    >>> len(bodies(If(Const(1), ())))
-    2
-    """
+    """The statements inside of a statement: the bodies of a loop, of a branch, or of roles."""
     match s:
         case For(body=inner) | Unroll(body=inner):
             return (inner,)
@@ -597,36 +583,6 @@ def expressions(s: Stmt) -> Iterator[Expr]:
             yield count
             for c in carry:
                 yield from (c.first, c.step)
-
-
-def map_arg(arg: Arg, change: Any) -> Arg:
-    """An argument with `change` applied to its index expressions."""
-    match arg:
-        case RegRef(reg, index, count):
-            return RegRef(reg, tuple(map(change, index)), count)
-        case MemRef():
-            return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
-        case BarrierRef(bar, stage):
-            return BarrierRef(bar, change(stage))
-        case _ if isinstance(arg, Expr):
-            return cast(Expr, change(arg))
-        case _:
-            return arg
-
-
-def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
-    """A statement with `change` applied to the expressions that it reads itself."""
-    match s:
-        case Do(instr, args):
-            return Do(instr, tuple(map_arg(arg, change) for arg in args))
-        case Let(var, value):
-            return Let(var, change(value))
-        case For(_, count, _, _, carry):
-            places = tuple(replace(c, first=change(c.first), step=change(c.step)) for c in carry)
-            return replace(s, count=change(count), carry=places)
-        case If(condition):
-            return replace(s, condition=change(condition))
-    return s
 
 
 def _outline(body: Body, level: int) -> Iterator[str]:

@@ -59,9 +59,8 @@ VALUES: list[object] = [
     FOUND, FOUND.certificate, ARCHS["sm_90"].instructions["ldmatrix.x4"], ARCHS["sm_90"],
     find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), find_copy_atom("SM75_U32x4_LDSM_N"), Var("lane", 32),
     Const(3), Var("lane", 32) * 4 + 1, parse_index("lane * 4"), gemm_problem(8, 8, 8),
-    matrix_problem(8, 24, "f32", turned=False),
+    matrix_problem(8, 24, "f32", turned=False), layoutalg.kernels.FAMILIES["transpose"],
     copy_configs(matrix_problem(8, 24, "f32", turned=False), "sm_90")[0],
-    layoutalg.kernels.FAMILIES["transpose"],
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from layoutalg.codegen.expr import Expr, Var, substitute, variables
 from layoutalg.codegen.program import Do, For, If, Kernel, Let, Roles, Stmt, Unroll, walk
-from layoutalg.codegen.program.tile import map_arg
+from layoutalg.codegen.program.lowering import map_arg
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from layoutalg.codegen.expr import Expr, as_expr, variables
 from layoutalg.codegen.program import BarrierRef, Do, For, If, Kernel, Let, Roles, Stmt, Unroll, walk
-from layoutalg.codegen.program.tile import map_arg
+from layoutalg.codegen.program.lowering import map_arg
 from tests.mutants.planting import rewrite
 
 Edit = Callable[[Kernel], Kernel]

@@ -10,7 +10,7 @@ from layoutalg import codegen as cg
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import Const, substitute
 from layoutalg.codegen.program import Do, If
-from layoutalg.codegen.program.tile import map_arg
+from layoutalg.codegen.program.lowering import map_arg
 from tests.tiles.clusters import RIGHT, reduction
 from tests.tiles.edits import (
     Edit,

@@ -282,7 +282,7 @@ class Cluster:
 def connected(kernel: Kernel, warps: int, blocks: int) -> list[Machine]:
     """The machines of the blocks of one cluster, or of a cooperative launch, by rank, with their barriers and
     engines, and one clock space."""
-    stages = [name for bar in kernel.barriers for name in bar.stage_names]
+    stages = [name for bar in kernel.barriers for name in Mbarriers.stage_names(bar)]
     names, warpgroups = [], -(-warps * WARP // WARPGROUP)
     for rank in range(blocks):
         of = f" of the block of rank {rank}" if blocks > 1 else ""

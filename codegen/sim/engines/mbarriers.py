@@ -144,8 +144,13 @@ class Mbarriers:
         for bar in self.declared:
             self.of[bar.name] = [
                 Phases(name, bar.count, next(engines), nothing(agents), nothing(agents), nothing(agents))
-                for name in bar.stage_names
+                for name in self.stage_names(bar)
             ]
+
+    @staticmethod
+    def stage_names(bar: Mbarrier) -> list[str]:
+        """The name of each mbarrier of an array."""
+        return [f"{bar.name}[{n}]" for n in range(bar.stages)] if bar.stages > 1 else [bar.name]
 
     def all(self) -> Iterator[Phases]:
         """Every mbarrier of the block."""

@@ -13,7 +13,7 @@ from layoutalg.codegen.program import Do, Let, MemRef, Shared, lower, walk
 from layoutalg.codegen.program.checks import check
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
+from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import matrix_plan
 from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.registry import find_family
@@ -22,18 +22,19 @@ from layoutalg.synthesis import check_certificate, synthesize
 from tests.sweeps import each
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
+transpose_problem, copy_problem = (find_family(name).problem for name in ("transpose", "tiled_copy"))
 LEADING = ((4096, 4096), (4097, 4097), (4096, 4097), (4098, 4100))
 
 
 @functools.cache
 def every_config() -> list[tuple[MatrixProblem, matrix_plan.TransposeConfig]]:
-    problems = (matrix_problem(4096, 4096, kind, *both, turned=True) for kind in WIDTHS for both in LEADING)
+    problems = (transpose_problem(4096, 4096, kind, *both) for kind in WIDTHS for both in LEADING)
     return [(p, c) for p in problems for c in matrix_plan.transpose_configs(p)]
 
 
 def best(*asked: Any) -> matrix_plan.TransposeConfig:
     """The configuration of a transpose."""
-    return matrix_plan.transpose_configs(matrix_problem(*asked, turned=True))[0]
+    return matrix_plan.transpose_configs(transpose_problem(*asked))[0]
 
 
 def covers(tv: Any, c: Any) -> bool:
@@ -46,7 +47,7 @@ def every_copy() -> Iterator[tuple[MatrixProblem, Any]]:
     """The configurations of copies of all widths and some leading dimensions."""
     for kind in WIDTHS:
         for leading in (4096, 4097, 4100):
-            p = matrix_problem(4096, 4096, kind, leading, leading, turned=False)
+            p = copy_problem(4096, 4096, kind, leading, leading)
             yield from ((p, c) for c in matrix_plan.copy_configs(p))
 
 
@@ -67,7 +68,7 @@ def test_both_layouts_of_a_transpose_visit_every_element_once(
 @each("ld", [4096, 4097])
 def test_a_thread_holds_at_most_32_words_of_a_tile(dtype: str, size: int, ld: int) -> None:
     """Between loading and storing, of tiles that a search looks at too: more would spill."""
-    p = matrix_problem(4096, 4096, dtype, ld, ld, turned=True)
+    p = transpose_problem(4096, 4096, dtype, ld, ld)
     found = (*matrix_plan.transpose_configs(p), *matrix_plan.further_transposes(p))
     words = [c.tile_m * c.tile_n // (c.threads * c.src_vec) * (max(4, c.src_vec * size) // 4) for c in found]
     assert max(words) == 32
@@ -85,7 +86,7 @@ def test_every_configuration_is_free_of_bank_conflicts(
 
 
 def test_the_swizzle_carries_a_certificate() -> None:
-    p, c = matrix_problem(4096, 4096, "f32", turned=True), best(4096, 4096, "f32")
+    p, c = transpose_problem(4096, 4096, "f32"), best(4096, 4096, "f32")
     pattern = matrix_plan.tile_accesses(c, p.dtype)
     found = synthesize((c.tile_n, c.tile_m), pattern, element="f32", order="row", form="single")
     assert found.layout == c.layout and check_certificate(found)
@@ -100,7 +101,7 @@ def test_wide_problems_move_16_bytes_a_lane_in_ideal_sectors(dtype: str, size: i
         p = family.problem(4096, 4096, dtype)
         for config in family.configs(p) if not p.turned else (family.choose(p),):
             assert all(cost.total == cost.ideal for cost in family.predict(p, config).values())
-    kernel = lower(build_transpose(matrix_problem(4096, 4096, dtype, turned=True), best(4096, 4096, dtype)))
+    kernel = lower(build_transpose(transpose_problem(4096, 4096, dtype), best(4096, 4096, dtype)))
     bases = [s.var.name for s in kernel.body if isinstance(s, Let) and s.var.name.startswith("lane")]
     found = [
         str(arg.index) for s in walk(kernel.body) if isinstance(s, Do) for arg in s.args
@@ -117,9 +118,7 @@ def test_what_is_chosen() -> None:
     assert best(600, 600, "u8").tile_m < best(16384, 16384, "u8").tile_m
     vectors = best(1000, 1001, "f16")
     assert (vectors.src_vec, vectors.dst_vec) == (1, 8)
-    assert (
-        matrix_plan.copy_configs(matrix_problem(64, 64, "f32", 64, 66, turned=False))[0].vec == 2
-    )  # the narrower side's
+    assert matrix_plan.copy_configs(copy_problem(64, 64, "f32", 64, 66))[0].vec == 2  # the narrower side's
     ops = [access.op for _, access in matrix_plan.accesses(best(4096, 4096, "u8"), dtype("u8"))]
     assert ops == ["ld.global.b128", "st.shared.b32", "ld.shared.b128", "st.global.b128"]
 
@@ -135,17 +134,16 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes(
     leading: int, dtype: str, arch: str, ways: list[str]
 ) -> None:
     assert [
-        c.via
-        for c in matrix_plan.copy_configs(matrix_problem(64, 64, dtype, leading, leading, turned=False), arch)
+        c.via for c in matrix_plan.copy_configs(copy_problem(64, 64, dtype, leading, leading), arch)
     ] == ways
     with pytest.raises(UnsupportedError, match="4 bits"):
-        matrix_problem(8, 8, "u4", turned=True)
+        transpose_problem(8, 8, "u4")
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])
 @each("leading", [4096, 4097, 4100], sample=2)
 @each("dtype", WIDTHS, sample=1)
 def test_every_transpose_passes_the_grammar(dtype: str, leading: int, arch: str) -> None:
-    p = matrix_problem(4096, 4096, dtype, leading, leading, turned=True)
+    p = transpose_problem(4096, 4096, dtype, leading, leading)
     for c in matrix_plan.transpose_configs(p, arch):
         check(build_transpose(p, c), arch)
