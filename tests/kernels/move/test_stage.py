@@ -22,15 +22,9 @@ from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.checks.move import CASES, random_cases
+from layoutalg.kernels.move import partition
 from layoutalg.kernels.move.certificate import _accesses, certify
-from layoutalg.kernels.move.partition import (
-    Load,
-    Store,
-    block_base,
-    block_origins,
-    direct_element,
-    run_origins,
-)
+from layoutalg.kernels.move.partition import Load, Store, block_base, block_origins
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import TILE_BYTES, best, configs
 from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
@@ -68,11 +62,11 @@ def stores(stage: Stage, block: int) -> Iterator[Any]:
     origins = block_origins(stage, block)
     if stage.config.way == "direct":
         x = np.arange(stage.elements)
-        _, target, exists = direct_element(stage, x, origins)
+        _, target, exists = partition.direct_element(stage, x, origins)
         yield target[holding(x, exists)]
         return
     for member in range(stage.group):
-        here = run_origins(stage, origins, member)
+        here = partition.run_origins(stage, origins, member)
         v = Store(stage, np.arange(stage.stores), here, block_base(stage, origins))
         for e in range(stage.config.vec):
             at = np.broadcast_to(v.target + e, v.x.shape)
@@ -162,9 +156,8 @@ def test_blocks_that_share_a_run_own_whole_units(seed: int, nbytes: int) -> None
 @given(st.integers(1, 2000), st.integers(0, 300), st.sampled_from((32, 64, 128)))
 def test_units_of_a_run_follow_from_where_it_can_start(steps: int, start: int, unit: int) -> None:
     starts = range(0, unit, gcd(start, unit))
-    nbytes = steps * starts.step
-    counted = sum((at + nbytes - 1) // unit - at // unit + 1 for at in starts)
-    assert touched_units(nbytes, 1, start, unit) == counted / len(starts)
+    counted = [(at + steps * starts.step - 1) // unit - at // unit + 1 for at in starts]
+    assert touched_units(steps * starts.step, 1, start, unit) == sum(counted) / len(starts)
 
 
 def loads(stage: Stage, block: int) -> tuple[Any, Any]:
