@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.expr import Expr, simplify
 from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program import Arg, BarrierRef, Do, Kernel, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
@@ -118,7 +118,7 @@ class Operands:
         for e, extent in zip(ref.index, ref.reg.shape, strict=False):
             if e.facts.hi >= extent:
                 raise IRError("register index", s, f"{ref}: {e} reaches {e.facts.hi}, the mode has {extent}")
-        return ref.offset + self._registers[ref.reg.name]
+        return simplify(ref.offset + self._registers[ref.reg.name])
 
     def _access(
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
