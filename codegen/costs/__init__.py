@@ -23,24 +23,3 @@ from layoutalg.codegen.costs.count import (
     unstated,
 )
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated
-
-__all__ = [
-    "MAX_EXECUTIONS",
-    "STATED",
-    "AccessTraffic",
-    "Cost",
-    "Costs",
-    "Prediction",
-    "copied",
-    "describe",
-    "followed",
-    "is_shared",
-    "sequence_traffic",
-    "total_costs",
-    "traffic",
-    "traffic_by_access",
-    "traffic_enumerated",
-    "uncounted",
-    "unstated",
-    "warp_costs",
-]

@@ -25,21 +25,3 @@ from layoutalg.codegen.printing.record import (
     launch_record,
 )
 from layoutalg.codegen.printing.standalone import with_launcher
-
-__all__ = [
-    "LIBRARIES",
-    "BufferView",
-    "LaunchAnswer",
-    "LaunchBuffer",
-    "LaunchRecord",
-    "Step",
-    "buffer_lines",
-    "cpp_launcher",
-    "launch_answers",
-    "launch_record",
-    "print_kernels",
-    "python_launcher",
-    "to_cuda",
-    "with_launcher",
-    "without_clusters",
-]

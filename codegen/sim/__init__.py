@@ -20,15 +20,3 @@ from layoutalg.codegen.sim.main_loops import Timeline, Use, timeline
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.simulator import Simulation, simulate, simulate_sequence
 from layoutalg.codegen.sim.waits import RoleTimeline, role_timeline
-
-__all__ = [
-    "MemTrace",
-    "RoleTimeline",
-    "Simulation",
-    "Timeline",
-    "Use",
-    "role_timeline",
-    "simulate",
-    "simulate_sequence",
-    "timeline",
-]

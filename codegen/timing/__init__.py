@@ -16,16 +16,3 @@ from layoutalg.codegen.timing.facts import FACTS, find_facts, read_facts
 from layoutalg.codegen.timing.kernel_loop import KernelTime, time_main_loop
 from layoutalg.codegen.timing.scheduler import STATES, simulate_loop
 from layoutalg.codegen.timing.steps import LoopStep, loop_steps
-
-__all__ = [
-    "FACTS",
-    "STATES",
-    "KernelTime",
-    "LoopStep",
-    "find_facts",
-    "loop_bounds",
-    "loop_steps",
-    "read_facts",
-    "simulate_loop",
-    "time_main_loop",
-]

@@ -31,22 +31,3 @@ from layoutalg.kernels.checks.verification import (
     run_on_gpu,
     verify,
 )
-
-__all__ = [
-    "MOST_SETS",
-    "Bench",
-    "Checks",
-    "Launch",
-    "Pace",
-    "Target",
-    "VerifyReport",
-    "bench_of",
-    "check_run",
-    "checks_of",
-    "clock_of",
-    "given_to",
-    "l2_bytes",
-    "rowwise_cases",
-    "run_on_gpu",
-    "verify",
-]

@@ -65,12 +65,3 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
 )
 from layoutalg.kernels.gemm.validate import check_config
-
-__all__ = [
-    "GEMM_FAMILIES", "MOST_TOGETHER", "PACKED_BYTES", "AddMatrix", "AddVector", "BatchMode",
-    "Config", "Epilogue", "GemmProblem", "GemvConfig", "Major", "Map", "Scale", "Side",
-    "SimtConfig", "Sm75Config", "Sm80Config", "Sm90Config", "batch_scalars", "check_config",
-    "drawn_sizes", "epilogue_operands", "equal_sizes", "expected_family", "gemm_problem",
-    "group_begins", "group_boxes", "group_words", "grouped", "matrices", "mma_of", "named_epilogue",
-    "operand_tile", "operand_view", "operands_of", "scalar_value", "scalar_words", "sizes_of", "tiled_mma",
-]  # fmt: skip

@@ -17,8 +17,3 @@ from layoutalg.kernels.ladder.gemm import effects, predict_steps, usual_arch
 from layoutalg.kernels.ladder.machines import ARCH, Machine, find_machine
 from layoutalg.kernels.ladder.step import Step
 from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
-
-__all__ = [
-    "ARCH", "LADDERS", "PUBLISHED", "Machine", "Step", "effects", "find_machine", "predict_steps",
-    "usual_arch",
-]  # fmt: skip

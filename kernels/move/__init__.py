@@ -35,26 +35,3 @@ from layoutalg.kernels.move.problem import (
     relayout_problem,
 )
 from layoutalg.kernels.move.stage import PermuteConfig
-
-__all__ = [
-    "MOVE_FAMILIES",
-    "WIDTHS_BYTES",
-    "CopyConfig",
-    "Moves",
-    "PermuteConfig",
-    "PermuteProblem",
-    "TransposeConfig",
-    "best_permute",
-    "build_permute",
-    "build_transpose",
-    "certify",
-    "copy_configs",
-    "least_bytes",
-    "move_problem",
-    "normalise",
-    "permute_configs",
-    "permute_problem",
-    "reference",
-    "relayout_problem",
-    "transpose_configs",
-]

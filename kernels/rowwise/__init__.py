@@ -39,38 +39,3 @@ from layoutalg.kernels.rowwise.reductions import (
 )
 from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, find_axes
 from layoutalg.kernels.rowwise.ways import NormConfig, ReduceConfig, ReducePlan, plan_with, plans
-
-__all__ = [
-    "ELEMENTS",
-    "FOLD",
-    "IGNORE_INDEX",
-    "OF_INTEGERS",
-    "REDUCTIONS",
-    "ROWWISE_FAMILIES",
-    "AxesProblem",
-    "CrossEntropyProblem",
-    "NormConfig",
-    "NormLaunches",
-    "NormProblem",
-    "ReduceConfig",
-    "ReducePlan",
-    "ReduceProblem",
-    "added",
-    "arguments",
-    "axes_problem",
-    "checked_eps",
-    "cross_entropy_problem",
-    "find_axes",
-    "joined_losses",
-    "loss_configs",
-    "losses",
-    "norm_problem",
-    "normed",
-    "plan_with",
-    "plans",
-    "reduce_problem",
-    "reduced",
-    "results_of",
-    "room",
-    "share_of",
-]

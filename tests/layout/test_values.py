@@ -137,7 +137,8 @@ def test_a_class_whose_instances_are_values_lets_nothing_be_deleted() -> None:
     """Dataclasses of faces are frozen but for a few; a class that refuses to set refuses to delete."""
     rooms = [m.name for m in pkgutil.walk_packages(layoutalg.__path__, "layoutalg.") if m.ispkg]
     faces = [importlib.import_module(room) for room in rooms]
-    exported = {id(getattr(face, name, None)) for face in faces for name in getattr(face, "__all__", ())}
+    names = [(face, name) for face in faces for name in getattr(face, "__all__", vars(face))]
+    exported = {id(getattr(face, name, None)) for face, name in names}
     seen = 0
     for kind in classes():
         if dataclasses.is_dataclass(kind) and id(kind) in exported:

@@ -17,5 +17,3 @@ from layoutalg.codegen.instr.folds.steps import (
     labelled,
 )
 from layoutalg.codegen.instr.folds.values import FOLDS, Fold
-
-__all__ = ["FOLDS", "PARTIAL", "Fold", "absorb", "empty", "exchange", "finish", "join", "label", "labelled"]

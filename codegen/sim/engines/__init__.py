@@ -14,20 +14,3 @@ from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Know
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine, RegisterPlace
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Mbarriers
 from layoutalg.codegen.sim.engines.tensor_copies import BoundMap, Place, TensorCopies
-
-__all__ = [
-    "ALL_LANES",
-    "AgentClocks",
-    "BarrierPlace",
-    "BoundMap",
-    "Cluster",
-    "ClusterBarrier",
-    "Grid",
-    "Knowledge",
-    "MatrixEngine",
-    "Mbarriers",
-    "Place",
-    "RegisterPlace",
-    "TensorCopies",
-    "connected",
-]

@@ -12,5 +12,3 @@ from layoutalg.kernels.gemm.programs.simt import build as build_simt
 from layoutalg.kernels.gemm.programs.simt import tiled_mma
 from layoutalg.kernels.gemm.programs.sm80 import build as build_sm80
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
-
-__all__ = ["build_simt", "build_sm80", "build_sm90", "tiled_mma"]

@@ -16,5 +16,3 @@ from __future__ import annotations
 from layoutalg.kernels.rowwise.programs.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.programs.norm import plan as norm_launches
 from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction
-
-__all__ = ["NormLaunches", "arguments", "build_reduction", "norm_launches"]

@@ -28,26 +28,3 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     stream_with,
     walk_of,
 )
-
-__all__ = [
-    "MOST_JOINING",
-    "Hold",
-    "NormConfig",
-    "Pass",
-    "ReduceConfig",
-    "ReducePlan",
-    "Ring",
-    "Schedule",
-    "can_cluster",
-    "cannot_hold",
-    "checked_walk",
-    "form_of",
-    "neighbours",
-    "norm_candidates",
-    "norm_configs",
-    "plan_with",
-    "plans",
-    "refusals",
-    "stream_with",
-    "walk_of",
-]
