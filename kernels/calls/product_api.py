@@ -255,7 +255,7 @@ def _move(form: Form, part: Copy, start: int, src: tuple[int, int], dst: tuple[i
     if part.pitch and neighbours and rows is not None and rows[1] >= part.shape[-1] * form.itemsize:
         p = FAMILIES["tiled_copy"].problem(
             rows[0], part.shape[-1], f"u{8 * form.itemsize}", rows[1] // form.itemsize, part.pitch,
-            gcd(UNIT_BYTES, start),
+            align_bytes=gcd(UNIT_BYTES, start),
         )  # fmt: skip
         return plan_on_gpu("tiled_copy", p, form.device).sequence, ends
     steps = tuple(d * form.itemsize for d in compact_strides(part.room))

@@ -95,7 +95,7 @@ def test_labels_that_are_read_at_places_within_their_tile_are_found() -> None:
     """The defect that the method is for: no problem of a test's size was given this configuration."""
 
     def within_the_tile(self: Any, place: Any, e: int) -> Any:
-        return self.steps.target(place, e)
+        return self.walk.target(place, e)
 
     (one,) = chosen_kinds.chosen([SHORT_COLUMNS])
     assert not chosen_kinds.checked(*one)
