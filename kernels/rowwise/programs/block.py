@@ -22,8 +22,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
@@ -44,6 +45,7 @@ from layoutalg.kernels.rowwise.walk import (
     Crd,
     Index,
     Side,
+    Tiling,
     Walk,
 )
 from layoutalg.kernels.rowwise.ways import Hold, NormConfig, Ring, Schedule
@@ -90,6 +92,7 @@ class Block:
 
     src: Tensor
     run: PackedRun
+    prefix = ""
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -115,7 +118,7 @@ class Block:
     def reg(self, name: str, count: int) -> Reg:
         """Registers by name, declared on first use."""
         if name not in self._regs:
-            self._regs[name] = self.k.reg(name, count)
+            self._regs[name] = self.k.reg(self.prefix + name, count)
         return self._regs[name]
 
     def filled(self, name: str, count: int, word: int) -> Reg:
@@ -239,6 +242,14 @@ class NormBlock(Block):
     def present(self) -> AbstractContextManager[None]:
         """Code of threads whose row exists."""
         return self.where(self.has_row(self.place))
+
+    def by_column(self) -> Self:
+        """The same block of columns with one column for each thread, in registers of their own."""
+        tiling = Tiling(self.element, 1, self.tiling.threads, 1)
+        one = copy(self)
+        one.prefix, one._regs = "one_", {}
+        one.walk, one.tiling = Walk(self.walk.form, tiling), tiling
+        return one
 
 
 class RowBlock(NormBlock):

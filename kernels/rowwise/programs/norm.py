@@ -35,6 +35,7 @@ from layoutalg.kernels.rowwise.programs.recipes import NORMS, Norm
 from layoutalg.kernels.rowwise.programs.streams import (
     build_joined,
     build_results,
+    build_statistics,
     workspace,
 )
 from layoutalg.kernels.rowwise.walk import WARP, Walk
@@ -158,8 +159,9 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         return _packed(b, norm)
     if c.together:
         return _together(b, norm)
-    if c.width and last:
-        return build_results(b, stream_with(form_of(p), c), c, norm)
+    if c.width and (last or c.threads_per_row > 1):
+        by_stream = build_results if last else build_statistics
+        return by_stream(b, stream_with(form_of(p), c), c, norm)
     x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
     if x is not None:
         x.open()

@@ -40,11 +40,12 @@ from layoutalg.kernels.rowwise.programs.vectors import parametrised
 class Norm(ABC):
     """The steps of a norm, see the module's text.
 
-    `partials` are the registers that a part leaves, and those that they are read into; `factors` those that
-    `apply` reads.
+    `partials` are the registers that a part leaves, and those that they are read into; `own` those that a
+    thread has of them before statistics are combined; `factors` those that `apply` reads.
     """
 
     partials: Mapping[str, str]
+    own: tuple[str, ...]
     factors: tuple[str, ...]
 
     @abstractmethod
@@ -112,7 +113,7 @@ class Norm(ABC):
 class _Softmax(Norm):
     """The maximum m, and s = sum e^(x - m)."""
 
-    partials, factors = MappingProxyType({"m": "m_b", "s": "s_b"}), ("m", "s")
+    partials, own, factors = MappingProxyType({"m": "m_b", "s": "s_b"}), ("m", "s"), ("m", "s")
 
     def start(self, b: NormBlock) -> None:
         b.filled("m", b.statistics, instr.NEUTRAL["max"])
@@ -174,7 +175,7 @@ class _LayerNorm(Norm):
     """The mean of `count` elements, and q = sum (x - mean)^2."""
 
     partials = MappingProxyType({"mean": "mean_b", "q": "q_b", "every": "more"})
-    factors = ("mean", "q")
+    own, factors = ("mean", "q", "count"), ("mean", "q")
 
     def start(self, b: NormBlock) -> None:
         for name in ("count", "mean", "q"):
@@ -242,7 +243,7 @@ class _LayerNorm(Norm):
 class _RmsNorm(Norm):
     """q = sum x^2, of squares from a mean that is 0."""
 
-    partials, factors = MappingProxyType({"q": "q_b"}), ("q",)
+    partials, own, factors = MappingProxyType({"q": "q_b"}), ("q",), ("q",)
 
     def start(self, b: NormBlock) -> None:
         for name in ("zero", "mean", "q"):

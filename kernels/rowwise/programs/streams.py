@@ -20,13 +20,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from layoutalg.codegen.expr import as_expr
-from layoutalg.codegen.instr import LDG, STG, STG_WHOLE, pack
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STG_WHOLE, STS, pack
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.forms import Stream
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, NormBlock, RowBlock
-from layoutalg.kernels.rowwise.programs.block_reduce import get
+from layoutalg.kernels.rowwise.programs.block_reduce import get, put
 from layoutalg.kernels.rowwise.programs.recipes import Norm
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
 from layoutalg.kernels.rowwise.ways import MOST_JOINING, NormConfig
@@ -147,6 +147,41 @@ def build_joined(name: str, p: NormProblem, s: Stream, c: NormConfig, notes: lis
     if b.rest is not None:
         b.results_left(b.rest, norm)
     return b.k.build()
+
+
+def build_statistics(b: RowBlock, s: Stream, c: NormConfig, norm: Norm) -> Kernel:
+    """The kernel that makes the statistics of all columns.
+
+    Threads leave theirs in shared memory, and each then joins all partials of a column or a few.
+    """
+    k, t, begins = b.k, b.tiling, planes(s, c, norm.partials)[0]
+    columns, words = t.rows_per_block * t.vec, {n: 1 if n in ONE_WORD else t.vec for n in norm.partials}
+    b.ahead()
+    norm.start(b)
+    norm.online(b)
+    kept = {name: b.partials(t.threads * words[name]) for name in norm.partials}
+    for (name, part), own in zip(kept.items(), norm.own, strict=True):
+        put(b, STS, part, (b.y * t.rows_per_block + b.row) * words[name], b.stat(own))
+    k.do(BAR)
+    one = b.by_column()
+    with k.For("n", -(-columns // t.threads)) as n:
+        column = k.let("column", n * t.threads + k.tid)
+        at = k.let("stream_column", b.tile * columns + column)
+        exists = [column < columns] if columns % t.threads else []
+        with b.where([*exists, at < s.places] if s.places % columns else exists):
+            norm.start(one)
+            with k.For("w", t.threads_per_row, unroll=8) as w:
+                for name, into in norm.partials.items():
+                    place = w * columns + column
+                    k.do(LDS[4], one.stat(into), k.at(kept[name], place // (t.vec // words[name])))
+                norm.join(one)
+            norm.combine(one)
+            for name in norm.partials:
+                each = t.vec // words[name]  # columns that have the word together
+                place = begins[name] + b.split * (s.places // each) + at // each
+                with b.where([(at % each).eq(0)] if each > 1 else []):
+                    k.do(STG_WHOLE[4], k.at(b.split_partials(writable=True), place), one.stat(name))
+    return k.build()
 
 
 def build_results(b: RowBlock, s: Stream, c: NormConfig, norm: Norm) -> Kernel:
