@@ -22,7 +22,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 }
 
 CAPS = {
-    "softmax": {"files": 12, "lines": 3345, "functions": 603},
+    "softmax": {"files": 12, "lines": 3359, "functions": 603},
     "permute": {"files": 11, "lines": 3356, "functions": 572},
     "gemm-sm90": {"files": 12, "lines": 4855, "functions": 853},
 }
