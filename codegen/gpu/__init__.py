@@ -44,6 +44,7 @@ from layoutalg.codegen.gpu.monitor import (
     board_name,
     conditions,
     display_driver,
+    reason_names,
     watching,
 )
 from layoutalg.codegen.gpu.nvrtc import (
