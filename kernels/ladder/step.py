@@ -284,7 +284,7 @@ class WgmmaStep(Step):
     """A step at a problem: a Step whose `work` is known in closed form.
 
     `loop` has the instructions of a warp that multiplies in one pass of its loop; `multiplies` are wgmmas.
-    The number of times that waits are repeated is not known, so that there is no count of all instructions.
+    Nobody knows how often waits repeat, so all instructions are not counted.
     """
 
     config: Any

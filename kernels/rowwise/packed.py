@@ -1,8 +1,7 @@
 """Packed kernels: tiles of runs that hold whole groups of what is reduced together, and who takes which.
 
-A tile.  Groups whose elements lie close together, and one behind the other, are no business of a thread's
-loads: a block copies runs of many groups as one stream of 16-byte units, and its threads find their elements
-in shared memory.
+A tile.  Groups that lie close together, one behind the other, are not loaded by a thread each: a block copies
+runs of many groups as one stream of 16-byte units, and its threads find their elements in shared memory.
 
     softmax (9000,10) f32 over 1          a slab is a row of 10; 256 of them are a run of 640 units
     max (500,3,4) bf16 over 1             a slab is 3 x 4 elements, 4 groups side by side

@@ -165,12 +165,12 @@ class HostLaunch:
         assert len(addresses) == len(self.places)
 
     def picking(self, picks: Picks) -> Callable[[Sequence[int], int], None]:
-        """What runs with what is picked of addresses."""
+        """The run of a kernel with the addresses that are picked."""
         assert [place for place, _, _ in picks] == list(self.places)
         return lambda addresses, stream: self.run([addresses[n] + further for _, n, further in picks])
 
     def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None]:
-        """What runs with what is picked of these addresses."""
+        """The same run, with the addresses bound."""
         return partial(self.picking(picks), addresses)
 
 

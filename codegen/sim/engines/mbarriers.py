@@ -326,7 +326,7 @@ class Mbarriers:
     ) -> Wait:
         meant = bar.phase - (bar.phase & 1 != parity)
         phase = f"phase {meant}" if meant >= 0 else "the phase before the first"
-        # made now: when a later phase is found complete, the statement that waits is no longer known
+        # stated now, while the statement that waits is known: a later phase is found complete elsewhere
         late = group.fail(
             f"may come too late for {phase} of {bar.name}: nothing keeps phase {meant + 1} from being "
             f"complete before, and then it waits for phase {meant + 2}", i,

@@ -193,7 +193,7 @@ def test_a_clock_that_was_set_back_keeps_no_entry_for_ever(
 
 
 def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each part on its own: entries of another one stay."""
+    """Each part is cleaned on its own: entries of another one stay."""
     monkeypatch.setattr(cubin_cache, "LIMIT_BYTES", 16 * 10_000)
     store(tmp_path, OTHER, CUBIN)
     store(tmp_path, f"ff{0:062x}", CUBIN)
