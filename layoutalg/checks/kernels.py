@@ -22,7 +22,7 @@ from typing import Any
 from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values, a_file, a_name, a_text
 from layoutalg.checks.limits import Property, Quantity, by_name
 from layoutalg.errors import ArgumentTypeError, ParseError
-from layoutalg.source import KernelReading, SourceAccess, read_kernel, refuse_unread
+from layoutalg.source import KernelReading, SourceAccess, Unfollowed, read_kernel, refuse_unread
 from layoutalg.testing import Scope, listed
 
 SHARED, GLOBAL, LISTED = "shared", "global", "listed"
@@ -105,7 +105,7 @@ QUANTITIES = by_name(
 
 
 def _conflicts(reading: KernelReading, _: object) -> str:
-    texts = [f"{a.op} {a.array} {a.ways}-way (line {a.line})" for a in _shared(reading) if (a.ways or 1) > 1]
+    texts = [f"{a.op} {a.array} {a.ways}-way ({a.place})" for a in _shared(reading) if (a.ways or 1) > 1]
     return f"bank conflicts: {', '.join(texts)}" if texts else ""
 
 
@@ -126,7 +126,7 @@ def _in_space(access: SourceAccess, space: str) -> bool:
 
 
 def _named(access: SourceAccess) -> str:
-    return " ".join((f"line {access.line},", *filter(None, (access.op or "an access", access.array))))
+    return " ".join((f"{access.place},", *filter(None, (access.op or "an access", access.array))))
 
 
 def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> Scope:
@@ -137,7 +137,7 @@ def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> 
     mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
     unread = [_named(a) for a in mine if not a.read and a.reached]
     idle = [_named(a) for a in mine if not a.reached or (a.read and not a.instructions)]
-    parts = [f"line {piece.line}, {piece.why}" for piece in reading.unfollowed]
+    parts = [f"{piece.place}, {piece.why}" for piece in reading.unfollowed]
     gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]
     if reading.grid is None:
         gaps += _gap(idle, _IDLE)
@@ -165,15 +165,20 @@ def _evidence(reading: KernelReading) -> Iterator[Evidence]:
         if not access.reached:
             continue
         if not access.read:
-            yield Evidence(access.line, f"{what} is not read: {access.why}")
+            yield _at(access, f"{what} is not read: {access.why}")
         elif access.ways is not None and access.ways > 1:
             cost = f"{access.total} wavefronts, and {access.ideal_total} without conflicts"
-            yield Evidence(access.line, f"{what}: {access.ways}-way, {cost}")
+            yield _at(access, f"{what}: {access.ways}-way, {cost}")
         elif access.efficiency is not None and access.efficiency < 1:
             cost = f"{access.total} sectors, and {access.ideal_total} would hold its bytes"
-            yield Evidence(access.line, f"{what}: {access.efficiency:.1%} efficient, {cost}")
+            yield _at(access, f"{what}: {access.efficiency:.1%} efficient, {cost}")
     for part in reading.unfollowed:
-        yield Evidence(part.line, part.why)
+        yield _at(part, part.why)
+
+
+def _at(where: SourceAccess | Unfollowed, what: str) -> Evidence:
+    """Evidence at a line of the source, at its first one for the line of a header, which is then named."""
+    return Evidence(1, f"{where.place}: {what}") if where.file else Evidence(where.line, what)
 
 
 _SIZES = 'a number, "16x16" or [16, 16]'

@@ -293,10 +293,11 @@ class Calls(Expressions):
             self._changed_by(node, name, nodes, values)
             array = self.reaching(name, nodes, values)
             if array is not None:
-                reason = _REASONS.get(name) or f"what {name} does is not in the file"
+                called = self._called(node)
+                reason = _REASONS.get(name) or f"what {called} does is not in the file"
                 if name.startswith("atomic"):
                     reason = "what an atomic operation costs depends on more than addresses"
-                self.refuse(node, f"call {name}", array, reason)
+                self.refuse(node, f"call {called}", array, reason)
             elif node.value["function"] < 0 and "layoutalg" not in name:
                 self.refuse(node, f"call {name}", "", "which function is called is not known")
         if node.type is not None and isinstance(blank(node.type), Real):
@@ -307,6 +308,12 @@ class Calls(Expressions):
             if isinstance(value, Unknown) and value.name:
                 return value
         return Unknown(f"it depends on what {name} returns")
+
+    def _called(self, node: Node) -> str:
+        """The name of a function, of one that nothing declares with the namespace that it is called in."""
+        function = self.kernel.functions.get(node.value["function"])
+        foreign = function is not None and function.foreign
+        return "::".join((*filter(None, [node.value.get("within") if foreign else ""]), node.value["name"]))
 
     def _changed_by(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> None:
         """Lose the variables that a function whose body is not in the file may change through addresses."""
@@ -443,7 +450,7 @@ class Calls(Expressions):
         if any(map(leaves, instructions)):
             opcodes = {i.opcode.split(".")[0] for i in instructions}
             if opcodes & {"exit", "ret"}:  # which threads come to the accesses behind it?
-                raise UnsupportedError(f"line {node.line}: asm that ends threads is not followed")
+                raise UnsupportedError(f"{node.place}: asm that ends threads is not followed")
             if "call" in opcodes:
                 self.refuse(node, "call", "", "what is executed by a call in asm is not followed")
             with self.under(Unknown("a jump in an asm statement")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class SourceAccess:
     in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
     without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
     Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
-    counts, or None.
+    counts, or None.  `file` is the header that the line is in, "" for the source itself.
     """
 
     line: int
@@ -62,6 +62,12 @@ class SourceAccess:
     read: bool
     why: str | None
     note: str | None = None
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line, with its file where that is not the source itself."""
+        return _line_of(self.file, self.line)
 
     @property
     def reached(self) -> bool:
@@ -86,6 +92,16 @@ class Unfollowed(NamedTuple):
 
     line: int
     why: str
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line, with its file where that is not the source itself."""
+        return _line_of(self.file, self.line)
+
+
+def _line_of(file: str, line: int) -> str:
+    return f"{file}, line {line}" if file else f"line {line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +156,14 @@ def read_kernel(
     kernel: str | None = None,
     arch: str | Arch = "sm_90",
     folder: str | None = None,
+    include: Sequence[str] = (),
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
     `block` are the threads of a block along x, y and z.  Without `grid` the counts are those of block
     (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
     names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
-    user's own lie.
+    user's own lie, `include` are further ones, as for a compiler's -I.
 
     Arrays are taken to start at multiples of 1024 bytes.  An instruction is counted for each evaluation of
     the access in the source, as if nothing were kept in registers from turn to turn.
@@ -167,7 +184,7 @@ def read_kernel(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
     values = checked_sets(sets or {})
-    parsed = parse_cuda(text, kernel=kernel, sets=values, folder=folder, arch=machine.name)
+    parsed = parse_cuda(text, kernel=kernel, sets=values, folder=folder, include=include, arch=machine.name)
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
@@ -203,7 +220,7 @@ def _first_removed(parsed: Parsed) -> str:
     if not parsed.removed:
         return ""
     first = parsed.removed[0]
-    return f": line {first.line}, column {first.column}: {first.why}"
+    return f": {parsed.removal(first)}"
 
 
 def _number_of(text: str) -> int | float | None:
@@ -260,21 +277,31 @@ class _Reading:
             a for a in self.accesses if a.why != LEFT_OUT or (a.line, a.column) not in self.seen
         ]
         self.accesses.sort(key=lambda a: (a.line, a.column))
-        for name in self.parsed.unknown:
+        unread = any(not a.read and a.reached for a in self.accesses)
+        for name in (*self.parsed.unknown, *(self.parsed.open if unread else ())):
             self.wanted.setdefault(name)
         return KernelReading(
             tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
-            self.machine.name, tuple(self.accesses), tuple(self.wanted), tuple(self.notes),
+            self.machine.name, tuple(map(self._placed, self.accesses)), tuple(self.wanted), tuple(self.notes),
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
-            frozenset(self.seen), tuple(sorted(self.unfollowed)),
+            frozenset(self.seen), tuple(self._part(each) for each in sorted(self.unfollowed)),
         )  # fmt: skip
+
+    def _placed(self, access: SourceAccess) -> SourceAccess:
+        """An access with its line in its file."""
+        file, line = self.parsed.place(access.line)
+        return replace(access, line=line, file=file)
+
+    def _part(self, part: Unfollowed) -> Unfollowed:
+        file, line = self.parsed.place(part.line)
+        return Unfollowed(line, part.why, file)
 
     def _hidden(self, line: int) -> str:
         """Why a kernel of the text is not one of the front end."""
         removed = next((r for r in self.parsed.removed if r.first <= line <= r.last), None)
         if removed is None:
             return "it is left out by the preprocessor"
-        return f"line {removed.line}, column {removed.column}: {removed.why}"
+        return self.parsed.removal(removed)
 
     def _unread(self, kernel: Kernel) -> None:
         """Report a kernel that is not read: all sites of its text that may touch memory."""
@@ -328,6 +355,8 @@ class _Reading:
             "blockDim": triple([constant(n) for n in self.launch.block]),
             "gridDim": grid,
         }
+        for name in self.parsed.open:
+            known[name] = Unknown(f"{name} is not known: --set {name}=VALUE", name)
         for name, text in self.given.items():
             head, _, axis = name.partition(".")
             value = _number_of(text)
@@ -438,10 +467,12 @@ class _Reading:
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
                     elif (name := _foreign(kernel, node)) and (node.line, node.column) not in refused:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
-        for other in kernel.others:
-            options = ", ".join(map(_to_set, kernel.template, other.split(", ")))
+        for other, options in kernel.others:
             why = f"the instance {kernel.name}<{other}> is not read: {options}"
             self.unfollowed[Unfollowed(kernel.line, why)] = None
+        for assumed in self.parsed.assumed:
+            if assumed.function in names:
+                self.unfollowed[Unfollowed(assumed.line, assumed.why)] = None
         for kind in objects(kernel):
             if kind.ends:
                 why = f"when {destructor(kind.name)} is executed is not followed"
@@ -449,7 +480,7 @@ class _Reading:
         unread = [a.line for a in self.accesses if not a.read]
         for gone in self.parsed.removed:
             if gone.function in names and not any(gone.first <= at <= gone.last for at in unread):
-                why = f"the statement has an error: line {gone.line}, column {gone.column}: {gone.why}"
+                why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
 
 
@@ -461,11 +492,6 @@ def _not_followed(node: Node) -> str:
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
     )
     return "" if plain else f"a part that the reader has no form for ({node.value})"
-
-
-def _to_set(name: str, value: str) -> str:
-    """The option that gives a template parameter a value."""
-    return f"--set {name}={value}"
 
 
 def _foreign(kernel: Kernel, node: Node) -> str:
@@ -490,11 +516,14 @@ def refuse_unread(reading: KernelReading) -> None:
     """
     memory = reading.memory
     unknown = [a for a in memory if not a.read and a.reached]
-    if not unknown or any(a.read for a in memory):
+    if any(a.read for a in memory) or not (unknown or (reading.unfollowed and not memory)):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
     lines = [
-        f"line {a.line}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
+        f"{a.place}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
     ]
+    if not memory:
+        parts = "; ".join(f"{part.place}: {part.why}" for part in reading.unfollowed[:MOST_TOLD])
+        raise UnsupportedError(f"no access could be read: {parts}{hint}")
     more = f"; and {len(unknown) - MOST_TOLD} more" if len(unknown) > MOST_TOLD else ""
     raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(lines)}{more}{hint}")

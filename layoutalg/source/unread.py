@@ -228,7 +228,7 @@ def untold(
             continue
         if not numbers.issuperset(removed.names) and (removed.first, removed.at) not in known:
             known.add((removed.first, removed.at))
-            yield Untold(removed.first, removed.at, "", _error(removed))
+            yield Untold(removed.first, removed.at, "", _error(parsed, removed))
 
 
 def callee(text: str) -> str:
@@ -308,7 +308,7 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
         return f"what {name} does is not in the file" if site.kind == "call" and not own else kernel.why
     removed = next((r for r in parsed.removed if r.first <= site.line <= r.last), None)
     if removed is not None:
-        return _error(removed)
+        return _error(parsed, removed)
     if site.function.startswith("~"):
         return f"when {site.function}() is executed is not followed"
     if in_tree:
@@ -316,5 +316,5 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
     return LEFT_OUT
 
 
-def _error(removed: Removed) -> str:
-    return f"the statement has an error: line {removed.line}, column {removed.column}: {removed.why}"
+def _error(parsed: Parsed, removed: Removed) -> str:
+    return f"the statement has an error: {parsed.removal(removed)}"

@@ -36,6 +36,24 @@ def sources(folder: Path) -> list[Path]:
     return [f for f in files if re.search(r"\b__global__\b", f.read_text(encoding="utf-8", errors="replace"))]
 
 
+def folders(path: Path, root: Path) -> list[str]:
+    """The folders of a repository that hold headers which are not beside a file, as its build names them."""
+    named, waiting, there = set[str](), [path], dict[str, None]()
+    while waiting:
+        file = waiting.pop()
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[>"]', text, re.MULTILINE):
+            if name in named or name.startswith(".") or (file.parent / name).is_file():
+                continue
+            named.add(name)
+            for spot in sorted(root.rglob(Path(name).name), key=lambda spot: (len(spot.parts), spot)):
+                if spot.as_posix().endswith(f"/{name}"):
+                    there[spot.as_posix().removesuffix(name)] = None
+                    waiting.append(spot)
+                    break
+    return list(there)
+
+
 def value_of(name: str, text: str) -> str:
     """A value for a name that a reading asks for: a type, a size of the problem, or a size of a tile."""
     if re.search(rf"\b(?:typename|class)\s+{re.escape(name)}\b", text):
@@ -64,12 +82,12 @@ def plain(why: str) -> str:
 
 
 def reading_of(
-    path: Path, block: int, sets: dict[str, int | float | str]
+    path: Path, block: int, sets: dict[str, int | float | str], include: list[str]
 ) -> tuple[KernelReading | None, str]:
     """The reading of a file, or why it is refused."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        reading = read_kernel(text, block, sets=sets, folder=str(path.parent))
+        reading = read_kernel(text, block, sets=sets, folder=str(path.parent), include=include)
     except LayoutAlgError as error:
         return None, f"{type(error).__name__}: {error.message}"
     try:
@@ -79,10 +97,11 @@ def reading_of(
     return reading, ""
 
 
-def looked_at(path: Path) -> dict[str, Any]:
-    """Both readings of a file."""
+def looked_at(path: Path, root: Path) -> dict[str, Any]:
+    """Both readings of a file of a repository."""
     start = time.process_time()
-    reading, refusal = reading_of(path, 256, {})
+    include = folders(path, root)
+    reading, refusal = reading_of(path, 256, {}, include)
     readings = {"without": counted(reading, refusal), "seconds": spent(start)}
     text = path.read_text(encoding="utf-8", errors="replace")
     sets: dict[str, int | float | str] = {}
@@ -92,7 +111,7 @@ def looked_at(path: Path) -> dict[str, Any]:
         if not wanted:
             break
         sets |= {name: value_of(name, text) for name in wanted}
-        again, refusal = reading_of(path, 256, sets)
+        again, refusal = reading_of(path, 256, sets, include)
         if again is None:
             break
         reading, best = again, counted(again, refusal)
@@ -106,10 +125,10 @@ def spent(start: float) -> float:
     return round(time.process_time() - start + children.ru_utime + children.ru_stime, 2)
 
 
-def rows(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+def rows(paths: list[Path], root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The readings of files, each in a process of its own."""
     for path in paths:
-        command = [sys.executable, "-m", "tests.source.census", "--file", str(path)]
+        command = [sys.executable, "-m", "tests.source.census", str(root), "--file", str(path)]
         try:
             ran = run_tool(command, timeout_s=SECONDS)
             row = json.loads(ran.out) if ran.status == 0 else ended(ran.said.splitlines()[-1:])
@@ -149,16 +168,16 @@ def main() -> None:
     """Read the command line and print the census."""
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("--file", action="store_true", help="print the readings of one file as JSON")
+    options.add_argument("--file", type=Path, help="print the readings of one file as JSON")
     options.add_argument("--part", default="0/1", help="every Nth file from the Kth on")
     options.add_argument("--rows", action="store_true", help="print a line for each file")
     asked = options.parse_args()
     if asked.file:
-        json.dump(looked_at(asked.folder), sys.stdout)
+        json.dump(looked_at(asked.file, asked.folder), sys.stdout)
         return
     first, step = map(int, asked.part.split("/"))
     readings = []
-    for path, row in rows(sources(asked.folder)[first::step]):
+    for path, row in rows(sources(asked.folder)[first::step], asked.folder):
         readings.append(row)
         if asked.rows:
             shares = " ".join(f"{row[k]['read']:4} of {row[k]['all']:4}" for k in ("without", "with"))

@@ -96,7 +96,7 @@ USES = (
     ("o[tx + 32 * ty] = s[tx][ty] + s[0][tx + 32 * ty];", "line 6, an index may be past the end of a row"),
     ("o[tx + 32 * ty] = s[tx][ty] + s[1][ty - 1];", "line 6, an index may be"),
     ("o[tx + 32 * ty] = s[tx][ty] + AT(tx);", "line 2, a macro names it"),
-    ("o[tx + 32 * ty] = s[tx][ty];\no[0] = s[UNKNOWN][0];", "line 7 is not read"),
+    ("o[tx + 32 * ty] = s[tx][ty];\no[0] = s[UNKNOWN.x][0];", "line 7 is not read"),
     ('o[tx + 32 * ty] = s[tx][ty];\nasm volatile("" :: "r"(s));', "line 7, it is used as a pointer"),
 )
 HEAD = "__device__ float get(float* p) { return p[0]; }\n#define AT(i) s[0][i]\n"

@@ -46,7 +46,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     assert store == {
         "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
-        "note": None,
+        "note": None, "file": "",
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
         ("padding", "(32,32):(33,1)"),
@@ -177,4 +177,4 @@ def test_fixes_claim_nothing_of_what_is_not_followed_or_not_executed(tmp_path: P
         result = run("kernel", written(tmp_path, body.format(rest)), "--block", "32", "--fix")
         assert said in result.stdout and "No shared array has" not in result.stdout
     parts = answer("kernel", written(tmp_path, body.format("absent(3);")), "--block", "32")["unfollowed"]
-    assert parts == [{"line": 1, "why": "what absent does is not in the file"}]
+    assert parts == [{"line": 1, "why": "what absent does is not in the file", "file": ""}]

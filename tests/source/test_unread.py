@@ -148,7 +148,7 @@ void start() { special<1><<<1, 32>>>(0); }
     reading = read_kernel(text, 32)
     assert [part.line for part in reading.unfollowed] == [3, 5, 6]
     assert "the instance many<32> is not read: --set N=32" in [part.why for part in reading.unfollowed]
-    assert [(a.line, a.total) for a in reading.memory] == [(1, 4), (6, 4), (8, 4), (9, 32)]
+    assert [(a.line, a.total) for a in reading.memory] == [(1, 4), (5, 32), (6, 4), (8, 4), (9, 32)]
     assert not read_kernel(text, 32, kernel="k").unfollowed
     assert not read_kernel(text, 32, kernel="many", sets={"N": 32}).unfollowed
 

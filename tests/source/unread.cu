@@ -28,8 +28,8 @@ auto w = make_thing(n); other(w);  @ call other
 Tensor tt = w; copy(tt, w);  @ call copy
 destination = source;  @ 
 Frag f(p);  @ 
-float& r = s[0]; \n r = UNDEFINED;  @ 
-run_it<3>(p);  @ call run_it<3>
+float& r = s[0]; \n r = UNDEFINED.x;  @ 
+run_it<3>(p);  @ call run_it
 cute::copy(v, v);  @ call cute::copy
 new (p + t) float(1.f);  @ 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.source.costs import Launch, cost_of
-from layoutalg.source.front import Declaration, Type
+from layoutalg.source.front import LINES, Declaration, Type
 from layoutalg.source.machine import Touch
 from layoutalg.source.reading import KernelReading
 from layoutalg.source.terms import Sum, compare, constant, either
@@ -172,7 +172,7 @@ def rewriting(array: SharedArray, pitch: int, elements: int, hinder: Sequence[st
         to = f"{name}{index}[col] as {base}[{name}_index({row}, col)]"
     else:
         to = f"{name}[i] as {name}[{name}_index(i / {pitch}, i % {pitch})]"
-    lines = sorted({touch.line for touch in (*array.touches, *array.unread)})
+    lines = sorted({touch.line % LINES for touch in (*array.touches, *array.unread)})
     words = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
     return (f"{head}{to}, in {words}", *(hinder or _others(array)))
 

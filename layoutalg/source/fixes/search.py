@@ -41,7 +41,7 @@ from layoutalg.source.fixes.edits import (
     same_memory,
     shared_array,
 )
-from layoutalg.source.front import Declaration
+from layoutalg.source.front import LINES, Declaration
 from layoutalg.source.machine import Touch
 from layoutalg.source.reading import KernelReading
 from layoutalg.source.terms import Sum, add, bits, constant, floor_div, scale, values
@@ -178,7 +178,9 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
             continue
         own = search.remedies()
         fixes += own
-        name = declared.name if names[declared.name] == 1 else f"{declared.name} of line {declared.line}"
+        name = (
+            declared.name if names[declared.name] == 1 else f"{declared.name} of line {declared.line % LINES}"
+        )
         if own and array.unread:
             count = len({(t.line, t.column) for t in array.unread})
             notes.append(f"{count} accesses to {name} are not read: what is said of it holds for the others")
@@ -192,7 +194,9 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
 def _together(fixes: list[Fix], reading: KernelReading) -> Iterator[Fix]:
     """The fixes, with all edits of one statement in the code of each of them."""
     for fix in fixes:
-        declared = next((d for d in reading.shared if (d.name, d.line) == (fix.array, fix.line)), None)
+        declared = next(
+            (d for d in reading.shared if (d.name, d.line % LINES) == (fix.array, fix.line)), None
+        )
         if fix.edit is None or declared is None or declared.written is None:
             yield fix
             continue
@@ -361,8 +365,8 @@ class _Search:
         array = self.array
         launched = elements * array.element.bytes if array.dynamic else None
         return Fix(
-            array.name, array.declared.line, kind, layout, extra, self.before.total, after.total, after.ideal,
-            text, edit, words, launched,
+            array.name, array.declared.line % LINES, kind, layout, extra, self.before.total, after.total,
+            after.ideal, text, edit, words, launched,
         )  # fmt: skip
 
     def _code(self, layout: AnyLayout) -> str:

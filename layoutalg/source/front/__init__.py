@@ -4,6 +4,7 @@
 
     parsing    parse_cuda, and the records that a tree is made of
     child      the process: supplies missing headers and declarations, removes statements with errors
+    texts      the file and its own headers, and what is left of them
     dump       libclang's tree in plain lists
     cursors    facts on parts of that tree
     asm_text   the parts of an asm statement
@@ -17,6 +18,7 @@
 from __future__ import annotations
 
 from layoutalg.source.front.parsing import (
+    LINES,
     Declaration,
     Function,
     Kernel,
@@ -38,6 +40,7 @@ from layoutalg.source.front.ptx import (
 from layoutalg.source.front.shim import takes_values
 
 __all__ = [
+    "LINES",
     "Declaration",
     "Function",
     "Instruction",

@@ -13,6 +13,7 @@ The grammar is tree-sitter's for CUDA; lines and columns count from 1, columns i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +37,15 @@ _STATEMENTS = frozenset(
 )  # fmt: skip
 _UNEVALUATED = frozenset({"sizeof_expression", "alignof_expression", "decltype", "noexcept"})
 """Whose operands are not executed."""
+
+_OPERATIONS = frozenset(
+    {
+        "argument_list", "assignment_expression", "binary_expression", "cast_expression", "condition_clause",
+        "conditional_expression", "init_declarator", "initializer_list", "parenthesized_expression",
+        "return_statement", "subscript_argument_list", "unary_expression",
+    }
+)  # fmt: skip
+"""Parents of a name whose value is taken."""
 
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
@@ -62,26 +72,33 @@ class Site(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function's name, the bytes of its body with its braces, whether its head names the device, the text
-    of its parameters, and whether its head says that it is a kernel."""
+    """A function's name, the bytes of its body with its braces, where its head starts and where what its
+    declaration does not need does, the text of its head and of its parameters, whether the device runs it,
+    and whether it is a kernel."""
 
     name: str
     start: int
     end: int
-    device: bool
-    parameters: str = ""
+    head: int
+    stop: int
+    words: str
+    parameters: str
+    device: bool = False
     kernel: bool = False
 
 
 class Census:
     """The second reading of a text."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, before: int = 0) -> None:
         import tree_sitter_cuda
         from tree_sitter import Language, Parser
 
-        self.text = text
+        self.text, self.before = text, before
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
+        self._kinds: dict[str, list[Any]] = {}
+        for node in self._nodes(self.tree.root_node):
+            self._kinds.setdefault(node.type, []).append(node)
         self.macros = {
             self.said(name) for node in self.nodes("preproc_function_def")
             if (name := node.child_by_field_name("name")) is not None
@@ -110,9 +127,9 @@ class Census:
                 continue
             waiting += reversed(node.children)
 
-    def nodes(self, kind: str) -> Iterator[Any]:
-        """Every node of a kind."""
-        return (node for node in self._nodes(self.tree.root_node) if node.type == kind)
+    def nodes(self, kind: str) -> list[Any]:
+        """Every node of a kind, in the order of the text."""
+        return self._kinds.get(kind, [])
 
     def said(self, node: Any) -> str:
         """The text of a node."""
@@ -121,21 +138,37 @@ class Census:
     def _function(self, node: Any) -> Function:
         body = node.child_by_field_name("body") or node
         name = node.child_by_field_name("declarator")
+        outside = False  # a member that is defined outside of its class
         while name is not None and name.type not in _NAMES:
+            outside = outside or name.type == "qualified_identifier"
             inner = name.child_by_field_name("declarator") or name.child_by_field_name("name")
             if inner is None:
                 inner = name.children[-1] if name.type == "reference_declarator" else None
             name = inner
-        head = self.text[node.start_byte : body.start_byte].decode("utf-8", "replace")
-        above = node.parent
-        if above is not None and above.type == "template_declaration":
-            head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
-        device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
+        top = node
+        while top.parent is not None and top.parent.type in ("template_declaration", "linkage_specification"):
+            top = top.parent
+        head = self.text[top.start_byte : body.start_byte].decode("utf-8", "replace")
         named = self.said(name) if name is not None else ""
-        if named.startswith("~") and not device:
-            named = ""
         parameters = head.partition(named)[2] if named else head
-        return Function(named, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
+        stop = next((c for c in node.children if c.type == "field_initializer_list"), body)
+        return Function(named, body.start_byte, body.end_byte, top.start_byte,
+                        top.start_byte if outside else stop.start_byte, head, parameters)  # fmt: skip
+
+    def mark(self, kernels: set[str], devices: set[str]) -> None:
+        """Note which functions are kernels, and which the device runs, by words in their heads."""
+        for i, f in enumerate(self.functions):
+            words = set(re.findall(r"\w+", f.words))
+            kernel = not words.isdisjoint(kernels)
+            device = kernel or not words.isdisjoint(devices) or "DEVICE" in f.words
+            hidden = f.name.startswith("~") and not device
+            self.functions[i] = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+
+    @property
+    def declared(self) -> list[tuple[int, int]]:
+        """The bytes of the names of functions where these are declared."""
+        names = (node.child_by_field_name("declarator") for node in self.nodes("function_declarator"))
+        return [(n.start_byte, n.end_byte) for n in names if n is not None and n.type in _NAMES]
 
     def sites(self) -> list[Site]:
         """The sites in the bodies of functions that may touch memory."""
@@ -148,7 +181,9 @@ class Census:
                     continue
                 row, column = inner.start_point
                 names = self.names_in(inner) if kind == "call" else ()
-                sites.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
+                sites.append(
+                    Site(self.before + row + 1, column + 1, kind, self.said(inner)[:80], function.name, names)
+                )
         return sites
 
     def _touches(self, node: Any, kind: str) -> bool:
@@ -183,6 +218,65 @@ class Census:
         node = self.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
         return () if node is None or node.type in _NO_ACCESS else self.names_in(node)
 
+    def is_operand(self, offset: int) -> bool:
+        """Whether a name is used as a number is: not set, called, subscripted or a statement by itself."""
+        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        above = node.parent
+        if node.type != "identifier" or above is None or above.type not in _OPERATIONS:
+            return False
+        if above.type == "assignment_expression":
+            return above.child_by_field_name("left").id != node.id
+        while above is not None and above.type not in _STATEMENTS:
+            function = above.child_by_field_name("function") if above.type == "call_expression" else None
+            if above.type in _UNEVALUATED or (function is not None and self.said(function) in self.macros):
+                return False
+            above = above.parent
+        return True
+
+    def initialized(self, offset: int) -> tuple[int, int, int] | None:
+        """Where the declaration of one variable around a byte starts, where its "=" is, and its end."""
+        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
+            node = node.parent
+        if node is None or node.type != "declaration" or node.parent is None:
+            return None
+        parts = node.children_by_field_name("declarator")
+        if len(parts) != 1 or parts[0].type != "init_declarator" or node.parent.type != "compound_statement":
+            return None
+        sign = next((c for c in parts[0].children if c.type == "="), None)
+        if sign is None or offset < parts[0].start_byte:
+            return None
+        return node.start_byte, sign.start_byte, node.end_byte
+
+    def template_arguments(self, offset: int) -> tuple[int, int] | None:
+        """The bytes of the template arguments that start behind a byte, with their brackets."""
+        node = self.tree.root_node.descendant_for_byte_range(offset, offset + 1)
+        while node is not None and node.type != "template_argument_list":
+            node = node.parent
+        return None if node is None or node.start_byte > offset else (node.start_byte, node.end_byte)
+
+    def parameter(self, offset: int) -> tuple[int, int, str] | None:
+        """The bytes of the parameter of a kernel around a byte, a comma with it, and the kernel's name."""
+        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        while node is not None and node.type not in (
+            "parameter_declaration",
+            "optional_parameter_declaration",
+        ):
+            node = node.parent
+        if node is None:
+            return None
+        start, end = node.start_byte, node.end_byte
+        kernel = next((f for f in self.functions if f.kernel and f.head <= start and end <= f.start), None)
+        if kernel is None:
+            return None
+        behind = re.compile(rb"\s*,").match(self.text, end)
+        before = re.compile(rb",\s*\Z").search(self.text, kernel.head, start)
+        if behind is not None:
+            end = behind.end()
+        elif before is not None:
+            start = before.start()
+        return start, end, kernel.name
+
     def statement(self, offset: int) -> tuple[int, int] | None:
         """The bytes of the smallest statement around a byte, its semicolon with it."""
         return self._enclosing(self.tree.root_node.descendant_for_byte_range(offset, offset))
@@ -196,6 +290,8 @@ class Census:
 
     def _enclosing(self, node: Any) -> tuple[int, int] | None:
         while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
+            node = node.parent
+        while node is not None and node.parent is not None and node.parent.type == "template_declaration":
             node = node.parent
         if node is None or node.parent is None:
             return None

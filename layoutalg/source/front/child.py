@@ -10,6 +10,7 @@ The question is one JSON object on standard input, the answer one on standard ou
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -19,17 +20,18 @@ from typing import Any
 
 from clang import cindex
 
-from layoutalg.source.front.census import Census
 from layoutalg.source.front.dump import Dump
+from layoutalg.source.front.launches import Instance, instances
 from layoutalg.source.front.names import candidates, declared_names, helped
-from layoutalg.source.front.shim import headers_named, shim_text, unknown_function
+from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
+from layoutalg.source.front.texts import Text, Texts
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
-ROUNDS = 16
+ROUNDS = 40
 MOST_ERRORS = 400
-MOST_KEPT = 4000
-"""The most characters that are shown of a statement that was taken out."""
+MOST_TRIED = 8
+"""Uses of a template of which the first is read that makes an instance."""
 
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
@@ -41,56 +43,79 @@ _K = cindex.CursorKind
 _UNDEFINED = "is used but not defined in this translation unit"
 """The link error of a function without a body that takes a lambda: its call is read like any other."""
 
-_ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
-"""Includes of headers by an absolute path, which are never read for a user's text."""
+_UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
+_NO_MEMBER = re.compile(r"no (?:member|template) named '(\w+)' in namespace '([\w:]+)'")
+_CALLED = re.compile(rb"((?:\s*::\s*\w+)*)\s*(<)?")
+"""What follows a name: further names in a namespace, and whether template arguments do."""
 
-
-_ALIGNED = re.compile(
-    rb"\b((?:(?:extern|static|volatile)\s+)*__(?:shared|device|constant)__)(\s+)"
-    rb"(alignas\((?:[^()]|\([^()]*\))*\))"
+_WORD_BEHIND = re.compile(
+    rb"\s*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|const|constexpr|static|inline|"
+    rb"extern|template|struct|class|for|while|do)\b"
 )
-"""`__shared__ alignas(16)`, which nvcc reads and clang only the other way round."""
+"""Words before which a name that is not declared can only be a macro of attributes."""
 
 
 class Parser:
-    """The rounds of parsing one text."""
+    """The rounds of parsing the texts of one file."""
 
     def __init__(self, asked: dict[str, Any], folder: Path) -> None:
         self.asked = asked
-        self.given = asked["text"].encode()
-        self.text = self.given
-        self.text = _ABSOLUTE.sub(lambda line: b" " * len(line[0]), self.text)
-        self.text = _ALIGNED.sub(rb"\3\2\1", self.text)
-        self.census = Census(self.given)
         self.folder = folder
         self.path = str(folder / MAIN)
-        self.own = asked.get("folder") or ""
+        self.own: list[str] = asked["folders"]
+        self.texts = Texts(folder / MAIN, asked["text"], self.own)
+        self.census = self.texts.main.census
         self.sets: dict[str, str] = asked["sets"]
         self.used: set[str] = set()
-        self.defines = dict(self._conditional())
-        self.declared: list[str] = []
-        self.removed: list[dict[str, Any]] = []
+        self.defines = dict(self._before_all())
+        self.declared: dict[tuple[str, str], str] = {}
         self.unknown: set[str] = set()
+        self.numbers: set[str] = set()
+        self.empty: set[str] = set()
         self.headers: list[str] = []
-        self.fresh: list[tuple[int, int]] = []
         self.just: set[str] = set()
         self.index = cindex.Index.create()
         (folder / "stubs").mkdir()
-        for name in headers_named(asked["text"]):
+        for name in self.texts.missing:
             self._stub(name)
 
-    def _conditional(self) -> list[tuple[str, str]]:
-        """Names that are set and that a condition of the preprocessor asks for."""
-        lines = " ".join(re.findall(r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)", self.asked["text"], re.M))
+    @property
+    def removed(self) -> list[dict[str, Any]]:
+        """What was taken out of all texts."""
+        return [each for text in self.texts for each in text.removed]
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """All names that the texts declare."""
+        return frozenset().union(*(declared_names(text.census)[0] for text in self.texts))
+
+    def assumed(self) -> list[tuple[str, int, str]]:
+        """(why, line, function) of each function that uses a name of which something was assumed."""
+        whys = {name: f"{name} is declared nowhere: --set {name}=VALUE" for name in self.numbers}
+        whys |= {name: f"{name} is declared nowhere, and taken to be empty" for name in self.empty}
+        if not whys:
+            return []
+        word = re.compile(rb"\b(?:" + b"|".join(name.encode() for name in whys) + rb")\b")
+        uses: dict[tuple[str, str], int] = {}
+        for text in self.texts:
+            for found in word.finditer(text.left):
+                inside = text.census.function(found.start())
+                if inside is not None:
+                    uses.setdefault((whys[found[0].decode()], inside.name), text.line(found.start()))
+        return [(why, line, function) for (why, function), line in uses.items()]
+
+    def _before_all(self) -> list[tuple[str, str]]:
+        """Names that are set and that a condition of the preprocessor or the bounds of a launch ask for."""
+        pattern = r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)|__launch_bounds__\s*(\([^\n]*)"
+        lines = " ".join(a or b for a, b in re.findall(pattern, self.asked["text"], re.M))
         return [
-            (name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", lines)
-        ]
+            (name, value) for name, value in self.sets.items()
+            if re.search(rf"\b{re.escape(name)}\b", lines) and name not in self.names
+        ]  # fmt: skip
 
     def _stub(self, name: str) -> bool:
-        """An empty header of that name, unless the user's folder has it."""
+        """An empty header of that name."""
         if name.startswith("/") or len(name) > 200 or name in self.headers:
-            return False
-        if self.own and (Path(self.own) / name).is_file():
             return False
         inner = self.folder / "stubs" / "a" / "b" / "c"  # room for ../../..
         path = Path(str(inner / name))
@@ -106,18 +131,19 @@ class Parser:
         return True
 
     def parse(self, tail: str = "") -> Any:
-        """The translation unit of the text as it stands, `tail` behind it."""
+        """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text(self.asked["arch"]) + "".join(unknown_function(name) for name in self.declared)
+        head = shim_text(self.asked["arch"]) + "".join(self.declared.values())
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
-        if self.own:
-            flags += ["-iquote", self.own]
+        for own in self.own:
+            flags += ["-I", own]
         flags += ["-I", str(self.folder / "stubs" / "a" / "b" / "c")]
         flags += [f"-D{name}={value}" for name, value in self.defines.items()]
-        files = [(self.path, self.text.decode("utf-8", "replace") + "\n" + tail), (shim, head)]
-        return self.index.parse(self.path, args=flags, unsaved_files=files, options=0)
+        files = [(text.path, text.left.decode("utf-8", "replace")) for text in self.texts]
+        files[0] = files[0][0], files[0][1] + "\n" + tail
+        return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=0)
 
     def settled(self, tail: str = "") -> Any:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
@@ -129,84 +155,110 @@ class Parser:
             ]  # fmt: skip
             if not errors:
                 return unit
-            self.fresh, self.just = [], set()
+            self.just = set()
+            for text in self.texts:
+                text.fresh = []
             if not any([self._mended(error) for error in errors[:MOST_ERRORS]]):  # noqa: C419 - all of them
                 where = errors[0].location
-                raise ValueError(f"line {where.line}, column {where.column}: {errors[0].spelling}")
+                text = self.texts.find(where.file.name) if where.file is not None else None
+                spot = f"{text.name}: " if text is not None and text.name else ""
+                raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
     def _mended(self, error: Any) -> bool:
         """Handle an error, and return whether that succeeded."""
         message = error.spelling
         missing = re.match(r"'([^']+)' file not found", message)
-        if missing is not None:
-            return self._stub(missing[1]) or self._out(error)
-        where = error.location
-        if where.file is None or where.file.name != self.path:
-            return self._out(error)
-        name = re.match(r"(?:use of undeclared identifier|unknown type name) '(\w+)'", message)
-        if name is not None and name[1] in self.sets and name[1] not in self.defines:
-            self.defines[name[1]] = self.sets[name[1]]
+        if missing is not None and self._stub(missing[1]):
             return True
-        if name is not None:
-            after = self.text[where.offset + len(name[1].encode()) :].lstrip()[:1]
-            inside = self.census.function(where.offset)
-            if (
-                after == b"("
-                and message.startswith("use")
-                and inside is not None
-                and inside.device
-                and (name[1] not in self.declared or name[1] in self.just)
-            ):
-                self.just.add(name[1])
-                if name[1] not in self.declared:
-                    self.declared.append(name[1])
-                return True
-            if inside is not None and inside.device and message.startswith("use"):
-                self.unknown.add(name[1])
-        return self._out(error)
+        spots = [error.location, *(child.location for child in error.children)]
+        texts = [self.texts.find(spot.file.name) if spot.file is not None else None for spot in spots]
+        at = next((i for i, text in enumerate(texts) if text is not None), None)
+        if at is None:
+            return False
+        text, where = texts[at], spots[at]
+        assert text is not None
+        if where.offset >= len(text.left):
+            return False  # of the tail
+        name = _UNKNOWN.match(message)
+        if name is not None and at == 0 and self._supplied(text, where.offset, name[1], ""):
+            return True
+        member = _NO_MEMBER.match(message)
+        if member is not None and at == 0 and self._supplied(text, where.offset, member[1], member[2]):
+            return True
+        if text.undo_condition(where.offset):
+            return True
+        return self._out(text, where, message)
 
-    def _out(self, error: Any) -> bool:
+    def _supplied(self, text: Text, offset: int, name: str, within: str) -> bool:
+        """Declare a name that an error names, where that is possible."""
+        inside = text.census.function(offset)
+        device = inside is not None and inside.device
+        if not within and name in self.sets and (name not in self.defines or name in self.just):
+            self.defines[name] = self.sets[name]
+            self.just.add(name)
+            return True
+        end = offset + len(name.encode())
+        if text.given[offset:end] != name.encode():  # a macro writes it
+            return False
+        first = not within and (name not in self.defines or name in self.just)
+        if first and _WORD_BEHIND.match(text.given, end) is not None:
+            self.defines[name] = ""
+            self.empty.add(name)
+            self.just.add(name)
+            return True
+        behind = _CALLED.match(text.given, end)
+        assert behind is not None
+        scopes = re.findall(r"\w+", f"{within}::{name}::{behind[1].decode()}")
+        end = behind.end(1)
+        if behind[2] is not None:
+            span = text.census.template_arguments(end)
+            if span is None:
+                return False
+            end = span[1]
+        if text.given[end:].lstrip()[:1] == b"(" and device:
+            spaces, called = "::".join(scopes[:-1]), scopes[-1]
+            if spaces and takes_values(called):  # what it does is not known, whatever it is called
+                return False
+            key = spaces, called
+            if key not in self.declared:
+                self.declared[key] = unknown_function(called, spaces)
+            elif f"{spaces}::{called}" not in self.just:
+                return False
+            self.just.add(f"{spaces}::{called}")
+            if behind[2] is not None:
+                text.take_out(span[0], span[1], None)
+            return True
+        if not device or within:
+            return False
+        self.unknown.add(name)
+        if name in self.names or not text.census.is_operand(offset):
+            return False
+        if ("", name) not in self.declared:
+            self.declared["", name] = unknown_number(name)
+            self.numbers.add(name)
+            self.just.add(f"::{name}")
+        return f"::{name}" in self.just
+
+    def _out(self, text: Text, where: Any, message: str) -> bool:
         """Take out what has an error: a statement of a device function, the body of a host's, or a line."""
-        where = error.location
-        if where.file is None or where.file.name != self.path:
-            return False
         offset = where.offset
-        if any(start <= offset < end for start, end in self.fresh):
+        if any(start <= offset < end for start, end in text.fresh):
             return True
-        inside = self.census.function(offset)
+        inside = text.census.function(offset)
         if inside is not None and not inside.device:
-            return self._blank(inside.start + 1, inside.end - 1, None)
-        span = self.census.statement(offset)
-        while span is not None and not self.text[span[0] : span[1]].strip(b" \t\r\n;"):
-            span = self.census.statement_around(span)
-        if span is None:
-            line = self.text.rfind(b"\n", 0, offset) + 1, self.text.find(b"\n", offset)
-            span = line[0], line[1] if line[1] >= 0 else len(self.text)
-        why = {"line": where.line, "column": where.column, "why": error.spelling}
-        return self._blank(span[0], span[1], why)
-
-    def _blank(self, start: int, end: int, why: dict[str, Any] | None) -> bool:
-        before = self.text[start:end]
-        after = re.sub(rb"[^\s]", b" ", before)
-        if before == after:
-            return False
-        if why is not None and before.rstrip()[-1:] in (b";", b"}") and len(after) == len(before):
-            trimmed = before.rstrip()  # an empty statement, at which what it may have set is lost
-            after = after[: len(trimmed) - 1] + b";" + after[len(trimmed) :]
-        self.fresh.append((start, end))
-        self.text = self.text[:start] + after + self.text[end:]
-        if why is not None:
-            first, last = self._line(start), self._line(end)
-            inside = self.census.function(start)
-            where = {"start": start, "end": end, "first": first, "last": last}
-            text = before[:MOST_KEPT].decode("utf-8", "replace")
-            context = {"function": inside.name if inside is not None else "", "text": text}
-            self.removed.append(why | where | context)
-        return True
-
-    def _line(self, offset: int) -> int:
-        return int(self.text.count(b"\n", 0, offset)) + 1
+            return text.take_out(inside.start + 1, inside.end - 1, None)
+        if message.startswith("constexpr variable") and text.not_constant(offset, b"const"):
+            return True
+        if message.startswith("constexpr if") and text.not_constant(offset, b""):
+            return True
+        why = {"line": text.line(offset), "column": where.column, "why": message, "file": text.name}
+        if inside is not None and text.take_out_value(offset, why):
+            return True
+        parameter = text.census.parameter(offset)
+        if parameter is not None:
+            return text.take_out(*parameter[:2], why, parameter[2])
+        return text.take_out(*text.around(offset), why)
 
 
 def kernels_of(top: Any, path: str) -> list[Any]:
@@ -238,18 +290,6 @@ def template_parameters(kernel: Any) -> list[dict[str, Any]]:
     return out
 
 
-def instances_in(text: str, name: str) -> list[str]:
-    """Template arguments with which the text instantiates or launches a kernel, where they are plain.
-
-    >>> instances_in("template __global__ void k<128, 8>(float*); k<BM><<<g, b>>>(p);", "k")
-    ['128, 8', 'BM']
-    """
-    pattern = rf"\b{re.escape(name)}\s*<([\w\s,:]+)>\s*(?:<<<|\()"
-    special = re.compile(r"template\s*<\s*>[^;{}]*\Z")  # a kernel by itself
-    matches = [m for m in re.finditer(pattern, text) if special.search(text[: m.start()]) is None]
-    return list(dict.fromkeys(" ".join(m[1].split()) for m in matches))
-
-
 def qualified(cursor: Any) -> str:
     """A name with the namespaces around it."""
     names = [cursor.spelling]
@@ -261,29 +301,29 @@ def qualified(cursor: Any) -> str:
     return "::".join(reversed(names))
 
 
-def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
-    """(the definition to read, why there is none, arguments of other instances) of a kernel or a template."""
+def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[tuple[str, str]]]:
+    """(the definition to read, why there is none, other instances) of a kernel or a template."""
     if kernel.kind == _K.FUNCTION_DECL:
         return kernel, "", []
     parameters = template_parameters(kernel)
     names = [p["name"] for p in parameters]
     chosen = [n for n in names if n in parser.sets]
     parser.used |= set(chosen)
-    tries: list[str] = []
+    tries: list[Instance] = []
     if chosen or all(p["default"] for p in parameters):
         last = max([i for i, n in enumerate(names) if n in chosen], default=-1)
         if all(n in chosen for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
-            tries.append(", ".join(parser.sets[n] for n in names[: last + 1]))
+            tries.append(Instance(tuple(parser.sets[n] for n in names[: last + 1])))
     plain = bool(tries)
     if len(chosen) < len(names):
-        for text in instances_in(parser.given.decode("utf-8", "replace"), kernel.spelling):
-            words = text.split(", ") if ", " in text else text.split(",")
-            for i, n in enumerate(names[: len(words)]):
-                words[i] = parser.sets.get(n, words[i])
-            tries.append(", ".join(word.strip() for word in words))
+        for text in parser.texts:
+            for use in instances(text.census, kernel.spelling, parser.sets):
+                words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
+                tries.append(Instance((*words, *use.arguments[len(names) :]), use.declared))
     tries = list(dict.fromkeys(tries))
-    for arguments in tries[: 1 if plain else 8]:
-        tail = f"void layoutalg_use() {{ auto p = &{qualified(kernel)}<{arguments}>; }}\n"
+    for use in tries[: 1 if plain else MOST_TRIED]:
+        made = f"&{qualified(kernel)}<{', '.join(use.arguments)}>"
+        tail = f"void layoutalg_use() {{ {use.declared}auto p = {made}; }}\n"
         try:
             unit = parser.settled(tail)
         except ValueError:
@@ -293,12 +333,21 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
                 for inner in cursor.walk_preorder():
                     target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
                     if target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition():
-                        return target, "", [other for other in tries if other != arguments]
+                        return target, "", _others(names, use, tries)
     missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in chosen]
     if not missing:
         return None, f"its template arguments do not make an instance: {', '.join(chosen)}", []
     wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
     return None, f"template parameters of {kernel.spelling} are not known: {wanted}", []
+
+
+def _others(names: list[str], use: Instance, tries: list[Instance]) -> list[tuple[str, str]]:
+    """The arguments of the other instances, and the options that choose each of them."""
+    pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in tries if o != use)
+    return [
+        (", ".join(arguments), ", ".join(f"--set {n}={v}" for n, v, read in values if v != read))
+        for arguments, values in pairs
+    ]
 
 
 def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -320,7 +369,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
         entry["others"] = others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
         if target is not None:
-            dump = Dump({parser.path: parser.text}, parser.path)
+            dump = Dump(parser.texts)
             entry["root"] = dump.function_of(target)
             dump.finish()
             note_uses(parser.census, dump)
@@ -339,27 +388,23 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
         if wanted in (None, name) and not any(line in extent for extent in extents)
     ]
     every, numbers = declared_names(census)
-    out["sites"] = census.sites()
-    out["removed"] = [each | _of_statement(census, each) for each in parser.removed]
+    out["sites"] = [site for text in parser.texts for site in text.census.sites()]
+    out["removed"] = parser.removed
     out["numbers"] = sorted(numbers)
-    out["functions"] = sorted({f.name for f in census.functions if f.device})
+    out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})
+    out["assumed"] = parser.assumed()
+    out["open"] = sorted(parser.numbers)
+    out["files"] = [text.name for text in parser.texts]
     out["unknown"] = open_names(parser, folder, every)
     out["defined"] = sorted(parser.defines)
     out["headers"] = parser.headers
     return out
 
 
-def _of_statement(census: Census, removed: dict[str, Any]) -> dict[str, Any]:
-    """Start of a statement that was taken out, and the names in it."""
-    start = removed["start"]
-    column = start - census.text.rfind(b"\n", 0, start)
-    return {"at": column, "names": census.names_between(start, removed["end"])}
-
-
 def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[str]:
     """The names that nothing declares and for which a number lets statements be read."""
     names = candidates(parser.census, parser.unknown, declared)
-    if not names:
+    if not names or not parser.removed:
         return []
     spot = folder / "open"
     spot.mkdir()

@@ -20,6 +20,7 @@ from clang import cindex
 from layoutalg.limits import Most
 from layoutalg.source.front.asm_text import ASM, in_macro, sections
 from layoutalg.source.front.cursors import has_value, head, is_made_plainly, is_plain, is_there, same_place
+from layoutalg.source.front.texts import Texts
 
 _K = cindex.CursorKind
 _T = cindex.TypeKind
@@ -111,16 +112,15 @@ class Dump:
     Whatever the front end has beyond these is "other", with all below it.
     """
 
-    def __init__(self, texts: dict[str, bytes], main: str) -> None:
+    def __init__(self, texts: Texts) -> None:
         self.lib = library()
-        self.texts, self.main = texts, main
+        self.texts = texts
         self.types: list[Any] = []
         self.decls: list[Any] = []
         self.functions: dict[int, Any] = {}
         self._type_numbers: dict[str, int] = {}
         self._decl_numbers: dict[tuple[int, str, int], int] = {}
         self._waiting: list[tuple[int, Any]] = []
-        self._files: dict[str, bytes] = dict(texts)
         self._nodes = 0
         self._asms: dict[int, int] = {}
         self._copies: dict[int, list[int]] = {}
@@ -247,9 +247,9 @@ class Dump:
             "name": cursor.spelling,
             "type": self.type_of(cursor.type),
             "space": space,
-            "line": where.line,
+            "line": self._line(where),
             "column": where.column,
-            "file": "" if where.file is None or where.file.name == self.main else where.file.name,
+            "file": "" if where.file is None else self.texts.name(where.file.name),
         }
         entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
         entry["const"] = cursor.type.is_const_qualified()
@@ -284,8 +284,8 @@ class Dump:
                 "copies": self._copies.get(around.hash, []) if around is not None else [],
                 "inits": self._initializers(children) if body is not None else [],
                 "name": cursor.spelling,
-                "line": cursor.location.line,
-                "extent": [cursor.extent.start.line, cursor.extent.end.line],
+                "line": self._line(cursor.location),
+                "extent": [self._line(cursor.extent.start), self._line(cursor.extent.end)],
                 "parameters": [self.decl_of(c) for c in children if c.kind == _K.PARM_DECL],
                 "result": self.type_of(cursor.result_type) if cursor.result_type.kind != _T.INVALID else -1,
                 "body": None if body is None else self.node(body),
@@ -324,7 +324,7 @@ class Dump:
             raise OverflowError(f"a kernel has more than {Most.FOLLOWED.number:,} statements and operators")
         kind = cursor.kind
         start = cursor.extent.start
-        where = [start.line, start.column]
+        where = [self._line(start), start.column]
         if kind in _STATEMENTS:
             label = None
             if kind == _K.GOTO_STMT:
@@ -564,7 +564,7 @@ class Dump:
         if len(stops) != 2:
             return [
                 None,
-                ["other", start.line, start.column, -1, "a loop whose head is not plain", []],
+                ["other", self._line(start), start.column, -1, "a loop whose head is not plain", []],
                 None,
                 body,
             ]
@@ -573,15 +573,13 @@ class Dump:
             parts[(at > stops[0]) + (at > stops[1])] = self.node(child)
         return [*parts, body]
 
+    def _line(self, location: Any) -> int:
+        """A line in the numbering of all texts."""
+        return self.texts.first_line(location.file.name if location.file is not None else "") + location.line
+
     def _file(self, location: Any) -> bytes:
-        name = location.file.name if location.file is not None else self.main
-        if name not in self._files:
-            try:
-                with open(name, "rb") as file:  # noqa: PTH123 - of the user's own folder
-                    self._files[name] = file.read(1 << 22)
-            except OSError:
-                self._files[name] = b""
-        return self._files[name]
+        text = self.texts.find(location.file.name) if location.file is not None else self.texts.main
+        return text.left if text is not None else b""
 
     def _asm(self, cursor: Any) -> Any:
         """The sections of an asm statement, written there or by a macro; None if they are not plain."""
@@ -592,7 +590,7 @@ class Dump:
         if opened is not None:
             return sections(text, opened.end())
         name = re.compile(r"\w+").match(text, at)
-        texts = [data.decode("utf-8", "replace") for data in self._files.values()]
+        texts = [text.left.decode("utf-8", "replace") for text in self.texts]
         written = [] if name is None else in_macro(texts, name[0], set())
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1

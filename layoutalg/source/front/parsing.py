@@ -14,7 +14,7 @@ import importlib.util
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -23,6 +23,9 @@ from layoutalg.errors import CompileError, ParseError, UndecidedError, Unsupport
 from layoutalg.limits import Most
 from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
+
+LINES = 1 << 24
+"""More lines than a text has: those of the k-th text count from k * LINES."""
 
 SECONDS = 60.0
 """The longest time that parsing a text may take."""
@@ -77,7 +80,7 @@ class Node:
     @property
     def place(self) -> str:
         """The line and column of the node, in words."""
-        return f"line {self.line}, column {self.column}"
+        return f"line {self.line % LINES}, column {self.column}"
 
     def part(self, index: int) -> Node:
         """A child that is always there; raises ParseError where it is not."""
@@ -173,13 +176,23 @@ class Removed(NamedTuple):
     function: str
     names: tuple[str, ...]
     text: str
+    file: str = ""
+
+
+class Assumed(NamedTuple):
+    """A function that uses a name which is declared nowhere: what was assumed of it, and the first line."""
+
+    why: str
+    line: int
+    function: str
 
 
 @dataclass(slots=True, eq=False)
 class Kernel:
     """A kernel of the text; `root` is None where `why` says why it is not read.
 
-    Of a template, `others` are the arguments of the instances in the text that are not read.
+    Of a template, `others` are the arguments of the instances in the text that are not read, and the
+    options that choose them.
     """
 
     name: str
@@ -191,7 +204,7 @@ class Kernel:
     root: Function | None
     declarations: Mapping[int, Declaration] = field(default_factory=dict)
     functions: Mapping[int, Function] = field(default_factory=dict)
-    others: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -201,7 +214,9 @@ class Parsed:
     `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
     which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
     names that the text declares as plain numbers, `functions` those of its device functions with a body.
-    `hidden` are kernels of the text, and their lines, that the front end does not have.
+    `hidden` are kernels of the text, and their lines, that the front end does not have; `files` are the text
+    and its own headers.  Lines count in one numbering of all of them.  `open` are the names that are read as
+    numbers that are not known, `assumed` the functions in which something was assumed of a name.
     """
 
     kernels: tuple[Kernel, ...]
@@ -214,6 +229,19 @@ class Parsed:
     numbers: frozenset[str]
     functions: frozenset[str]
     hidden: tuple[tuple[str, int], ...] = ()
+    files: tuple[str, ...] = ("",)
+    open: tuple[str, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+
+    def place(self, line: int) -> tuple[str, int]:
+        """(file, line in it) of a line in the numbering of all texts; the main file's name is ""."""
+        number, within = divmod(line, LINES)
+        return self.files[number] if number < len(self.files) else "another header", within
+
+    def removal(self, removed: Removed) -> str:
+        """The error of a statement that was taken out, with its place."""
+        file = f"{removed.file}, " if removed.file else ""
+        return f"{file}line {removed.line % LINES}, column {removed.column}: {removed.why}"
 
 
 def parse_cuda(
@@ -222,9 +250,11 @@ def parse_cuda(
     kernel: str | None = None,
     sets: Mapping[str, str] | None = None,
     folder: str | None = None,
+    include: Sequence[str] = (),
     arch: str = "sm_90",
 ) -> Parsed:
-    """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers.
+    """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers,
+    as `include` have, in their order.
 
     `__CUDA_ARCH__` is that of `arch`, the name of an architecture.
 
@@ -234,7 +264,8 @@ def parse_cuda(
     """
     Most.TEXT.guard(len(text.encode()), "size of a CUDA source in bytes")
     number = 10 * int("".join(c for c in arch if c.isdigit()))
-    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder, "arch": number}
+    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "arch": number}
+    question["folders"] = [*filter(None, (folder, *include))]
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
         ran = run_tool(command, timeout_s=SECONDS, fed=json.dumps(question).encode())
@@ -280,7 +311,8 @@ def _parsed(reply: Any) -> Parsed:
     return Parsed(
         kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]), tuple(reply["defined"]),
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
-        tuple((name, line) for name, line in reply["hidden"]),
+        tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
+        tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
     )  # fmt: skip
 
 
@@ -328,7 +360,7 @@ def _kernel(raw: Any) -> Kernel:
         for inner in function.body.walk() if function.body is not None else ():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    return Kernel(*head, functions[raw["root"]], declarations, functions, tuple(raw["others"]))
+    return Kernel(*head, functions[raw["root"]], declarations, functions, tuple(map(tuple, raw["others"])))
 
 
 def _written(raw: Any) -> Written | None:

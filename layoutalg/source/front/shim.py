@@ -302,9 +302,15 @@ def _numeric_names() -> frozenset[str]:
     return frozenset({*words, *(f"{word}f" for word in words), *made, *halves})
 
 
-def unknown_function(name: str) -> str:
-    """The declaration of a function that is known only by its name."""
-    return f"template <class... Given> __host__ __device__ layoutalg_any {name}(Given&&...);\n"
+def unknown_function(name: str, within: str = "") -> str:
+    """The declaration of a function that is known only by its name, and by the namespace that it is in."""
+    text = f"template <class... Given> __host__ __device__ layoutalg_any {name}(Given&&...);"
+    return f"namespace {within} {{ {text} }}\n" if within else f"{text}\n"
+
+
+def unknown_number(name: str) -> str:
+    """The declaration of a number that is known only by its name."""
+    return f"extern const __device__ int {name};\n"
 
 
 def headers_named(text: str) -> tuple[str, ...]:

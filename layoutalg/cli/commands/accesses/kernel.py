@@ -40,6 +40,8 @@ class AccessRow:
     """Why it is not read."""
     note: str | None
     """A remark on the counts."""
+    file: str
+    """The header that the line is in, empty for the source itself."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Unfollowed:
 
     line: int
     why: str
+    file: str
+    """The header that the line is in, empty for the source itself."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +217,9 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     unread = [a for a in reading.memory if not a.read]
     for a in unread:
         why = f"not read: {a.why}" if a.reached else a.why
-        parts.append(f"line {a.line}, column {a.column}: {_named(a)}{why}.")
+        parts.append(f"{a.place}, column {a.column}: {_named(a)}{why}.")
     unfollowed = [part for part in reading.unfollowed if part.why not in reading.notes]
-    parts += [f"line {part.line}: {part.why}." for part in unfollowed]
+    parts += [f"{part.place}: {part.why}." for part in unfollowed]
     if unread or unfollowed:
         parts.append("")
     summary = f"{len(rows)} of {len(reading.memory)} accesses are read"
@@ -229,7 +233,7 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
         parts.append("Some parts are not followed, and there may be more accesses than these.")
     if reading.wanted:
         parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
-    noted = [f"line {a.line}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]
+    noted = [f"{a.place}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]
     parts += [f"Note: {note}." for note in (*noted, *reading.notes, *notes)]
     say(*parts)
 
@@ -241,11 +245,12 @@ def _named(access: SourceAccess) -> str:
 
 def _row(access: SourceAccess) -> tuple[str, ...]:
     counts = tuple(count(n or 0) for n in (access.instructions, access.total, access.ideal_total))
+    line = f"{access.file}:{access.line}" if access.file else str(access.line)
     if access.ways is None:
-        return (str(access.line), access.op, access.array, counts[0], "", counts[1], counts[2],
+        return (line, access.op, access.array, counts[0], "", counts[1], counts[2],
                 f"{access.efficiency or 0:.1%}")  # fmt: skip
     conflict = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
-    return (str(access.line), access.op, access.array, counts[0], counts[1], "", counts[2], conflict)
+    return (line, access.op, access.array, counts[0], counts[1], "", counts[2], conflict)
 
 
 def _blocks(reading: KernelReading) -> int:

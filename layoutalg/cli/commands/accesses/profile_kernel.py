@@ -87,6 +87,7 @@ def _accesses(launch: Launch, source: Path, text: str, values: dict[str, str]) -
         {name: getattr(each, name) for name in _FIELDS}
         | {"pitch": pitches.get(each.array), "fixes": fixes.get(each.array, [])}
         for each in reading.memory
+        if not each.file
     )
     return with_ends(list(accesses), text)
 

@@ -1,0 +1,283 @@
+"""The texts that are parsed together: the user's file, and the headers of the user's own that it includes.
+
+The idea.  What does not parse is taken out, wherever it stands, and everything else is read.  A statement
+that is taken out becomes spaces, so that nothing moves; where it was is a smaller place than where its error
+is only if the error is inside.  Bodies of functions that no kernel can name are taken out before the first
+parse: host code is not read, and its errors are nobody's.
+
+    Text      one file: what is in it, what is left of it, and its census
+    Texts     all of them, by path, and the headers that are missing
+
+Lines of all texts count in one numbering, as in a compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from layoutalg.limits import Most
+from layoutalg.source.front.census import Census, Function
+from layoutalg.source.front.parsing import LINES
+from layoutalg.source.front.shim import headers_named
+
+MOST_KEPT = 4000
+"""The most characters that are shown of a statement that was taken out."""
+
+_ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
+"""Includes of headers by an absolute path, which are never read for a user's text."""
+
+_ALIGNED = re.compile(
+    rb"\b((?:(?:extern|static|volatile)\s+)*__(?:shared|device|constant)__)(\s+)"
+    rb"(alignas\((?:[^()]|\([^()]*\))*\))"
+)
+"""`__shared__ alignas(16)`, which nvcc reads and clang only the other way round."""
+
+_PRAGMA = re.compile(
+    rb"^[ \t]*#[ \t]*pragma[ \t]+(?!once\b|push_macro|pop_macro)(?:\\\r?\n|[^\n])*", re.MULTILINE
+)
+"""Lines that a compiler may heed, and that say nothing of what is accessed."""
+
+_CONSTANT = re.compile(rb"\b(?:const|constexpr)\b")
+
+_CONDITIONAL = re.compile(
+    rb"^([ \t]*#[ \t]*)(ifdef|ifndef|if|elif|else|endif)\b((?:\\\r?\n|[^\n])*)", re.MULTILINE
+)
+"""Lines that a preprocessor pairs: they stay where what is around them is taken out."""
+
+_MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_CALL_ALONE = re.compile(rb"\s*[A-Za-z_]\w*\s*\(.*\)\s*;?\s*\Z")
+
+
+class Text:
+    """A file: `given` is what is in it, `left` what has not been taken out."""
+
+    def __init__(self, path: str, name: str, number: int, given: bytes) -> None:
+        self.path, self.name, self.number, self.given = path, name, number, given
+        self.left = given
+        for lines in (_ABSOLUTE, _PRAGMA):
+            self.left = lines.sub(lambda line: re.sub(rb"\S", b" ", line[0]), self.left)
+        self.left = _ALIGNED.sub(rb"\3\2\1", self.left)
+        self.census = Census(given, number * LINES)
+        self.fresh: list[tuple[int, int]] = []
+        self.removed: list[dict[str, Any]] = []
+
+    def line(self, offset: int) -> int:
+        """The line of a byte, in the numbering of all texts."""
+        return self.number * LINES + self.given.count(b"\n", 0, offset) + 1
+
+    def around(self, offset: int) -> tuple[int, int]:
+        """The smallest part around an error of which something is left: a statement, else a line.
+
+        A part outside of all functions that has a kernel in it which the error is not in stays.
+        """
+        start = self.left.rfind(b"\n", 0, offset) + 1
+        end = self.left.find(b"\n", offset)
+        line = start, end if end >= 0 else len(self.left)
+        inside = self.census.function(offset)
+        if inside is None and self._is_left(line) and _CALL_ALONE.match(self.left[slice(*line)]):
+            return line  # a macro that is not known, which a grammar joins with what follows
+        span = self.census.statement(offset)
+        while span is not None and not self._is_left(span):
+            span = self.census.statement_around(span)
+            if inside is not None and span is not None and span[0] < inside.start:  # its statements are left
+                span = inside.start + 1, inside.end - 1
+                break
+        if span is None or self._has_other_kernel(span, offset):
+            span = line
+        while not self._is_left(span) and span[0] > 0:  # an error at the end of what was opened before
+            span = self.left.rfind(b"\n", 0, span[0] - 1) + 1, span[0] - 1
+        return span
+
+    def _is_left(self, span: tuple[int, int]) -> bool:
+        return bool(self.left[span[0] : span[1]].strip(b" \t\r\n;"))
+
+    def _has_other_kernel(self, span: tuple[int, int], offset: int) -> bool:
+        return any(
+            f.kernel and span[0] <= f.head and f.end <= span[1] and not f.head <= offset < f.end
+            for f in self.census.functions
+        )
+
+    def take_out(self, start: int, end: int, why: dict[str, Any] | None, function: str = "") -> bool:
+        """Replace bytes by spaces, and return whether something was left of them."""
+        before = self.left[start:end]
+        after = _blank(before)
+        if why is not None and before.rstrip()[-1:] in (b";", b"}"):
+            trimmed = before.rstrip()  # an empty statement, at which what it may have set is lost
+            after = after[: len(trimmed) - 1] + b";" + after[len(trimmed) :]
+        self.fresh.append((start, end))
+        if before == after:
+            return False
+        self.left = self.left[:start] + after + self.left[end:]
+        if why is not None:
+            inside = self.census.function(start)
+            self.removed.append(
+                why
+                | {"start": start, "end": end, "first": self.line(start), "last": self.line(end)}
+                | {
+                    "function": inside.name if inside is not None else function,
+                    "text": before[:MOST_KEPT].decode("utf-8", "replace"),
+                    "at": start - self.given.rfind(b"\n", 0, start),
+                    "names": self.census.names_between(start, end),
+                }
+            )
+        return True
+
+    def take_out_value(self, offset: int, why: dict[str, Any]) -> bool:
+        """Take out what a variable is initialized with: it is there, and its value is not known."""
+        span = self.census.initialized(offset)
+        if span is None or not self._is_left((span[1], span[2])):
+            return False
+        start, sign, end = span
+        head = self.left[start:sign]
+        if b"*" not in head and b"&" not in head:
+            head = _CONSTANT.sub(lambda word: b" " * len(word[0]), head)
+        if re.search(rb"&|\b(?:auto|constexpr|__shared__|__constant__)\b", head):
+            return False
+        self.take_out(start, end, why)
+        self.left = self.left[:start] + head + b";" + self.left[sign + 1 :]
+        return True
+
+    def not_constant(self, offset: int, word: bytes) -> bool:
+        """Write another word for the `constexpr` of a variable or a condition whose value is not known."""
+        span = self.census.initialized(offset) or self.census.statement(offset)
+        at = -1 if span is None else self.left.rfind(b"constexpr", span[0], offset)
+        if at < 0:
+            return False
+        self.left = self.left[:at] + word.ljust(9) + self.left[at + 9 :]
+        return True
+
+    def undo_condition(self, offset: int) -> bool:
+        """Let the condition of the preprocessor in the line of a byte be false; False where there is none."""
+        start = self.left.rfind(b"\n", 0, offset) + 1
+        found = _CONDITIONAL.match(self.left, start)
+        if found is None or found[2] not in (b"if", b"elif") or found[3].strip() == b"0":
+            return False
+        blank = re.sub(rb"[^\s]", b" ", found[3])
+        self.left = self.left[: found.start(3)] + b" 0" + blank[2:] + self.left[found.end(3) :]
+        return True
+
+    def forget(self, function: Function) -> None:
+        """Take out a function that is never called: the device's keep their heads, so that a call is told."""
+        start, end = (function.stop if function.device else function.head), function.end
+        after = _blank(self.left[start:end])
+        if function.device:
+            after = after[:-1] + b";"
+        self.left = self.left[:start] + after + self.left[end:]
+
+
+def _blank(text: bytes) -> bytes:
+    """Spaces in place of a text, but for the lines that a preprocessor pairs."""
+    parts, at = [], 0
+    for kept in _CONDITIONAL.finditer(text):
+        if kept.start() or text[:1] == b"#":
+            parts += [re.sub(rb"[^\s]", b" ", text[at : kept.start()]), kept[0]]
+            at = kept.end()
+    return b"".join((*parts, re.sub(rb"[^\s]", b" ", text[at:])))
+
+
+class Texts:
+    """The user's file and own headers; `missing` are the headers that it includes and that are not there."""
+
+    def __init__(self, main: Path, text: str, folders: list[str]) -> None:
+        self.main = Text(str(main), "", 0, text.encode())
+        self.folders = folders
+        self.by_path: dict[str, Text] = {str(main): self.main}
+        self.missing: list[str] = []
+        self._size = 0
+        self._found: dict[str, Text | None] = {}
+        self._follow(self.main)
+        self._heads()
+        self._unnamed()
+
+    def __iter__(self) -> Iterator[Text]:
+        return iter(self.by_path.values())
+
+    def find(self, path: str) -> Text | None:
+        """The text of a file as the front end names it."""
+        if path not in self._found:
+            self._found[path] = self.by_path.get(path) or self.by_path.get(str(Path(path).resolve()))
+        return self._found[path]
+
+    def name(self, path: str) -> str:
+        """The name of a file in what is told: "" for the user's own, as it is included for a header."""
+        text = self.find(path)
+        return path if text is None else text.name
+
+    def first_line(self, path: str) -> int:
+        """What is added to the lines of a file, in the numbering of all texts."""
+        text = self.find(path) if path else self.main
+        return (len(self.by_path) if text is None else text.number) * LINES
+
+    def _follow(self, main: Text) -> None:
+        """Read the own headers that texts include, and note those that are missing."""
+        waiting = [main]
+        while waiting:
+            text = waiting.pop(0)
+            beside = [] if text is main else [str(Path(text.path).parent)]
+            for name in headers_named(text.given.decode("utf-8", "replace")):
+                spots = [Path(folder) / name for folder in (*beside, *self.folders)]
+                path = next((spot for spot in spots if not name.startswith("/") and spot.is_file()), None)
+                if path is None:
+                    self.missing.append(name)
+                    continue
+                real = str(path.resolve())
+                if real in self.by_path or self._size + path.stat().st_size > Most.TEXT.number:
+                    continue
+                given = path.read_bytes()
+                self._size += len(given)
+                self.by_path[real] = Text(real, name, len(self.by_path), given)
+                waiting.append(self.by_path[real])
+
+    def _heads(self) -> None:
+        """Find the macros that stand for the words by which the device runs a function."""
+        functions = set().union(*(text.census.macros for text in self))
+        macros = {name.decode(): _words(body) for text in self for name, body in _MACRO.findall(text.given)}
+        kernels, devices = {"__global__"}, {"__device__", "constexpr"}
+        for _ in range(4):  # macros of macros
+            kernels |= {name for name, words in macros.items() if words & kernels}
+            devices |= {name for name, words in macros.items() if words & devices}
+        for text in self:
+            text.census.macros = functions
+            text.census.mark(kernels, devices)
+
+    def _unnamed(self) -> None:
+        """Take out the functions that no kernel can name: host code, and parts of libraries."""
+        functions = [(text, f) for text in self for f in text.census.functions]
+        if not any(f.kernel for _, f in functions):
+            return
+        by_name: dict[str, list[tuple[Text, Function]]] = {}
+        for text, f in functions:
+            by_name.setdefault(f.name.lstrip("~"), []).append((text, f))
+        found = [(t, f) for t, f in functions if f.kernel or not f.name.lstrip("~").isidentifier()]
+        words = {word for text in self for word in _outside(text)}
+        waiting = words | {word for text, f in found for word in _words(text.given[f.head : f.end])}
+        reached: set[tuple[Text, int]] = {(text, f.start) for text, f in found}
+        while waiting:
+            words |= waiting
+            found = [
+                (t, f) for word in waiting for t, f in by_name.get(word, ()) if (t, f.start) not in reached
+            ]
+            reached |= {(text, f.start) for text, f in found}
+            waiting = {word for text, f in found for word in _words(text.given[f.head : f.end])} - words
+        for text, f in functions:
+            if (text, f.start) not in reached:
+                text.forget(f)
+
+
+def _words(text: bytes) -> set[str]:
+    return {word.decode() for word in _WORD.findall(text)}
+
+
+def _outside(text: Text) -> Iterable[str]:
+    """The words of a text outside of its functions, but names of functions that are only declared."""
+    out: set[str] = set()
+    at = 0
+    for start, end in sorted((*((f.head, f.end) for f in text.census.functions), *text.census.declared)):
+        if start > at:
+            out |= _words(text.given[at:start])
+        at = max(at, end)
+    return out | _words(text.given[at:])
