@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from layoutalg.source.calls import Calls
@@ -186,11 +187,7 @@ class Statements(Calls):
     def gone(self, text: str) -> None:
         """A statement was taken out for its error: what it may set is not known, nor who goes on."""
         why = Unknown("a statement with an error may set it")
-        names: set[str] = {name for match in _SETS.findall(text) for name in match}
-        for function, arguments in _CALLS.findall(text):
-            if not function.startswith("__"):
-                names |= set(re.findall(r"\w+", arguments)) | {function.partition(".")[0]}
-        parts = set(_SETS_PART.findall(text))
+        names, parts = _set_in(text)
         keys = []
         for key in (k for k in (*self.variables, *self.references) if k >= 0):
             declared = self.declaration(key)
@@ -264,12 +261,31 @@ _SETS = re.compile(
 )
 """Names that a text may set, take the address of, or declare."""
 
-_SETS_PART = re.compile(
-    r"([A-Za-z_]\w*)(?=(?:\s*\[[^;]*?\]|\s*\.\s*\w+)+\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
-)
-"""Names whose elements or members a text may set."""
-
 _CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
+_OF_PARTS = re.compile(r"([A-Za-z_]\w*)(?=\s*[\[.])")
+_PART = re.compile(r"\s*(?:(\[)|\.\s*\w+)")
+_SET = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--|\Z)")
+
+
+@functools.lru_cache(maxsize=256)
+def _set_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a text may set, and those whose elements or members it may set."""
+    names: set[str] = {name for match in _SETS.findall(text) for name in match}
+    for function, arguments in _CALLS.findall(text):
+        if not function.startswith("__"):
+            names |= set(re.findall(r"\w+", arguments)) | {function.partition(".")[0]}
+    parts = {m[1] for m in _OF_PARTS.finditer(text) if _SET.match(text, _behind_parts(text, m.end()))}
+    return frozenset(names), frozenset(parts)
+
+
+def _behind_parts(text: str, at: int) -> int:
+    """Where the subscripts and members end that follow a name."""
+    while (part := _PART.match(text, at)) is not None:
+        at, depth = part.end(), part[1] is not None
+        while depth and at < len(text):
+            depth += (text[at] == "[") - (text[at] == "]")
+            at += 1
+    return at
 
 
 def _cases(body: Node) -> list[tuple[list[Node], Node]] | None:

@@ -148,12 +148,20 @@ class Census:
         top = node
         while top.parent is not None and top.parent.type in ("template_declaration", "linkage_specification"):
             top = top.parent
+        before = top.prev_sibling
+        while before is not None and self._runs_on(before):
+            top, before = before, before.prev_sibling
         head = self.text[top.start_byte : body.start_byte].decode("utf-8", "replace")
         named = self.said(name) if name is not None else ""
         parameters = head.partition(named)[2] if named else head
         stop = next((c for c in node.children if c.type == "field_initializer_list"), body)
         return Function(named, body.start_byte, body.end_byte, top.start_byte,
                         top.start_byte if outside else stop.start_byte, head, parameters)  # fmt: skip
+
+    def _runs_on(self, node: Any) -> bool:
+        """Whether something goes on with what follows: a macro that is not known, in front of a head."""
+        aside = node.type == "comment" or node.type.startswith("preproc") or not node.is_named
+        return not aside and self.text[node.end_byte - 1 : node.end_byte] not in (b";", b"}", b"\n")
 
     def mark(self, kernels: set[str], devices: set[str]) -> None:
         """Note which functions are kernels, and which the device runs, by words in their heads."""

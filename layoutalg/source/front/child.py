@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clang import cindex
 
@@ -28,7 +28,7 @@ from layoutalg.source.front.texts import Text, Texts
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
-ROUNDS = 40
+ROUNDS = 80
 MOST_ERRORS = 400
 MOST_TRIED = 8
 """Uses of a template of which the first is read that makes an instance."""
@@ -49,10 +49,18 @@ _CALLED = re.compile(rb"((?:\s*::\s*\w+)*)\s*(<)?")
 """What follows a name: further names in a namespace, and whether template arguments do."""
 
 _WORD_BEHIND = re.compile(
-    rb"\s*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|const|constexpr|static|inline|"
+    rb"\s*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|constexpr|static|inline|"
     rb"extern|template|struct|class|for|while|do)\b"
 )
 """Words before which a name that is not declared can only be a macro of attributes."""
+
+
+class Spot(NamedTuple):
+    """A byte of a text, and whether an error is there itself, or a note on it."""
+
+    text: Text
+    offset: int
+    own: bool
 
 
 class Parser:
@@ -158,37 +166,41 @@ class Parser:
             self.just = set()
             for text in self.texts:
                 text.fresh = []
-            if not any([self._mended(error) for error in errors[:MOST_ERRORS]]):  # noqa: C419 - all of them
+            spots = [(self._spot(error, tail), error.spelling) for error in errors[:MOST_ERRORS]]
+            if any([self._supplies(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
+                continue  # what is an error for want of a name may be none now
+            first = next((spot for spot, _ in spots if spot is not None), None)
+            if first is not None and first.text.census.function(first.offset) is None:
+                spots = [(spot, said) for spot, said in spots if spot is None or spot.text is first.text]
+            if not any([self._out(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
                 where = errors[0].location
                 text = self.texts.find(where.file.name) if where.file is not None else None
                 spot = f"{text.name}: " if text is not None and text.name else ""
                 raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
-    def _mended(self, error: Any) -> bool:
-        """Handle an error, and return whether that succeeded."""
-        message = error.spelling
+    def _spot(self, error: Any, tail: str) -> Spot | None:
+        """The place of an error, or of a note on it, in the texts; None where it is elsewhere."""
+        for at in (error.location, *(child.location for child in error.children)):
+            text = self.texts.find(at.file.name) if at.file is not None else None
+            if text is not None and at.offset < len(text.left):
+                return Spot(text, at.offset, at == error.location)
+            if text is not None and not tail:  # behind the end: of what was opened last
+                return Spot(text, len(text.left.rstrip()) - 1, False)
+        return None
+
+    def _supplies(self, spot: Spot | None, message: str) -> bool:
+        """Supply what an error is for want of: a header, or the declaration of a name."""
         missing = re.match(r"'([^']+)' file not found", message)
-        if missing is not None and self._stub(missing[1]):
-            return True
-        spots = [error.location, *(child.location for child in error.children)]
-        texts = [self.texts.find(spot.file.name) if spot.file is not None else None for spot in spots]
-        at = next((i for i, text in enumerate(texts) if text is not None), None)
-        if at is None:
+        if missing is not None:
+            return self._stub(missing[1])
+        if spot is None or not spot.own:
             return False
-        text, where = texts[at], spots[at]
-        assert text is not None
-        if where.offset >= len(text.left):
-            return False  # of the tail
         name = _UNKNOWN.match(message)
-        if name is not None and at == 0 and self._supplied(text, where.offset, name[1], ""):
-            return True
+        if name is not None:
+            return self._supplied(spot.text, spot.offset, name[1], "")
         member = _NO_MEMBER.match(message)
-        if member is not None and at == 0 and self._supplied(text, where.offset, member[1], member[2]):
-            return True
-        if text.undo_condition(where.offset):
-            return True
-        return self._out(text, where, message)
+        return member is not None and self._supplied(spot.text, spot.offset, member[1], member[2])
 
     def _supplied(self, text: Text, offset: int, name: str, within: str) -> bool:
         """Declare a name that an error names, where that is possible."""
@@ -240,19 +252,23 @@ class Parser:
             self.just.add(f"::{name}")
         return f"::{name}" in self.just
 
-    def _out(self, text: Text, where: Any, message: str) -> bool:
+    def _out(self, spot: Spot | None, message: str) -> bool:
         """Take out what has an error: a statement of a device function, the body of a host's, or a line."""
-        offset = where.offset
+        if spot is None:
+            return False
+        text, offset = spot.text, spot.offset
         if any(start <= offset < end for start, end in text.fresh):
             return True
         inside = text.census.function(offset)
+        if text.undo_condition(offset):
+            return True
         if inside is not None and not inside.device:
             return text.take_out(inside.start + 1, inside.end - 1, None)
         if message.startswith("constexpr variable") and text.not_constant(offset, b"const"):
             return True
         if message.startswith("constexpr if") and text.not_constant(offset, b""):
             return True
-        why = {"line": text.line(offset), "column": where.column, "why": message, "file": text.name}
+        why = {"line": text.line(offset), "column": text.column(offset), "why": message, "file": text.name}
         if inside is not None and text.take_out_value(offset, why):
             return True
         parameter = text.census.parameter(offset)

@@ -35,6 +35,9 @@ _ALIGNED = re.compile(
 )
 """`__shared__ alignas(16)`, which nvcc reads and clang only the other way round."""
 
+_NEXT_OPERAND = re.compile(rb"\)(\s*?)[ \t](\s*\"[=+&%]*\w+\"\s*\()")
+"""Two operands of an asm statement without a comma between them, which nvcc reads."""
+
 _PRAGMA = re.compile(
     rb"^[ \t]*#[ \t]*pragma[ \t]+(?!once\b|push_macro|pop_macro)(?:\\\r?\n|[^\n])*", re.MULTILINE
 )
@@ -61,6 +64,7 @@ class Text:
         for lines in (_ABSOLUTE, _PRAGMA):
             self.left = lines.sub(lambda line: re.sub(rb"\S", b" ", line[0]), self.left)
         self.left = _ALIGNED.sub(rb"\3\2\1", self.left)
+        self.left = _NEXT_OPERAND.sub(rb")\1,\2", self.left)
         self.census = Census(given, number * LINES)
         self.fresh: list[tuple[int, int]] = []
         self.removed: list[dict[str, Any]] = []
@@ -68,6 +72,10 @@ class Text:
     def line(self, offset: int) -> int:
         """The line of a byte, in the numbering of all texts."""
         return self.number * LINES + self.given.count(b"\n", 0, offset) + 1
+
+    def column(self, offset: int) -> int:
+        """The column of a byte."""
+        return offset - self.given.rfind(b"\n", 0, offset)
 
     def around(self, offset: int) -> tuple[int, int]:
         """The smallest part around an error of which something is left: a statement, else a line.
@@ -78,15 +86,19 @@ class Text:
         end = self.left.find(b"\n", offset)
         line = start, end if end >= 0 else len(self.left)
         inside = self.census.function(offset)
-        if inside is None and self._is_left(line) and _CALL_ALONE.match(self.left[slice(*line)]):
-            return line  # a macro that is not known, which a grammar joins with what follows
         span = self.census.statement(offset)
+        if inside is None and self._is_left(line) and _CALL_ALONE.match(self.left[slice(*line)]):
+            behind = line[1] + len(self.left[line[1] :]) - len(self.left[line[1] :].lstrip())
+            ends = (f.end for f in self.census.functions if f.head <= behind < f.end)
+            self.fresh.append((line[0], max(ends, default=line[1])))
+            return line  # a macro that is not known: a grammar joins it with what follows
         while span is not None and not self._is_left(span):
             span = self.census.statement_around(span)
             if inside is not None and span is not None and span[0] < inside.start:  # its statements are left
                 span = inside.start + 1, inside.end - 1
                 break
         if span is None or self._has_other_kernel(span, offset):
+            self.fresh.append(span or line)
             span = line
         while not self._is_left(span) and span[0] > 0:  # an error at the end of what was opened before
             span = self.left.rfind(b"\n", 0, span[0] - 1) + 1, span[0] - 1
@@ -120,7 +132,7 @@ class Text:
                 | {
                     "function": inside.name if inside is not None else function,
                     "text": before[:MOST_KEPT].decode("utf-8", "replace"),
-                    "at": start - self.given.rfind(b"\n", 0, start),
+                    "at": self.column(start),
                     "names": self.census.names_between(start, end),
                 }
             )

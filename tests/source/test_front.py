@@ -1,0 +1,151 @@
+"""Sources as people have them: what does not parse is left out by its name, and everything else is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.errors import UnsupportedError
+from layoutalg.source import KernelReading, read_kernel, refuse_unread
+
+KERNEL = "__global__ void k(const float* a, float* b) { b[threadIdx.x] = a[threadIdx.x]; }\n"
+COPIED = [("st.global.b32", 8), ("ld.global.b32", 8)]
+"""The two accesses of KERNEL in a block of 64 threads, and their sectors."""
+
+
+def read(text: str, folder: Path | None = None, **values: int | str) -> KernelReading:
+    return read_kernel(text, 64, sets=values, folder=None if folder is None else str(folder))
+
+
+def rows(reading: KernelReading) -> list[tuple[str, int | None]]:
+    return [(access.op, access.total) for access in reading.memory]
+
+
+def test_a_value_counts_at_each_use_of_a_name() -> None:
+    text = """__global__ void __launch_bounds__(PITCH) k(const float* a, float* b) {
+  __shared__ float s[64 * 33];
+  int step = PITCH + PITCH;
+  s[threadIdx.x * PITCH] = a[threadIdx.x + step];
+  b[threadIdx.x] = s[threadIdx.x * PITCH]; }"""
+    reading = read(text, PITCH=33)
+    assert rows(reading) == [("st.shared.b32", 2), ("ld.global.b32", 10), ("st.global.b32", 8),
+                             ("ld.shared.b32", 2)]  # fmt: skip
+    assert not reading.unfollowed and not reading.wanted
+    assert {a.op for a in read(text).memory if a.read} == {"st.global.b32"}  # and the others say why
+    assert read(text).wanted == ("PITCH",)
+
+
+HOST = (
+    "template <int N> void run(torch::Tensor x) { k<<<1, 64>>>(x.data_ptr<float>()); }",
+    "template <> void launch<float>(const float* a, float* b) { k<<<1, 64>>>(a, b); }",
+    "template <class T> void Runner<T>::run(Stream& s) { k<<<1, 64, 0, s>>>(p); }",
+    "struct Runner { Stream s; void run() { k<<<1, 64, 0, s>>>(p, q); } };",
+    "static const std::vector<Stream> streams = {first(), second()};",
+    "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"k\", &run); }",
+    "INSTANTIATE(float)",
+    "#if __has_it(x) && OTHER(y)\nint other() { return }\n#endif",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOST)
+def test_host_code_is_not_read(host: str, tmp_path: Path) -> None:
+    assert rows(read(f"#include <missing.h>\n{KERNEL}{host}\n")) == COPIED
+    assert rows(read(f"{host}\n{KERNEL}")) == COPIED
+    (tmp_path / "own.h").write_text(host + "\n", encoding="utf-8")
+    assert rows(read(f'#include "own.h"\n{KERNEL}', tmp_path)) == COPIED
+
+
+def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
+    """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
+    missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))
+    text = """typedef NoSuchTexture tex;
+__device__ inline float get(tex t, float* p) { return p[0]; }
+__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
+__device__ inline void put(float* p) { p[threadIdx.x * 32] = 1; no_such.thing(p); }
+"""
+    (tmp_path / "own.h").write_text(missing + text, encoding="utf-8")
+    kernel = '#include "own.h"\n__global__ void k(const float* a, unsigned* b) {\n  float s[1];\n'
+    reading = read(f"{kernel}  b[threadIdx.x] = bits_of(a[threadIdx.x]); }}", tmp_path)
+    assert rows(reading) == COPIED and not reading.unfollowed
+    reading = read(f"{kernel}  put((float*)b); }}", tmp_path)
+    assert [(a.file, a.line, a.total, a.why) for a in reading.memory] == [
+        ("own.h", 28, 64, None),
+        ("own.h", 28, None, "the statement has an error: own.h, line 28, column 65: use of undeclared "
+         "identifier 'no_such'"),
+    ]  # fmt: skip
+
+
+def test_a_place_in_a_header_hides_none_of_the_file(tmp_path: Path) -> None:
+    line = "{} p[threadIdx.x] = 1; }}\n"
+    (tmp_path / "own.h").write_text(line.format("__device__ void f(float* p) {"), encoding="utf-8")
+    skipped = line.format("#define AT(i) \\\n__global__ void k(float* p) { if (0) { UNKNOWN x; }")
+    reading = read(f'{skipped}#include "own.h"\n__global__ void k(float* p) {{ f(p); }}\n', tmp_path)
+    assert [(a.place, a.read) for a in reading.memory] == [("own.h, line 1", True)]
+
+
+def test_what_was_not_read_at_all_is_refused() -> None:
+    text = """#include <cute/tensor.hpp>
+using namespace cute;
+template <class TS, class TD> __global__ void move_tile(TS S, TD D) {
+  Tensor s = local_partition(S, Layout<Shape<_32, _8>>{}, threadIdx.x);
+  copy(s, S); }"""
+    with pytest.raises(UnsupportedError, match="call copy"):
+        refuse_unread(read(text))
+    with pytest.raises(UnsupportedError, match="no access could be read: line 1: what sync_all does"):
+        refuse_unread(read("__global__ void k() { sync_all(); }"))
+    refuse_unread(read("__global__ void k() { }"))
+
+
+def test_a_number_that_is_not_known_loses_what_depends_on_it() -> None:
+    """Not the statements, and not those that name what they set."""
+    text = """__global__ void k(const float* a, float* b) {
+  constexpr int warps = 64 / WARP;
+  const int lane = threadIdx.x % WARP;
+  const int warp = no_such.thing;
+  if constexpr (warps > 1) b[lane] = 1;
+#pragma unroll
+  for (Index i = 0; i < 4; ++i) b[threadIdx.x] = 2;
+  b[threadIdx.x] = block_max<float>(a[threadIdx.x] * warp);
+  b[threadIdx.x + warp] = 3;
+}"""
+    reading = read(text)
+    assert [(a.line, a.total) for a in reading.memory if a.read] == [(8, 8), (8, 8)]
+    assert {a.line for a in reading.memory if not a.read} == {4, 5, 7, 9}
+    assert "WARP is declared nowhere: --set WARP=VALUE" in [part.why for part in reading.unfollowed]
+    assert "what block_max does is not in the file" in [part.why for part in reading.unfollowed]
+    assert [a.total for a in read(text, WARP=32).memory if a.line == 5] == [2 * 4]
+
+
+def test_a_macro_that_is_taken_to_be_empty_is_told() -> None:
+    reading = read(
+        "API __global__ void k(float* b) { UNROLL for (int i = 0; i < 2; ++i) b[threadIdx.x] = i; }"
+    )
+    assert rows(reading) == [("st.global.b32", 16)]
+    assert [part.why for part in reading.unfollowed] == ["UNROLL is declared nowhere, and taken to be empty"]
+
+
+LAUNCHES = """
+template <const int N, int M, typename T> __global__ void k(T* p) { p[threadIdx.x * N * M] = 0; }
+template <int Dim, typename T> void launch(Stream s) {
+#ifdef WIDE
+  constexpr int M = 4;
+#else
+  constexpr int M = Dim / 4;
+#endif
+  const int blocks = s.size(0);
+  k<Dim, M, T><<<blocks, dim3(64, 1)>>>(s.data);
+}
+void all(int dim, Stream s) { switch (dim) { case 8: launch<8, float>(s); break; } }
+"""
+
+
+def test_arguments_are_those_of_the_launch() -> None:
+    """Constants of the function that launches, and template parameters of it with what it is called with."""
+    assert rows(read(LAUNCHES)) == [("st.global.b32", 64)]
+    assert rows(read(LAUNCHES.replace("launch<8", "launch<4"))) == [("st.global.b32", 32)]
+    assert rows(read(LAUNCHES, N=1, M=2)) == [("st.global.b32", 16)]
+    two = LAUNCHES.replace("break;", "case 4: launch<4, float>(s);")
+    assert [part.why for part in read(two).unfollowed] == [
+        "the instance k<4, M, float> is not read: --set N=4"
+    ]
