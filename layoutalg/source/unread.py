@@ -209,8 +209,9 @@ def untold(
     numbers = _numbers(parsed, kernel)
     known = set(told)
     nodes = {
-        (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
-    }
+        (n.line, n.column)
+        for f in kernel.functions.values() if f.body is not None for n in f.body.walk() if n.kind != "null"
+    }  # fmt: skip
     for site in parsed.sites:
         at = (site.line, site.column)
         if site.function not in names or at in seen or at in known:
@@ -221,7 +222,10 @@ def untold(
         if site.kind == "call" and (harmless(callee(site.text)) or numbers.issuperset(site.names)):
             continue
         known.add(at)
-        yield Untold(*at, _op(site), _why(parsed, kernel, site, at in nodes))
+        never = at in nodes or any(
+            a in nodes and b not in nodes and b <= at < c for a, b, c in parsed.choices
+        )
+        yield Untold(*at, _op(site), _why(parsed, kernel, site, never))
     lines = {line for line, _ in known}
     for removed in parsed.removed:
         if removed.function not in names or not lines.isdisjoint(range(removed.first, removed.last + 1)):
@@ -301,7 +305,7 @@ def _op(site: Site) -> str:
     return f"call {site.text.partition('(')[0][:40]}" if site.kind == "call" else ""
 
 
-def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
+def _why(parsed: Parsed, kernel: Kernel, site: Site, never: bool) -> str:
     name = callee(site.text)
     own = name.rpartition("::")[2] in parsed.functions
     if kernel.root is None:
@@ -311,7 +315,7 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
         return _error(parsed, removed)
     if site.function.startswith("~"):
         return f"when {site.function}() is executed is not followed"
-    if in_tree:
+    if never:
         return NEVER_REACHED
     return LEFT_OUT
 

@@ -149,3 +149,16 @@ def test_arguments_are_those_of_the_launch() -> None:
     assert [part.why for part in read(two).unfollowed] == [
         "the instance k<4, M, float> is not read: --set N=4"
     ]
+
+
+def test_the_branch_that_an_instance_lacks_is_never_reached() -> None:
+    text = """template <int N> __global__ void k(float* p) {
+  if constexpr (N > 1) { p[threadIdx.x] = 1; } else { p[threadIdx.x * 2] = 2; }
+  if constexpr (N > 2) p[threadIdx.x * 4] = 3;
+}"""
+    lines = {n: [(a.total, a.reached) for a in read(text, N=n).memory] for n in (1, 2, 3)}
+    assert lines == {
+        1: [(None, False), (16, True), (None, False)],
+        2: [(8, True), (None, False), (None, False)],
+        3: [(8, True), (None, False), (32, True)],
+    }

@@ -194,6 +194,19 @@ class Census:
                 )
         return sites
 
+    def choices(self) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+        """(place of the `if`, start, end) of each branch of an `if constexpr`: an instance has one of them."""
+        found = []
+        for node in self.nodes("if_statement"):
+            if not any(child.type == "constexpr" for child in node.children):
+                continue
+            other = node.child_by_field_name("alternative")
+            for part in (node.child_by_field_name("consequence"), other.children[-1] if other else None):
+                if part is not None:
+                    ends = (node.start_point, part.start_point, part.end_point)
+                    found.append(tuple((self.before + row + 1, column + 1) for row, column in ends))
+        return found
+
     def _touches(self, node: Any, kind: str) -> bool:
         """Whether a node of this kind may touch memory: `*p` and not `&p`, `p->x` and not `p.x`."""
         if kind == "dereference":

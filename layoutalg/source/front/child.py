@@ -405,6 +405,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     ]
     every, numbers = declared_names(census)
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
+    out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
     out["removed"] = parser.removed
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})

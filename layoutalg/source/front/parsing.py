@@ -217,6 +217,7 @@ class Parsed:
     `hidden` are kernels of the text, and their lines, that the front end does not have; `files` are the text
     and its own headers.  Lines count in one numbering of all of them.  `open` are the names that are read as
     numbers that are not known, `assumed` the functions in which something was assumed of a name.
+    `choices` are the places of each `if constexpr` and of the start and the end of one of its branches.
     """
 
     kernels: tuple[Kernel, ...]
@@ -232,6 +233,7 @@ class Parsed:
     files: tuple[str, ...] = ("",)
     open: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
+    choices: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def place(self, line: int) -> tuple[str, int]:
         """(file, line in it) of a line in the numbering of all texts; the main file's name is ""."""
@@ -313,6 +315,7 @@ def _parsed(reply: Any) -> Parsed:
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
         tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
+        tuple(tuple(map(tuple, choice)) for choice in reply["choices"]),
     )  # fmt: skip
 
 

@@ -120,6 +120,10 @@ def kernel_command(
             "--set",
         ),
     ] = None,
+    include: Annotated[
+        list[str] | None,
+        option("A folder of headers, beside that of the source. May be repeated."),
+    ] = None,
     kernel: Annotated[str | None, option("The kernel to read. Default: all.")] = None,
     fix: Annotated[
         bool,
@@ -143,7 +147,10 @@ def kernel_command(
     text = read_source(source)
     folder = None if source == "-" else str(Path(source).resolve().parent)
     with progress("reading", quiet=as_json):
-        reading = read_kernel(text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder)
+        reading = read_kernel(
+            text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder,
+            include=[str(Path(spot).resolve()) for spot in include or ()],
+        )  # fmt: skip
         refuse_unread(reading)
         fixes: tuple[Fix, ...] = ()
         notes: tuple[str, ...] = ()
