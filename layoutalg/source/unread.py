@@ -208,10 +208,11 @@ def untold(
     names = _functions(parsed, kernel) if kernel.root is None else _read_functions(kernel, lines_of)
     numbers = _numbers(parsed, kernel)
     known = set(told)
-    nodes = {
-        (n.line, n.column)
-        for f in kernel.functions.values() if f.body is not None for n in f.body.walk() if n.kind != "null"
-    }  # fmt: skip
+    nodes: dict[tuple[int, int], list[Node]] = {}
+    for function in kernel.functions.values():
+        for node in function.body.walk() if function.body is not None else ():
+            nodes.setdefault((node.line, node.column), []).append(node)
+    lacking = [c for c in parsed.choices if _is_lacking(nodes.get(c.place, ()), c.taken)]
     for site in parsed.sites:
         at = (site.line, site.column)
         if site.function not in names or at in seen or at in known:
@@ -222,9 +223,7 @@ def untold(
         if site.kind == "call" and (harmless(callee(site.text)) or numbers.issuperset(site.names)):
             continue
         known.add(at)
-        never = at in nodes or any(
-            a in nodes and b not in nodes and b <= at < c for a, b, c in parsed.choices
-        )
+        never = at in nodes or any(c.start <= at < c.end for c in lacking)
         yield Untold(*at, _op(site), _why(parsed, kernel, site, never))
     lines = {line for line, _ in known}
     for removed in parsed.removed:
@@ -233,6 +232,12 @@ def untold(
         if not numbers.issuperset(removed.names) and (removed.first, removed.at) not in known:
             known.add((removed.first, removed.at))
             yield Untold(removed.first, removed.at, "", _error(parsed, removed))
+
+
+def _is_lacking(nodes: Collection[Node], taken: bool) -> bool:
+    """Whether no instance of an `if constexpr` has its branch for a condition that holds, or does not."""
+    values = [node.value for node in nodes if node.kind == "if"]
+    return bool(values) and all(value is not None and bool(value) != taken for value in values)
 
 
 def callee(text: str) -> str:

@@ -71,6 +71,15 @@ class Site(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class Choice(NamedTuple):
+    """A branch of an `if constexpr`: the place of the `if`, its own start and end, and where it is taken."""
+
+    place: tuple[int, int]
+    start: tuple[int, int]
+    end: tuple[int, int]
+    taken: bool
+
+
 class Function(NamedTuple):
     """A function's name, the bytes of its body with its braces, where its head starts and where what its
     declaration does not need does, the text of its head and of its parameters, whether the device runs it,
@@ -194,17 +203,17 @@ class Census:
                 )
         return sites
 
-    def choices(self) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-        """(place of the `if`, start, end) of each branch of an `if constexpr`: an instance has one of them."""
+    def choices(self) -> list[Choice]:
+        """The branches of each `if constexpr`, of which an instance has one."""
         found = []
         for node in self.nodes("if_statement"):
-            if not any(child.type == "constexpr" for child in node.children):
-                continue
-            other = node.child_by_field_name("alternative")
-            for part in (node.child_by_field_name("consequence"), other.children[-1] if other else None):
-                if part is not None:
-                    ends = (node.start_point, part.start_point, part.end_point)
-                    found.append(tuple((self.before + row + 1, column + 1) for row, column in ends))
+            if any(child.type == "constexpr" for child in node.children):
+                for taken in ("consequence", "alternative"):
+                    part = node.child_by_field_name(taken)
+                    if part is not None:
+                        ends = (node.start_point, part.start_point, part.end_point)
+                        places = ((self.before + row + 1, column + 1) for row, column in ends)
+                        found.append(Choice(*places, taken == "consequence"))
         return found
 
     def _touches(self, node: Any, kind: str) -> bool:

@@ -331,6 +331,8 @@ class Dump:
                 label = next((c.spelling for c in cursor.get_children() if c.kind == _K.LABEL_REF), None)
             elif kind == _K.LABEL_STMT:
                 label = cursor.spelling
+            elif kind == _K.IF_STMT:
+                label = next((self._value(c) for c in self._own(cursor) if c.kind.is_expression()), None)
             return [_STATEMENTS[kind], *where, -1, label, self._parts(cursor, kind)]
         if kind == _K.VAR_DECL:
             return self._variable(cursor, where)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.errors import CompileError, ParseError, UndecidedError, UnsupportedError
 from layoutalg.limits import Most
+from layoutalg.source.front.census import Choice
 from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
@@ -217,7 +218,7 @@ class Parsed:
     `hidden` are kernels of the text, and their lines, that the front end does not have; `files` are the text
     and its own headers.  Lines count in one numbering of all of them.  `open` are the names that are read as
     numbers that are not known, `assumed` the functions in which something was assumed of a name.
-    `choices` are the places of each `if constexpr` and of the start and the end of one of its branches.
+    `choices` are the branches of each `if constexpr`.
     """
 
     kernels: tuple[Kernel, ...]
@@ -233,7 +234,7 @@ class Parsed:
     files: tuple[str, ...] = ("",)
     open: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
-    choices: tuple[tuple[tuple[int, int], ...], ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     def place(self, line: int) -> tuple[str, int]:
         """(file, line in it) of a line in the numbering of all texts; the main file's name is ""."""
@@ -315,7 +316,7 @@ def _parsed(reply: Any) -> Parsed:
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
         tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
-        tuple(tuple(map(tuple, choice)) for choice in reply["choices"]),
+        tuple(Choice(*map(tuple, choice[:3]), choice[3]) for choice in reply["choices"]),
     )  # fmt: skip
 
 
