@@ -162,3 +162,15 @@ def test_the_branch_that_an_instance_lacks_is_never_reached() -> None:
         2: [(8, True), (None, False), (None, False)],
         3: [(8, True), (None, False), (32, True)],
     }
+
+
+def test_a_statement_that_a_grammar_takes_for_a_function_stays() -> None:
+    text = """#define EACH
+__global__ void k(float* p) {
+  int n = 2;
+  EACH while (int r = n--) { p[threadIdx.x * r] = 1; no_such.thing; }
+  EACH if (n < 1) { p[threadIdx.x] = 2; }
+}"""
+    reading = read(text)
+    assert [(a.line, a.read) for a in reading.memory] == [(4, True), (5, True)]
+    assert [part.line for part in reading.unfollowed if "no_such" in part.why] == [4]

@@ -5,6 +5,7 @@
     parsing    parse_cuda, and the records that a tree is made of
     child      the process: supplies missing headers and declarations, removes statements with errors
     texts      the file and its own headers, and what is left of them
+    launches   template arguments with which a text uses its kernels
     dump       libclang's tree in plain lists
     cursors    facts on parts of that tree
     asm_text   the parts of an asm statement

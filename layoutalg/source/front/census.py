@@ -83,7 +83,7 @@ class Choice(NamedTuple):
 class Function(NamedTuple):
     """A function's name, the bytes of its body with its braces, where its head starts and where what its
     declaration does not need does, the text of its head and of its parameters, whether the device runs it,
-    and whether it is a kernel."""
+    and whether it is a kernel.  An `inner` one is a member of a struct within another."""
 
     name: str
     start: int
@@ -94,6 +94,7 @@ class Function(NamedTuple):
     parameters: str
     device: bool = False
     kernel: bool = False
+    inner: bool = False
 
 
 class Census:
@@ -112,7 +113,9 @@ class Census:
             self.said(name) for node in self.nodes("preproc_function_def")
             if (name := node.child_by_field_name("name")) is not None
         }  # fmt: skip
-        self.functions = [self._function(node) for node in self.nodes("function_definition")]
+        self.functions = [
+            self._function(node) for node in self.nodes("function_definition") if not _is_statement(node)
+        ]
 
     def _nodes(self, top: Any) -> Iterator[Any]:
         """Every node below one, in the order of the text."""
@@ -169,7 +172,10 @@ class Census:
 
     def _runs_on(self, node: Any) -> bool:
         """Whether something goes on with what follows: a macro that is not known, in front of a head."""
-        aside = node.type == "comment" or node.type.startswith("preproc") or not node.is_named
+        directive = (
+            node.parent.type.startswith("preproc") and node.start_point[0] == node.parent.start_point[0]
+        )
+        aside = directive or node.type == "comment" or node.type.startswith("preproc") or not node.is_named
         return not aside and self.text[node.end_byte - 1 : node.end_byte] not in (b";", b"}", b"\n")
 
     def mark(self, kernels: set[str], devices: set[str]) -> None:
@@ -180,6 +186,10 @@ class Census:
             device = kernel or not words.isdisjoint(devices) or "DEVICE" in f.words
             hidden = f.name.startswith("~") and not device
             self.functions[i] = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+        for i, f in enumerate(self.functions):
+            around = [g for g in self.functions if g.start < f.start and f.end <= g.end]
+            device = f.device or any(g.device for g in around)
+            self.functions[i] = f._replace(device=device, inner=bool(around))
 
     @property
     def declared(self) -> list[tuple[int, int]]:
@@ -211,10 +221,14 @@ class Census:
                 for taken in ("consequence", "alternative"):
                     part = node.child_by_field_name(taken)
                     if part is not None:
-                        ends = (node.start_point, part.start_point, part.end_point)
-                        places = ((self.before + row + 1, column + 1) for row, column in ends)
-                        found.append(Choice(*places, taken == "consequence"))
+                        place, start = self._place(node.start_point), self._place(part.start_point)
+                        end = self._place(part.end_point)
+                        found.append(Choice(place, start, end, taken == "consequence"))
         return found
+
+    def _place(self, point: Any) -> tuple[int, int]:
+        row, column = point
+        return self.before + row + 1, column + 1
 
     def _touches(self, node: Any, kind: str) -> bool:
         """Whether a node of this kind may touch memory: `*p` and not `&p`, `p->x` and not `p.x`."""
@@ -250,12 +264,13 @@ class Census:
 
     def is_operand(self, offset: int) -> bool:
         """Whether a name is used as a number is: not set, called, subscripted or a statement by itself."""
-        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        node: Any = self.tree.root_node.descendant_for_byte_range(offset, offset)
         above = node.parent
         if node.type != "identifier" or above is None or above.type not in _OPERATIONS:
             return False
-        if above.type == "assignment_expression":
-            return above.child_by_field_name("left").id != node.id
+        left = above.child_by_field_name("left") if above.type == "assignment_expression" else None
+        if left is not None:
+            return bool(left.id != node.id)
         while above is not None and above.type not in _STATEMENTS:
             function = above.child_by_field_name("function") if above.type == "call_expression" else None
             if above.type in _UNEVALUATED or (function is not None and self.said(function) in self.macros):
@@ -337,3 +352,13 @@ class Census:
         """The innermost function whose body holds a byte."""
         around = [f for f in self.functions if f.start <= offset < f.end]
         return min(around, key=lambda f: f.end - f.start, default=None)
+
+
+def _is_statement(node: Any) -> bool:
+    """Whether what a grammar takes for a function is a statement of one, with a macro in front of it."""
+    above = node.parent
+    while above is not None and above.type != "field_declaration_list":
+        if above.type == "compound_statement":
+            return True
+        above = above.parent
+    return False

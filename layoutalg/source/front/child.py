@@ -174,8 +174,8 @@ class Parser:
                 spots = [(spot, said) for spot, said in spots if spot is None or spot.text is first.text]
             if not any([self._out(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
                 where = errors[0].location
-                text = self.texts.find(where.file.name) if where.file is not None else None
-                spot = f"{text.name}: " if text is not None and text.name else ""
+                name = self.texts.name(where.file.name) if where.file is not None else ""
+                spot = f"{name}: " if name else ""
                 raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
@@ -223,11 +223,10 @@ class Parser:
         assert behind is not None
         scopes = re.findall(r"\w+", f"{within}::{name}::{behind[1].decode()}")
         end = behind.end(1)
-        if behind[2] is not None:
-            span = text.census.template_arguments(end)
-            if span is None:
-                return False
-            end = span[1]
+        span = text.census.template_arguments(end) if behind[2] is not None else None
+        if behind[2] is not None and span is None:
+            return False
+        end = end if span is None else span[1]
         if text.given[end:].lstrip()[:1] == b"(" and device:
             spaces, called = "::".join(scopes[:-1]), scopes[-1]
             if spaces and takes_values(called):  # what it does is not known, whatever it is called
@@ -238,8 +237,8 @@ class Parser:
             elif f"{spaces}::{called}" not in self.just:
                 return False
             self.just.add(f"{spaces}::{called}")
-            if behind[2] is not None:
-                text.take_out(span[0], span[1], None)
+            if span is not None:
+                text.take_out(*span, None)
             return True
         if not device or within:
             return False

@@ -577,7 +577,8 @@ class Dump:
 
     def _line(self, location: Any) -> int:
         """A line in the numbering of all texts."""
-        return self.texts.first_line(location.file.name if location.file is not None else "") + location.line
+        first = self.texts.first_line(location.file.name if location.file is not None else "")
+        return first + int(location.line)
 
     def _file(self, location: Any) -> bytes:
         text = self.texts.find(location.file.name) if location.file is not None else self.texts.main

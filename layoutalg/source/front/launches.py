@@ -44,9 +44,13 @@ def instances(census: Census, name: str, values: dict[str, str], depth: int = DE
         inside = census.function(offset)
         constants = "" if inside is None else _constants(census, inside, offset, set(_words(split)))
         for declared, given in _around(census, inside, values, depth):
-            arguments = tuple(_WORD.sub(lambda w, given=given: given.get(w[0], w[0]), part) for part in split)
-            found[Instance(arguments, declared + constants)] = None
+            found[Instance(tuple(_with(given, part) for part in split), declared + constants)] = None
     return list(found)
+
+
+def _with(given: dict[str, str], text: str) -> str:
+    """A text with the values of names in place of them."""
+    return _WORD.sub(lambda word: given.get(word[0], word[0]), text)
 
 
 def _around(

@@ -267,7 +267,7 @@ def parse_cuda(
     """
     Most.TEXT.guard(len(text.encode()), "size of a CUDA source in bytes")
     number = 10 * int("".join(c for c in arch if c.isdigit()))
-    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "arch": number}
+    question: dict[str, Any] = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "arch": number}
     question["folders"] = [*filter(None, (folder, *include))]
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
@@ -316,7 +316,7 @@ def _parsed(reply: Any) -> Parsed:
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
         tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
-        tuple(Choice(*map(tuple, choice[:3]), choice[3]) for choice in reply["choices"]),
+        tuple(Choice(*(*map(tuple, choice[:3]), choice[3])) for choice in reply["choices"]),
     )  # fmt: skip
 
 

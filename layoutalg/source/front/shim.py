@@ -51,6 +51,23 @@ _WORDS = """
 #define INT_MAX 2147483647
 #define INT_MIN (-INT_MAX - 1)
 #define UINT_MAX 4294967295u
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX __DBL_MAX__
+#define HUGE_VALF __builtin_huge_valf()
+#define NAN __builtin_nanf("")
+#define CUDART_NAN_F __builtin_nanf("")
+#define CUDART_PI_F 3.141592654f
+#define M_PI 3.14159265358979323846
+#define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LN2 0.69314718055994530942
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+#define M_2_SQRTPI 1.12837916709551257390
+#define LONG_MAX __LONG_MAX__
+#define LLONG_MAX __LONG_LONG_MAX__
+#define CHAR_BIT 8
+#define SIZE_MAX __SIZE_MAX__
 #define EXIT_FAILURE 1
 #define EXIT_SUCCESS 0
 typedef unsigned long size_t; typedef long ptrdiff_t;
@@ -63,10 +80,50 @@ namespace std {
 using ::size_t; using ::ptrdiff_t; using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t;
 using ::uint8_t; using ::uint16_t; using ::uint32_t; using ::uint64_t; using ::uintptr_t;
 typedef decltype(nullptr) nullptr_t;
-template <class T, T V> struct integral_constant { static constexpr T value = V; };
-template <class A, class B> struct is_same { static constexpr bool value = false; };
-template <class A> struct is_same<A, A> { static constexpr bool value = true; };
+template <class T, T V> struct integral_constant { static constexpr T value = V; using value_type = T;
+    using type = integral_constant; __host__ __device__ constexpr operator T() const { return V; }
+    __host__ __device__ constexpr T operator()() const { return V; } };
+template <bool B> using bool_constant = integral_constant<bool, B>;
+using true_type = bool_constant<true>; using false_type = bool_constant<false>;
+#define LAYOUTALG_TRAIT(name) \\
+    template <class T> struct name : bool_constant<__##name(T)> {}; \\
+    template <class T> inline constexpr bool name##_v = name<T>::value;
+LAYOUTALG_TRAIT(is_integral) LAYOUTALG_TRAIT(is_floating_point) LAYOUTALG_TRAIT(is_arithmetic)
+LAYOUTALG_TRAIT(is_signed) LAYOUTALG_TRAIT(is_unsigned) LAYOUTALG_TRAIT(is_pointer) LAYOUTALG_TRAIT(is_void)
+LAYOUTALG_TRAIT(is_const) LAYOUTALG_TRAIT(is_enum) LAYOUTALG_TRAIT(is_class)
+LAYOUTALG_TRAIT(is_trivially_copyable)
+#undef LAYOUTALG_TRAIT
+#define LAYOUTALG_TRAIT(name, made) \\
+    template <class T> struct name { using type = made(T); }; template <class T> using name##_t = made(T);
+LAYOUTALG_TRAIT(remove_cv, __remove_cv) LAYOUTALG_TRAIT(remove_const, __remove_const)
+LAYOUTALG_TRAIT(remove_reference, __remove_reference_t) LAYOUTALG_TRAIT(remove_cvref, __remove_cvref)
+LAYOUTALG_TRAIT(remove_pointer, __remove_pointer) LAYOUTALG_TRAIT(decay, __decay)
+LAYOUTALG_TRAIT(make_unsigned, __make_unsigned) LAYOUTALG_TRAIT(underlying_type, __underlying_type)
+#undef LAYOUTALG_TRAIT
+template <class... T> using void_t = void;
+template <class A, class B> struct is_same : false_type {};
+template <class A> struct is_same<A, A> : true_type {};
 template <class A, class B> inline constexpr bool is_same_v = is_same<A, B>::value;
+template <class T, T... I> struct integer_sequence {};
+template <size_t... I> using index_sequence = integer_sequence<size_t, I...>;
+template <size_t N> using make_index_sequence = __make_integer_seq<integer_sequence, size_t, N>;
+template <class T, size_t N> struct array { T layoutalg_elements[N];
+    __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
+    __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }
+    __host__ __device__ static constexpr size_t size() { return N; } };
+template <class T> struct numeric_limits {
+    __host__ __device__ static T max(); __host__ __device__ static T min();
+    __host__ __device__ static T lowest(); __host__ __device__ static T infinity();
+    __host__ __device__ static T epsilon(); __host__ __device__ static T quiet_NaN(); };
+#define LAYOUTALG_LIMITS(type, most, least) template <> struct numeric_limits<type> { \\
+    __host__ __device__ static constexpr type max() { return most; } \\
+    __host__ __device__ static constexpr type min() { return least; } \\
+    __host__ __device__ static constexpr type lowest() { return least; } };
+LAYOUTALG_LIMITS(int, __INT_MAX__, -__INT_MAX__ - 1) LAYOUTALG_LIMITS(unsigned, ~0u, 0)
+LAYOUTALG_LIMITS(long, __LONG_MAX__, -__LONG_MAX__ - 1) LAYOUTALG_LIMITS(unsigned long, ~0ul, 0)
+LAYOUTALG_LIMITS(signed char, 127, -128) LAYOUTALG_LIMITS(unsigned char, 255, 0)
+LAYOUTALG_LIMITS(short, 32767, -32768) LAYOUTALG_LIMITS(unsigned short, 65535, 0)
+#undef LAYOUTALG_LIMITS
 template <bool C, class A, class B> struct conditional { using type = A; };
 template <class A, class B> struct conditional<false, A, B> { using type = B; };
 template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;

@@ -172,6 +172,10 @@ class Text:
         self.left = self.left[: found.start(3)] + b" 0" + blank[2:] + self.left[found.end(3) :]
         return True
 
+    def words_of(self, function: Function) -> set[str]:
+        """The words of a function, of the host's only those of its head."""
+        return _words(self.given[function.head : function.end if function.device else function.start])
+
     def forget(self, function: Function) -> None:
         """Take out a function that is never called: the device's keep their heads, so that a call is told."""
         start, end = (function.stop if function.device else function.head), function.end
@@ -257,8 +261,8 @@ class Texts:
             text.census.mark(kernels, devices)
 
     def _unnamed(self) -> None:
-        """Take out the functions that no kernel can name: host code, and parts of libraries."""
-        functions = [(text, f) for text in self for f in text.census.functions]
+        """Take out what the device does not run: functions that no kernel can name, bodies of the host's."""
+        functions = [(text, f) for text in self for f in text.census.functions if not f.inner]
         if not any(f.kernel for _, f in functions):
             return
         by_name: dict[str, list[tuple[Text, Function]]] = {}
@@ -266,7 +270,7 @@ class Texts:
             by_name.setdefault(f.name.lstrip("~"), []).append((text, f))
         found = [(t, f) for t, f in functions if f.kernel or not f.name.lstrip("~").isidentifier()]
         words = {word for text in self for word in _outside(text)}
-        waiting = words | {word for text, f in found for word in _words(text.given[f.head : f.end])}
+        waiting = words | {word for text, f in found for word in text.words_of(f)}
         reached: set[tuple[Text, int]] = {(text, f.start) for text, f in found}
         while waiting:
             words |= waiting
@@ -274,10 +278,12 @@ class Texts:
                 (t, f) for word in waiting for t, f in by_name.get(word, ()) if (t, f.start) not in reached
             ]
             reached |= {(text, f.start) for text, f in found}
-            waiting = {word for text, f in found for word in _words(text.given[f.head : f.end])} - words
+            waiting = {word for text, f in found for word in text.words_of(f)} - words
         for text, f in functions:
             if (text, f.start) not in reached:
                 text.forget(f)
+            elif not f.device and f.name.isidentifier() and text.given[f.start : f.start + 1] == b"{":
+                text.take_out(f.start + 1, f.end - 1, None)
 
 
 def _words(text: bytes) -> set[str]:
