@@ -279,7 +279,7 @@ def _set_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _behind_parts(text: str, at: int) -> int:
-    """Where the subscripts and members end that follow a name."""
+    """The end of the subscripts and members that follow a name."""
     while (part := _PART.match(text, at)) is not None:
         at, depth = part.end(), int(part[1] is not None)
         while depth and at < len(text):

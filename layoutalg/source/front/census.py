@@ -279,7 +279,7 @@ class Census:
         return True
 
     def initialized(self, offset: int) -> tuple[int, int, int] | None:
-        """Where the declaration of one variable around a byte starts, where its "=" is, and its end."""
+        """The start of the declaration of one variable around a byte, its "=", and its end."""
         node = self.tree.root_node.descendant_for_byte_range(offset, offset)
         while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
             node = node.parent

@@ -46,7 +46,7 @@ _UNDEFINED = "is used but not defined in this translation unit"
 _UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 _NO_MEMBER = re.compile(r"no (?:member|template) named '(\w+)' in namespace '([\w:]+)'")
 _CALLED = re.compile(rb"((?:\s*::\s*\w+)*)\s*(<)?")
-"""What follows a name: further names in a namespace, and whether template arguments do."""
+"""Text behind a name: further names in a namespace, and whether template arguments follow."""
 
 _WORD_BEHIND = re.compile(
     rb"\s*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|constexpr|static|inline|"
@@ -89,7 +89,7 @@ class Parser:
 
     @property
     def removed(self) -> list[dict[str, Any]]:
-        """What was taken out of all texts."""
+        """Parts that were taken out of all texts."""
         return [each for text in self.texts for each in text.removed]
 
     @functools.cached_property
@@ -220,7 +220,8 @@ class Parser:
             self.just.add(name)
             return True
         behind = _CALLED.match(text.given, end)
-        assert behind is not None
+        if behind is None:  # the expression matches the empty text
+            return False
         scopes = re.findall(r"\w+", f"{within}::{name}::{behind[1].decode()}")
         end = behind.end(1)
         span = text.census.template_arguments(end) if behind[2] is not None else None

@@ -224,7 +224,7 @@ class Texts:
         return path if text is None else text.name
 
     def first_line(self, path: str) -> int:
-        """What is added to the lines of a file, in the numbering of all texts."""
+        """The number that is added to the lines of a file, in the numbering of all texts."""
         text = self.find(path) if path else self.main
         return (len(self.by_path) if text is None else text.number) * LINES
 
