@@ -78,7 +78,7 @@ REFUSED = (
     (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "--block 32", "the turns of its loop"),
     (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "--block 32", "f calls itself"),
     (f"template <int N> {P}) {{ p[N] = 1; }}", "--block 32", "--set N=VALUE"),
-    (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q; }}', "--block 32", "undeclared identifier 'q'"),
+    (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q[0]; }}', "--block 32", "undeclared identifier 'q'"),
     (f"{P}) {{ *(float4*)(p + threadIdx.x) = float4(); }}", "--block 32", "multiples of 16 bytes; lane 1"),
     (f"{P}, int n) {{ p[n * threadIdx.x] = 1; return; p[5] = 2; }}", "--block 32", "none of"),
     ("#include <cute/tensor.hpp>\ntemplate <class S, class D> __global__ void move(S from, D to) {\n"

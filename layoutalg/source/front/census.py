@@ -47,6 +47,14 @@ _OPERATIONS = frozenset(
 )  # fmt: skip
 """Parents of a name whose value is taken."""
 
+_LEXED = re.compile(
+    rb"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
+    rb"|R\"([^ ()\\\t\v\f\n]{0,16})\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'"
+    rb"|[{}]",
+    re.DOTALL,
+)
+"""Comments, literals and braces: what a brace is paired by."""
+
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
     {
@@ -83,7 +91,8 @@ class Choice(NamedTuple):
 class Function(NamedTuple):
     """A function's name, the bytes of its body with its braces, where its head starts and where what its
     declaration does not need does, the text of its head and of its parameters, whether the device runs it,
-    and whether it is a kernel.  An `inner` one is a member of a struct within another."""
+    and whether it is a kernel.  An `inner` one is a member of a struct within another; of one that is not
+    `sure` the grammar and the pairs of braces disagree on where it ends."""
 
     name: str
     start: int
@@ -95,6 +104,7 @@ class Function(NamedTuple):
     device: bool = False
     kernel: bool = False
     inner: bool = False
+    sure: bool = True
 
 
 class Census:
@@ -107,6 +117,7 @@ class Census:
         self.text, self.before = text, before
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
         self._kinds: dict[str, list[Any]] = {}
+        self._closing = dict(_pairs(text))
         for node in self._nodes(self.tree.root_node):
             self._kinds.setdefault(node.type, []).append(node)
         self.macros = {
@@ -167,8 +178,11 @@ class Census:
         named = self.said(name) if name is not None else ""
         parameters = head.partition(named)[2] if named else head
         stop = next((c for c in node.children if c.type == "field_initializer_list"), body)
-        return Function(named, body.start_byte, body.end_byte, top.start_byte,
-                        top.start_byte if outside else stop.start_byte, head, parameters)  # fmt: skip
+        sure = self._closing.get(body.start_byte, body.end_byte) == body.end_byte
+        stop_byte = top.start_byte if outside else stop.start_byte
+        return Function(
+            named, body.start_byte, body.end_byte, top.start_byte, stop_byte, head, parameters, sure=sure
+        )
 
     def _runs_on(self, node: Any) -> bool:
         """Whether something goes on with what follows: a macro that is not known, in front of a head."""
@@ -352,6 +366,16 @@ class Census:
         """The innermost function whose body holds a byte."""
         around = [f for f in self.functions if f.start <= offset < f.end]
         return min(around, key=lambda f: f.end - f.start, default=None)
+
+
+def _pairs(text: bytes) -> Iterator[tuple[int, int]]:
+    """The bytes at which braces open, and behind which they close."""
+    opened: list[int] = []
+    for found in _LEXED.finditer(text):
+        if found[0] == b"{":
+            opened.append(found.start())
+        elif found[0] == b"}" and opened:
+            yield opened.pop(), found.end()
 
 
 def _is_statement(node: Any) -> bool:

@@ -268,7 +268,10 @@ class Texts:
         by_name: dict[str, list[tuple[Text, Function]]] = {}
         for text, f in functions:
             by_name.setdefault(f.name.lstrip("~"), []).append((text, f))
-        found = [(t, f) for t, f in functions if f.kernel or not f.name.lstrip("~").isidentifier()]
+        found = [
+            (t, f) for t, f in functions
+            if f.kernel or not f.sure or not f.name.lstrip("~").isidentifier()
+        ]  # fmt: skip
         words = {word for text in self for word in _outside(text)}
         waiting = words | {word for text, f in found for word in text.words_of(f)}
         reached: set[tuple[Text, int]] = {(text, f.start) for text, f in found}
@@ -282,7 +285,12 @@ class Texts:
         for text, f in functions:
             if (text, f.start) not in reached:
                 text.forget(f)
-            elif not f.device and f.name.isidentifier() and text.given[f.start : f.start + 1] == b"{":
+            elif (
+                f.sure
+                and not f.device
+                and f.name.isidentifier()
+                and text.given[f.start : f.start + 1] == b"{"
+            ):
                 text.take_out(f.start + 1, f.end - 1, None)
 
 
