@@ -119,6 +119,7 @@ def test_every_statement_with_an_error_is_told(name: str) -> None:
         unread = [access for access in broken.accesses if "nothing_of_this_name" in (access.why or "")]
         # what only registers depend on is read without its value, and the name is told all the same
         parts = [part for part in broken.unfollowed if "nothing_of_this_name" in part.why]
-        assert line in {each.line for each in (*unread, *parts)}, (name, line)
+        assert line in {access.line for access in unread} | {part.line for part in parts}, (name, line)
         assert bool(unread) == ("nothing_of_this_name" in broken.wanted), (name, line)
-        assert before <= {each.line for each in (*broken.accesses, *broken.unfollowed)}, (name, line)
+        lines = {access.line for access in broken.accesses} | {part.line for part in broken.unfollowed}
+        assert before <= lines, (name, line)
