@@ -280,6 +280,7 @@ class _Reading:
         unread = any(not a.read and a.reached for a in self.accesses)
         for name in (*self.parsed.unknown, *(self.parsed.open if unread else ())):
             self.wanted.setdefault(name)
+        self.notes += self._left_out()
         return KernelReading(
             tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
             self.machine.name, tuple(map(self._placed, self.accesses)), tuple(self.wanted), tuple(self.notes),
@@ -295,6 +296,13 @@ class _Reading:
     def _part(self, part: Unfollowed) -> Unfollowed:
         file, line = self.parsed.place(part.line)
         return Unfollowed(line, part.why, file)
+
+    def _left_out(self) -> list[str]:
+        """The parts outside of all functions that have an error and that nothing else uses, in a sentence."""
+        parts = [gone for gone in self.parsed.removed if not gone.function and not gone.doubt]
+        places = [_line_of(*self.parsed.place(gone.first)) for gone in parts[:MOST_TOLD]]
+        more = f", and {len(parts) - MOST_TOLD} more" if len(parts) > MOST_TOLD else ""
+        return [f"left out for its error is what no kernel uses: {'; '.join(places)}{more}"] if parts else []
 
     def _hidden(self, line: int) -> str:
         """Why a kernel of the text is not one of the front end."""
@@ -479,7 +487,9 @@ class _Reading:
                 self.unfollowed[Unfollowed(kernel.line, why)] = None
         unread = [a.line for a in self.accesses if not a.read]
         for gone in self.parsed.removed:
-            if gone.function in names and not any(gone.first <= at <= gone.last for at in unread):
+            if gone.doubt or (
+                gone.function in names and not any(gone.first <= at <= gone.last for at in unread)
+            ):
                 why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
 

@@ -56,6 +56,23 @@ def test_host_code_is_not_read(host: str, tmp_path: Path) -> None:
     assert rows(read(f'#include "own.h"\n{KERNEL}', tmp_path)) == COPIED
 
 
+DOUBTED = (
+    "template <class T> struct Pad { static constexpr int v = 0; };\n"
+    "template <> struct Pad<float> : missing::Base { static constexpr int v = 1; };\n",
+    "struct Pad { static constexpr int v = 0; };\nunion Gone { missing::Part part; };\n",
+)
+"""A declaration with an error that leaves another one of its name, and one of which no name is used."""
+
+
+@pytest.mark.parametrize(("before", "name"), list(zip(DOUBTED, ("Pad<float>", "Pad"), strict=True)))
+def test_a_declaration_that_is_left_out_is_told(before: str, name: str) -> None:
+    """What its name means for the compiler may be something else where another declaration is left."""
+    body = f"__shared__ float s[32 * 33]; s[threadIdx.x * (32 + {name}::v)] = p[threadIdx.x];"
+    reading = read(f"{before}__global__ void k(float* p) {{ {body} }}")
+    assert [part.line for part in reading.unfollowed] == ([2] if name == "Pad<float>" else [])
+    assert [note for note in reading.notes if "line 2" in note] or reading.unfollowed
+
+
 def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
     """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
     missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))

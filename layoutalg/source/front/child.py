@@ -22,9 +22,9 @@ from clang import cindex
 
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances
-from layoutalg.source.front.names import candidates, declared_names, helped
+from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
-from layoutalg.source.front.texts import Text, Texts
+from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
@@ -91,6 +91,20 @@ class Parser:
     def removed(self) -> list[dict[str, Any]]:
         """Parts that were taken out of all texts."""
         return [each for text in self.texts for each in text.removed]
+
+    def told(self) -> list[dict[str, Any]]:
+        """The parts that were taken out, and which of those outside of all functions are in `doubt`.
+
+        What parses without a declaration may mean another one: a primary template, another overload.
+        """
+        used = frozenset().union(*(words_of(text.left) for text in self.texts))
+        return [
+            each | {"doubt": not each["function"] and self._may_differ(each["text"], used)}
+            for each in self.removed
+        ]
+
+    def _may_differ(self, text: str, used: frozenset[str]) -> bool:
+        return len(text) >= MOST_KEPT or not used.isdisjoint(declared_in(text))
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -406,7 +420,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     every, numbers = declared_names(census)
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
-    out["removed"] = parser.removed
+    out["removed"] = parser.told()
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})
     out["assumed"] = parser.assumed()

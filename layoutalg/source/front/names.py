@@ -20,6 +20,15 @@ _CONSTANT = re.compile(r"[\s\d+\-*/%()<>.]*(0[xX][0-9a-fA-F]+)?[uUlLfF]*\s*\Z")
 _BEHIND = re.compile(rb"\s*(::|\(|\[|\.|->)")
 
 
+_IDENTIFIERS = frozenset({"identifier", "type_identifier", "field_identifier", "operator_name"})
+_NAMING = frozenset(
+    {
+        "struct_specifier", "class_specifier", "union_specifier", "enum_specifier", "alias_declaration",
+        "enumerator", "preproc_def", "preproc_function_def",
+    }
+)  # fmt: skip
+
+
 def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
     """(all names that the text declares, those of them that are plain numbers wherever they are declared)."""
     every: set[str] = set()
@@ -38,8 +47,7 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
                  "array_declarator", "lambda_capture_initializer"):  # fmt: skip
         for node in census.nodes(kind):
             every |= set(re.findall(r"\w+", census.said(node).partition("=")[0]))
-    for kind in ("namespace_definition", "struct_specifier", "class_specifier", "alias_declaration",
-                 "enumerator", "preproc_def", "preproc_function_def"):  # fmt: skip
+    for kind in ("namespace_definition", *_NAMING):
         for node in census.nodes(kind):
             name = node.child_by_field_name("name")
             every |= {census.said(name)} if name is not None else set()
@@ -51,6 +59,36 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
         if name is not None:
             (numbers if plain else others).add(census.said(name))
     return frozenset(every), frozenset(numbers - others)
+
+
+_ASIDE = frozenset({"template_parameter_list", "template_argument_list", "base_class_clause"})
+_INNER = frozenset({"parameter_list", "compound_statement", "field_initializer_list"})
+"""Parts of a declaration in which it names nothing for others."""
+
+
+def declared_in(text: str) -> frozenset[str]:
+    """All names that a part of a text declares for others: of a part that declares nothing, all its names."""
+    census = Census(text.encode())
+    names, waiting = set[str](), [census.tree.root_node]
+    while waiting:
+        node = waiting.pop()
+        if node.type in _IDENTIFIERS:
+            names.add(census.said(node))
+        name = node.child_by_field_name("name") if node.type in _NAMING else None
+        waiting += [name] if name is not None else _inner(node)
+        if node.type == "enum_specifier" and (body := node.child_by_field_name("body")) is not None:
+            waiting.append(body)
+    return frozenset(re.findall(r"\w+", " ".join(names)))
+
+
+def _inner(node: Any) -> list[Any]:
+    """The parts of a node that may name what it declares, of what is no declaration all."""
+    parts = [child for child in node.children if child.type not in _ASIDE]
+    if node.child_by_field_name("declarator") is None:
+        return parts
+    aside = [*node.children_by_field_name("value"), *node.children_by_field_name("size")]
+    aside += [child for child in node.children_by_field_name("type") if child.type not in _NAMING]
+    return [child for child in parts if child.type not in _INNER and child not in aside]
 
 
 def _declared(census: Census, node: Any) -> tuple[set[str], bool]:

@@ -165,7 +165,8 @@ class Site(NamedTuple):
 class Removed(NamedTuple):
     """A statement that was taken out: its lines, the error with its place, where it starts, and its function.
 
-    `names` are the identifiers in it that may be variables, `text` is its beginning.
+    `names` are the identifiers in it that may be variables, `text` is its beginning.  Of a part outside of
+    all functions, `doubt` says whether what is left of the source still uses a name that it declares.
     """
 
     first: int
@@ -178,6 +179,7 @@ class Removed(NamedTuple):
     names: tuple[str, ...]
     text: str
     file: str = ""
+    doubt: bool = False
 
 
 class Assumed(NamedTuple):

@@ -174,7 +174,7 @@ class Text:
 
     def words_of(self, function: Function) -> set[str]:
         """The words of a function, of the host's only those of its head."""
-        return _words(self.given[function.head : function.end if function.device else function.start])
+        return words_of(self.given[function.head : function.end if function.device else function.start])
 
     def forget(self, function: Function) -> None:
         """Take out a function that is never called: the device's keep their heads, so that a call is told."""
@@ -251,7 +251,7 @@ class Texts:
     def _heads(self) -> None:
         """Find the macros that stand for the words by which the device runs a function."""
         functions = set().union(*(text.census.macros for text in self))
-        macros = {name.decode(): _words(body) for text in self for name, body in _MACRO.findall(text.given)}
+        macros = {name.decode(): words_of(body) for text in self for name, body in _MACRO.findall(text.given)}
         kernels, devices = {"__global__"}, {"__device__", "constexpr"}
         for _ in range(4):  # macros of macros
             kernels |= {name for name, words in macros.items() if words & kernels}
@@ -294,7 +294,8 @@ class Texts:
                 text.take_out(f.start + 1, f.end - 1, None)
 
 
-def _words(text: bytes) -> set[str]:
+def words_of(text: bytes) -> set[str]:
+    """All identifiers and keywords of a text."""
     return {word.decode() for word in _WORD.findall(text)}
 
 
@@ -304,6 +305,6 @@ def _outside(text: Text) -> Iterable[str]:
     at = 0
     for start, end in sorted((*((f.head, f.end) for f in text.census.functions), *text.census.declared)):
         if start > at:
-            out |= _words(text.given[at:start])
+            out |= words_of(text.given[at:start])
         at = max(at, end)
-    return out | _words(text.given[at:])
+    return out | words_of(text.given[at:])
