@@ -19,6 +19,8 @@ import bisect
 import ctypes
 import functools
 import itertools
+import re
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,11 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutalg.analysis import wavefronts
+from layoutalg.errors import CompileError
 from layoutalg.source import SourceAccess, read_kernel
 from layoutalg.source.costs import Launch
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import values
 from layoutalg.testing import compile_shared
+from layoutalg.testing.hostcc import build_shared
 
 HEAD = "#define LOOP\n#define TURN\n#define CALL\n#define ENTER\n"
 """In front of the CUDA text; the lines of a text count from behind it."""
@@ -129,12 +133,26 @@ Touched: TypeAlias = "dict[tuple[int, bool], Counter[Lanes]]"
 """By (line, whether it is a store): the byte offsets of a warp's lanes, and how often they occur."""
 
 
+def _host_text(case: Case, number: int) -> str:
+    body = case.text.replace(SHARED, "Recorder_ s;")
+    return f'namespace k_{number} {{\n#line 1 "case{number}"\n{body}\n}}'
+
+
+def lines_with_errors(case: Case) -> list[int]:
+    """The lines of a text in which the compiler finds an error; those behind its end count as its last."""
+    try:
+        shutil.rmtree(build_shared(f"{_MACHINE}{_host_text(case, 0)}", flags=FLAGS).parent)
+    except CompileError as error:
+        found = re.findall(r"^case0:(\d+):\d+: (?:fatal )?error:", error.log, re.MULTILINE)
+        return [min(int(line), case.text.count("\n") + 1) for line in found] or [1]
+    return []
+
+
 def ran(cases: Sequence[Case]) -> list[Touched]:
     """What each text touches when it is run; lines count from 1."""
     parts, runs = [_MACHINE], []
     for number, case in enumerate(cases):
-        body = case.text.replace(SHARED, "Recorder_ s;")
-        parts.append(f'namespace k_{number} {{\n#line 1 "case{number}"\n{body}\n}}')
+        parts.append(_host_text(case, number))
         runs.append(
             f"case {number}: for (thread_ = 0; thread_ < {case.threads}; ++thread_) {{ "
             f"threadIdx.x = thread_; blockDim.x = {case.threads}; path_.clear(); k_{number}::k({case.n}); }} "

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.source import KernelReading, read_kernel, refuse_unread
+from layoutalg.source.front.census import Census
+from tests.source.lane_oracle import HEAD, Case, lines_with_errors
+from tests.source.random_programs import program
 
 KERNEL = "__global__ void k(const float* a, float* b) { b[threadIdx.x] = a[threadIdx.x]; }\n"
 COPIED = [("st.global.b32", 8), ("ld.global.b32", 8)]
@@ -191,3 +197,40 @@ __global__ void k(float* p) {
     reading = read(text)
     assert [(a.line, a.read) for a in reading.memory] == [(4, True), (5, True)]
     assert [part.line for part in reading.unfollowed if "no_such" in part.why] == [4]
+
+
+TOKENS = re.compile(r"\w+|[^\s\w]|\s+")
+WRONG = ["}", "{", ")", "(", ";", "<", ">", "foo", "int", "*", "&", "#", '"', "'", "::", "template", "struct"]
+
+
+def with_a_wrong_token(case: Case, draw: random.Random) -> Case:
+    """A program in which one token is lacking, doubled, or another."""
+    tokens = TOKENS.findall(case.text)
+    at = draw.choice([i for i, token in enumerate(tokens) if not token.isspace()])
+    tokens[at] = draw.choice(["", *WRONG, f"{tokens[at]} {tokens[at]}", draw.choice(tokens)])
+    return replace(case, text="".join(tokens))
+
+
+def lines_that_no_kernel_reaches(text: str) -> set[int]:
+    """The lines of functions that no other part of a text names."""
+    lines = set[int]()
+    for function in Census(text.encode()).functions:
+        others = text[: function.head] + text[function.end :]
+        if function.sure and function.name != "k" and not re.search(rf"\b{function.name}\b", others):
+            first, last = (text.count("\n", 0, at) + 1 for at in (function.head, function.end))
+            lines |= set(range(first, last + 1))
+    return lines
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(20261130, 20261160))
+def test_a_reading_of_what_has_an_error_is_never_clean(seed: int) -> None:
+    draw = random.Random(seed)
+    case = with_a_wrong_token(program(draw.randrange(10**6)), draw)
+    errors = set(lines_with_errors(case)) - lines_that_no_kernel_reaches(case.text)
+    try:
+        reading = read_kernel(HEAD + case.text, case.threads, sets={"n": case.n})
+    except LayoutAlgError:
+        return
+    unread = any(not access.read and access.reached for access in reading.accesses)
+    assert unread or reading.unfollowed or reading.notes or not errors, (errors, case.text)
