@@ -137,7 +137,7 @@ class Reader(Statements):
                 self.touches += touched
                 self.frames_back(after_frames)
                 return False
-            self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason)
+            self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason, error.name)
         finally:
             self.unrolling -= 1
         return False
@@ -153,11 +153,11 @@ class Reader(Statements):
                     return True
         return False
 
-    def _not_read(self, parts: _Parts, why: str) -> None:
-        """The body once, under a condition that is not known."""
+    def _not_read(self, parts: _Parts, why: str, name: str) -> None:
+        """The body once, under a condition that is not known; a value of `name` would settle it."""
         carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
-        reason = Unknown(f"the turns of its loop are not known: {why}", carried=carried)
-        lost = Unknown(f"a loop changes it: {why}", carried=carried)
+        reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
+        lost = Unknown(f"a loop changes it: {why}", name, carried)
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         changed = {key for key in self._changed(parts) if key in start}
         while True:
@@ -209,7 +209,7 @@ class Reader(Statements):
         self._more(before, tried.after)
         self._as_tried(before, tried, forms)
         if isinstance(condition, Unknown):
-            raise NoForm(condition.why)
+            raise NoForm(condition.why, condition.name)
         after = self.variables
         self.variables = dict(after)
         self._enter(forms, start, count, tried)
@@ -365,7 +365,7 @@ class Reader(Statements):
         """(most turns, turns of a lane, condition of a turn)."""
         condition = tried.condition
         if isinstance(condition, Unknown):
-            raise NoForm(condition.why) if not condition.name else _Wanted(condition)
+            raise NoForm(condition.why, condition.name)
         t = variable(name, 0, FREE, fresh=True)
         needed = condition.variables & set(tried.names)
         if needed <= set(solved):
@@ -441,7 +441,7 @@ class Reader(Statements):
                     inside = self._inside(frame)
                     condition = self.only_where(inside, lambda: self.condition(parts.condition))
                 if isinstance(condition, Unknown):
-                    raise _Wanted(condition) if condition.name else NoForm(condition.why)
+                    raise NoForm(condition.why, condition.name)
                 if not condition.known and (
                     condition.fresh or condition.variables & {n for n, _ in self.turns}
                 ):
@@ -571,14 +571,6 @@ class _More(Exception):
     def __init__(self, keys: list[int], formless: Collection[int] = ()) -> None:
         super().__init__("a loop changes more variables")
         self.keys, self.formless = keys, set(formless)
-
-
-class _Wanted(NoForm):
-    """A loop whose turns --set would settle."""
-
-    def __init__(self, why: Unknown) -> None:
-        super().__init__(why.why)
-        self.unknown = why
 
 
 def _declared_in(body: Node) -> list[int]:

@@ -41,7 +41,11 @@ CARRIED = Unknown("a loop changes it", carried=True)
 
 
 class NoForm(Exception):
-    """A loop that is not read once for all turns, and why."""
+    """A loop that is not read once for all turns, why, and the name whose value would settle it."""
+
+    def __init__(self, why: str, name: str = "") -> None:
+        super().__init__(why)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,17 @@ __global__ void k(float* p, int n) {
     }  # fmt: skip
 
 
+@each(
+    "loop",
+    ("for (int i = 0; i < n; ++i)", "for (int i = t; i < n; i += 32)", "int i = n; while ((i >>= 1) > 0)"),
+)
+def test_what_the_turns_of_a_loop_wait_for_is_wanted(loop: str) -> None:
+    text = f"__global__ void k(float* p, int n, int m) {{ int t = threadIdx.x; {loop} p[i * m] = 1; }}"
+    first = read_kernel(text, 32).wanted
+    assert first and set(first) <= {"n", "m"}
+    assert not read_kernel(text, 32, sets={"n": 4, "m": 2}).wanted
+
+
 def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that was left may have come to an access again."""
     monkeypatch.setattr(Most.STEPS, "number", 60)
