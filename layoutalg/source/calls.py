@@ -21,14 +21,7 @@ from layoutalg.source.front import (
 from layoutalg.source.machine import Condition, Frame, Place, inverse
 from layoutalg.source.terms import (
     ZERO,
-    Sum,
-    add,
     constant,
-    extreme,
-    floor_div,
-    floor_mod,
-    multiply,
-    scale,
     truth,
 )
 from layoutalg.source.unread import SILENT, is_number
@@ -164,7 +157,9 @@ class Calls(Expressions):
         outside = {key: self.variables.get(key, UNSET) for key in copies}
         hidden = {key: self.references.pop(key) for key in copies if key in self.references}
         self.variables |= copies
+        caller, self.caller = self.caller, (self.caller or node) if function.library else None
         frame = self.entered(function, bound, this)
+        self.caller = caller
         changed = any(self.variables.get(key) is not value for key, value in copies.items())
         self.variables |= outside
         self.references |= hidden
@@ -262,25 +257,6 @@ class Calls(Expressions):
             return values[0]
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
-        numbers = [v for v in values if isinstance(v, Number)]
-        if name in ("min", "max") and len(numbers) == 2:
-            return Number(
-                extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed
-            )
-        if name == "__brev" and len(numbers) == 1 and numbers[0].exact.low >= 0:
-            x = numbers[0].exact
-            turned = [
-                scale(floor_mod(floor_div(x, 1 << n), 2), 1 << (31 - n))
-                for n in range(min(x.high.bit_length(), 32))
-            ]
-            return Number(add(*turned), 32, False)
-        if name == "abs" and len(numbers) == 1:
-            x = numbers[0].exact
-            return Number(extreme("max", x, multiply(x, constant(-1))), 32, True)
-        if name in ("__umul24", "__mul24") and len(numbers) == 2:
-            if all(v.exact.low >= 0 and v.exact.high < 1 << 23 for v in numbers):
-                return Number(multiply(numbers[0].exact, numbers[1].exact), 32, name == "__mul24")
-            return Unknown(f"{name} of numbers past 23 bits")
         if name == "atomicAdd" and self._reduced(node, nodes, values):
             return LOADED
         return self._foreign(node, name, nodes, values)
@@ -359,45 +335,21 @@ class Calls(Expressions):
         """A method whose body is not in the file: of CUDA's own types."""
         values = [self.handed(child, name) for child in nodes]
         kind = held.type.name if held.type is not None else ""
+        if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
+            self._changed_by(node, name, nodes, values)
+            self.value(held)
+            return REAL
+        self.fence()
         if "cooperative_groups" not in kind:
             self._changed_by(node, name, nodes, values)
             if not name.startswith("operator") or name.endswith(_CHANGING) or name == "operator()":
                 self.lose(self.roots(held), Unknown(f"it depends on what {name} does"))
-        if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
-            self.value(held)
-            return REAL
-        if "cooperative_groups" not in kind:
-            self.fence()
             array = self.reaching(name, [held, *nodes], [self.handed(held, name), *values])
             if array is not None:
                 self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
-            return Unknown(f"it depends on what {name} returns")
-        self.seen.add((held.line, held.column))
-        self.fence()
-        return self._group(name, kind)
-
-    def _group(self, name: str, kind: str) -> Value:
-        """A number of a cooperative group: a thread's rank in its block or tile, or the number of threads."""
-        x, y, z = (axis.constant for axis in self._triple("blockDim"))
-        a, b, c = self._triple("threadIdx")
-        rank = add(a, scale(add(b, scale(c, y)), x))
-        numbers = {"thread_rank": rank, "size": constant(x * y * z), "num_threads": constant(x * y * z)}
-        tile = re.search(r"thread_block_tile<(\d+)", kind)
-        if tile is not None:
-            size = int(tile[1])
-            numbers = {"thread_rank": floor_mod(rank, size), "meta_group_rank": floor_div(rank, size)}
-            numbers |= {"size": constant(size), "num_threads": constant(size)}
-        elif "grid_group" in kind:
-            numbers = {}
-        if name in numbers:
-            return Number(numbers[name], 32, False)
+        elif node.type is not None and isinstance(blank(node.type), Real):
+            return REAL
         return Unknown(f"it depends on what {name} returns")
-
-    def _triple(self, name: str) -> tuple[Sum, ...]:
-        """x, y and z of threadIdx or blockDim."""
-        record = self.geometry[name]
-        members = record.members if isinstance(record, Record) else {}
-        return tuple(v.sum if isinstance(v, Number) else ZERO for v in (members.get(axis) for axis in "xyz"))
 
     def _copied(self, node: Node, values: list[Value]) -> Value:
         """__pipeline_memcpy_async(to, from, bytes)."""

@@ -21,8 +21,10 @@ from layoutalg.source.terms import (
     minus,
     multiply,
     negated,
+    power_of_two,
     remainder,
     scale,
+    select,
     truth,
 )
 from layoutalg.source.unread import is_number
@@ -255,6 +257,8 @@ class Expressions(Places):
         if isinstance(a, Address) or isinstance(b, Address):
             return self._on_addresses(op, a, b, result, of)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
+            if result is not None and result.kind == "int" and _is_zero(op, a, b):
+                return number(0, result)
             return a if isinstance(a, Unknown) else unknown(b)
         if isinstance(a, Real) or isinstance(b, Real):
             return _on_reals(op, a, b)
@@ -271,19 +275,11 @@ class Expressions(Places):
         if op == "*":
             return Number(multiply(a.sum, b.sum), width, signed)
         x, y = a.exact, b.exact
-        if op == "<<":
-            if y.known and 0 <= y.constant < width:
-                return Number(scale(a.sum, 1 << y.constant), width, signed)
-            if x.known and y.low >= 0 and y.high < min(width, 31):
-                powers = [constant(0)]
-                for n in range(y.low, y.high + 1):
-                    powers.append(multiply(compare("==", y, constant(n)), constant(x.constant << n)))
-                return Number(add(*powers), width, signed)
-            return Unknown("a shift by a number that is no constant, or past its type")
-        if op == ">>":
-            if y.known and 0 <= y.constant < width:
-                return Number(floor_div(x, 1 << y.constant), width, signed)
-            return Unknown("a shift by a number that is no constant, or past its type")
+        if op in ("<<", ">>"):
+            shifted = _shifted(op, a.sum if op == "<<" else x, y, width)
+            if shifted is None:
+                return Unknown("a shift by a number that is not known, or past its type", carried=True)
+            return Number(shifted, width, signed)
         if op in _BITS:
             return Number(bits(_BITS[op], x, y), width, signed)
         computed = divide(x, y) if op == "/" else remainder(x, y) if op == "%" else None
@@ -464,6 +460,24 @@ def zero(kind: Type) -> Value:
     if kind.kind == "record" and kind.plain:
         return Record({name: zero(t) for name, _, t in kind.fields})
     return UNSET
+
+
+def _shifted(op: str, x: Sum, y: Sum, width: int) -> Sum | None:
+    """x shifted by each number that y may be; None where one of them is not below the width of the type."""
+    if y.low < 0 or y.high >= min(width, 63) or y.high - y.low >= 32:
+        return None
+    if op == "<<":
+        return multiply(x, power_of_two(y))
+    out = floor_div(x, 1 << y.high)
+    for n in range(y.low, y.high):
+        out = select(compare("==", y, constant(n)), floor_div(x, 1 << n), out)
+    return out
+
+
+def _is_zero(op: str, a: Value, b: Value) -> bool:
+    """Whether an operation with a number that is not known is zero, as where a zero is multiplied by it."""
+    zero = [isinstance(v, Number) and v.exact.known and not v.exact.constant for v in (a, b)]
+    return any(zero) if op in ("*", "&") else zero[0] and op in ("/", "%", "<<", ">>")
 
 
 def _on_reals(op: str, a: Value, b: Value) -> Value:

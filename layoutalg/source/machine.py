@@ -140,6 +140,7 @@ class State:
         self.registers: dict[tuple[int, int], str] = {}
         self.constants: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
+        self.caller: Node | None = None
         self.reached: set[tuple[str, tuple[int, int]]] = set()
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
@@ -273,7 +274,8 @@ class State:
             elif not (condition.known and condition.constant):
                 conditions.append(condition)
         offset = target.offset if isinstance(target, Address) else ZERO
-        made = Touch(node.line, node.column, op, array, offset, width, tuple(conditions), tuple(self.turns))
+        at = self.caller or node
+        made = Touch(at.line, at.column, op, array, offset, width, tuple(conditions), tuple(self.turns))
         if unread is not None:
             made.why, made.carried = unread.why, unread.carried
             made.wanted = (unread.name,) if unread.name else ()

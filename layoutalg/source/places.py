@@ -83,7 +83,7 @@ class Places(Unread):
 
     def untaken(self, read: Callable[[], object]) -> None:
         """Read a branch that no lane takes, so that its accesses are listed; it changes nothing."""
-        if self.trying or self.unrolling:
+        if self.trying or self.unrolling or self.caller is not None:
             return
         before = dict(self.variables)
         with self.under(ZERO):
@@ -279,7 +279,8 @@ class Places(Unread):
             return Place(node.type, Address(base.array, ZERO), why=why)
         size = node.type.bytes if node.type is not None else 1
         if base.array.space == "local":
-            self.registers[node.line, node.column] = base.array.name
+            at = self.caller or node
+            self.registers[at.line, at.column] = base.array.name
         at = moved(base, scale(index.exact, size))
         held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
         if held is not None and held.type is not None and held.type.kind == "array":

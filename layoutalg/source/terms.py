@@ -372,6 +372,13 @@ def table(at: Sum, entries: Any) -> Sum:
     return _atom("table", (at,), low, high, entries, (entries.shape, entries.tobytes()))
 
 
+def power_of_two(exponent: Sum) -> Sum:
+    """2 to the power of a number from 0 to 62."""
+    import numpy as np
+
+    return table(exponent, np.left_shift(np.int64(1), np.arange(exponent.high + 1)))
+
+
 def widest(*sums: Sum) -> int:
     """The greatest magnitude that a number in sums may reach."""
     most = 0

@@ -292,6 +292,7 @@ class Dump:
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
                 "foreign": self._foreign(cursor),
+                "library": _of_library(cursor),
             }
 
     def _initializers(self, children: list[Any]) -> list[Any]:
@@ -310,10 +311,8 @@ class Dump:
         """Whether a function is neither in the text nor one that CUDA's headers declare."""
         if is_there(cursor):
             return False
-        file = cursor.location.file
-        known = file is not None and file.name.endswith("/shim.cuh")
         any_result = "layoutalg_any" in cursor.result_type.spelling
-        return not known or (any_result and not cursor.spelling.startswith("operator"))
+        return not _of_library(cursor) or (any_result and not cursor.spelling.startswith("operator"))
 
     # --- nodes ------------------------------------------------------------------------------------------
 
@@ -598,3 +597,9 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return written[number % len(written)] if written else None
+
+
+def _of_library(cursor: Any) -> bool:
+    """Whether a function is one of the headers in front of the user's file."""
+    file = cursor.location.file
+    return file is not None and file.name.endswith("/shim.cuh")

@@ -132,6 +132,8 @@ class Declaration:
 class Function:
     """A function with its body, None where it is only declared; of a `foreign` one nothing is known.
 
+    A `library` one is of CUDA's headers: what its body accesses is told at the call.
+
     `copies` are the variables that a lambda copied, `inits` what a constructor gives to its members.
     """
 
@@ -146,6 +148,7 @@ class Function:
     inits: tuple[tuple[str, Node], ...] = ()
     extent: tuple[int, int] = (0, 0)
     foreign: bool = False
+    library: bool = False
 
 
 class Site(NamedTuple):
@@ -359,6 +362,7 @@ def _kernel(raw: Any) -> Kernel:
             tuple((name, made) for name, raw in f["inits"] if (made := node(raw)) is not None),
             (f["extent"][0], f["extent"][1]),
             f["foreign"],
+            f["library"],
         )
         for number, f in raw["functions"].items()
     }

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import re
+from pathlib import Path
 
 _SCALARS = (
     ("char", "signed char", 1), ("uchar", "unsigned char", 1), ("short", "short", 2),
@@ -191,14 +192,11 @@ b : a; }
 template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> max(A a, B b) { return a < b ?
 b : a; }
 namespace std { using ::min; using ::max; }
-__device__ unsigned __brev(unsigned); __device__ int __popc(unsigned); __device__ int __clz(int);
-__device__ int __ffs(int); __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned
+__device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned
 __activemask();
 __device__ int __all_sync(unsigned, int); __device__ int __any_sync(unsigned, int);
 __device__ int __syncthreads_count(int); __device__ int __syncthreads_or(int); __device__ long long clock64();
 __device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
-__device__ unsigned __umul24(unsigned, unsigned); __device__ int __mul24(int, int);
-__host__ __device__ int abs(int);
 template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
 template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
@@ -237,24 +235,6 @@ template <class F, class T> __device__ void load_matrix_sync(F&, const T*, unsig
 template <class F, class T> __device__ void store_matrix_sync(T*, const F&, unsigned, layout_t);
 template <class D, class A, class B, class C> __device__ void mma_sync(D&, const A&, const B&, const C&);
 } }
-namespace cooperative_groups {
-struct thread_block { __device__ void sync() const; __device__ unsigned thread_rank() const;
-    __device__ unsigned size() const; __device__ unsigned num_threads() const; };
-struct grid_group { __device__ void sync() const; __device__ unsigned long long thread_rank() const; };
-template <unsigned N, class Parent = void> struct thread_block_tile { __device__ void sync() const;
-    __device__ unsigned thread_rank() const; __device__ unsigned size() const;
-    __device__ unsigned meta_group_rank() const; __device__ unsigned meta_group_size() const;
-    template <class T> __device__ T shfl_down(T, unsigned) const; template <class T> __device__ T shfl_xor(T,
-    unsigned) const;
-    template <class T> __device__ T shfl_up(T, unsigned) const; template <class T> __device__ T shfl(T,
-    unsigned) const; };
-__device__ thread_block this_thread_block(); __device__ grid_group this_grid();
-template <unsigned N, class P> __device__ thread_block_tile<N> tiled_partition(const P&);
-template <class G> __device__ void sync(const G&); template <class G> __device__ void wait(const G&);
-template <class G, class... T> __device__ void memcpy_async(const G&, T&&...);
-template <class T> struct plus { __device__ T operator()(T, T) const; };
-template <class G, class T, class Op> __device__ T reduce(const G&, T, Op);
-}
 """
 
 
@@ -326,7 +306,9 @@ def shim_text(arch: int = 900) -> str:
     """
     named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
     vectors = f"{_vectors()}\n{_COMPLEX}"
-    return f"{named}{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+    library = Path(__file__).with_name("library.cuh").read_text(encoding="utf-8")
+    declared = f"{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+    return f"{named}{declared}{library}"
 
 
 _OTHER_REALS = (
