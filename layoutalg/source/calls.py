@@ -40,6 +40,7 @@ from layoutalg.source.values import (
     blank,
     converted,
     moved,
+    number,
     unknown,
 )
 
@@ -48,14 +49,14 @@ CALLS_INSIDE = 40
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
-_SAME = frozenset(
-    {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
-)
+_SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned"})
+
+_SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
-    "memcpy_async": "how memcpy_async divides its bytes among threads is the library's",
+    "cp_async_bulk": "how a bulk copy is divided is the copy engine's",
 }
 
 _BY_VALUE = frozenset({*SILENT, *_REASONS, "memcpy", "memmove", "memset"})
@@ -96,8 +97,6 @@ class Calls(Expressions):
             if isinstance(frame, Unknown):
                 return Place(node.type, why=frame)
             return frame.place or Place(node.type, why=Unknown(f"what {function.name} returns"))
-        if node.value["name"] in ("forward", "move") and len(node.children) == 1:
-            return self.place(node.part(0))
         if node.value["name"] == "operator=" and node.value["object"] is not None:
             self.call(node)
             return self.place(node.value["object"])
@@ -255,6 +254,8 @@ class Calls(Expressions):
             return UNSET
         if name in _SAME:
             return values[0]
+        if name in _SPACES and isinstance(values[0], Address):
+            return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
         if name == "atomicAdd" and self._reduced(node, nodes, values):

@@ -316,7 +316,7 @@ class Expressions(Places):
             return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
-        if op == "&" and a.array.space == "shared" and b.exact.known and 0 <= b.exact.constant < 1024:
+        if op == "&" and a.array.space != "local" and b.exact.known and 0 <= b.exact.constant < 1024:
             return Number(bits("and", a.offset, b.exact), 64, False)
         if op in _BITS and a.array.space == "shared":  # arrays start at multiples of 1024 bytes
             return Address(a.array, bits(_BITS[op], a.offset, b.exact))

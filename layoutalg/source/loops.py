@@ -524,7 +524,7 @@ class Reader(Statements):
                 targets = list(node.children[: node.value["outputs"]])
             elif node.kind == "call":
                 targets = list(node.children)
-                if node.value["object"] is not None:
+                if node.value["object"] is not None and not node.value.get("keeps"):
                     targets.append(node.value["object"])
                 number = node.value["function"]
                 function = self.kernel.functions.get(number)

@@ -273,6 +273,8 @@ class State:
                 unread = unread or Unknown(reason, condition.name, condition.carried)
             elif not (condition.known and condition.constant):
                 conditions.append(condition)
+        if self.caller is not None and any(condition.known for condition in conditions):
+            return  # a way that the library does not take is nothing to tell
         offset = target.offset if isinstance(target, Address) else ZERO
         at = self.caller or node
         made = Touch(at.line, at.column, op, array, offset, width, tuple(conditions), tuple(self.turns))

@@ -68,3 +68,55 @@ auto warp = cg::tiled_partition<32>(cg::this_thread_block());
 }}"""
     memory = read_kernel(text, 32).memory
     assert [a.line for a in memory if not a.read] == [5, 6, 7, 8, 9, 9]
+
+
+COPIES = (
+    # a copy in a block of 64 threads, the arch, bytes of a piece, threads that share it, and bytes of it
+    ("cuda::memcpy_async(s + t * 4, g + t * 4, 16, barrier)", "sm_90", 4, 1, 16),
+    ("cuda::memcpy_async(&s[t * 4], &g[t * 4], cuda::aligned_size_t<16>(16), pipe)", "sm_90", 16, 1, 16),
+    ("cuda::memcpy_async(block, s, g, 4 * 150, barrier)", "sm_80", 4, 64, 600),
+    ("cuda::memcpy_async(block, s, g, cuda::aligned_size_t<8>(8 * 100), pipe)", "sm_90", 8, 64, 800),
+    ("cuda::memcpy_async(block, s, g, cuda::aligned_size_t<16>(1600), barrier)", "sm_80", 16, 64, 1600),
+    ("cg::memcpy_async(block, s, g, 600)", "sm_90", 4, 64, 600),
+    ("cg::memcpy_async(block, s, 200, g, 150)", "sm_90", 4, 64, 600),
+    ("cg::memcpy_async(warp, s + t / 32 * 64, g, 256)", "sm_90", 4, 32, 256),
+    ("cg::memcpy_async(block, (char*)s, (const char*)g, 1600)", "sm_90", 16, 64, 1600),
+    ("cg::memcpy_async(block, (char*)s + 8, (const char*)g, 800)", "sm_90", 8, 64, 800),
+)
+
+
+def test_copies_of_groups_are_divided_as_the_headers_divide_them() -> None:
+    for copy, arch, piece, threads, size in COPIES:
+        text = f"""{HEAD}__global__ void k(const float* g) {{ __shared__ alignas(16) float s[4096];
+__shared__ cuda::barrier<cuda::thread_scope_block> barrier; auto pipe = cuda::make_pipeline();
+auto block = cg::this_thread_block(); auto warp = cg::tiled_partition<32>(block); int t = threadIdx.x;
+if (t == 0) init(&barrier, 64); block.sync(); pipe.producer_acquire();
+{copy};
+pipe.producer_commit(); barrier.arrive_and_wait(); cg::wait(block); }}"""
+        memory = read_kernel(text, 64, arch=arch).memory
+        start = 16 if threads == 1 else 0  # of a thread's own copy, in bytes from that of the thread before
+        rows = [
+            [
+                at + start * r if at < size else None
+                for r in range(w, w + 32)
+                for at in [piece * (r % threads + n)]
+            ]
+            for w in (0, 32)
+            for n in range(0, size // piece, threads)
+        ]
+        rows = [row for row in rows if any(at is not None for at in row)]
+        wanted = len(rows), sum(wavefronts(f"cp.async.{piece}", row) for row in rows)
+        assert [a.op for a in memory] == [f"cp.async.{piece}", f"cp.async.{piece}:global"], (copy, memory)
+        assert all(a.line == 7 for a in memory) and (memory[0].instructions, memory[0].total) == wanted, copy
+
+
+def test_a_copy_that_is_none_of_cp_async_is_told_or_read_as_loads_and_stores() -> None:
+    text = f"""{HEAD}__global__ void k(float* g, const float4* w) {{ __shared__ float s[64];
+int t = threadIdx.x; __shared__ float4 v[64]; __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+cuda::memcpy_async(g + t, s + t, 4, barrier);
+cuda::memcpy_async(v + t, w + t, 16, barrier);
+}}"""
+    memory = read_kernel(text, 32, arch="sm_90").memory
+    assert [(a.line, a.op, a.read) for a in memory] == [
+        (5, "ld.shared.b32", True), (5, "st.global.b32", True), (6, "call cp_async_bulk", False)
+    ]  # fmt: skip

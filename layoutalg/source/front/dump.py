@@ -480,6 +480,7 @@ class Dump:
                 names.append(around.spelling)
                 around = around.semantic_parent
             value["within"] = "::".join(reversed(names))
+            value["keeps"] = target.kind == _K.CXX_METHOD and target.is_const_method()
             if target.kind != _K.FUNCTION_DECL and not target.is_static_method():
                 if target.spelling.startswith("operator") and arguments and len(children) > len(arguments):
                     value["object"], arguments = arguments[0], arguments[1:]

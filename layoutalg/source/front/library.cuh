@@ -33,6 +33,20 @@ LAYOUTALG_DEVICE int __ffs(int x) {
     return first;
 }
 
+namespace std {
+template <class T> LAYOUTALG_DEVICE constexpr remove_reference_t<T>&& move(T&& x) {
+    return static_cast<remove_reference_t<T>&&>(x);
+}
+template <class T> LAYOUTALG_DEVICE constexpr T&& forward(remove_reference_t<T>& x) {
+    return static_cast<T&&>(x);
+}
+template <class T> LAYOUTALG_DEVICE void swap(T& a, T& b) {
+    T kept = a;
+    a = b;
+    b = kept;
+}
+}
+
 namespace cooperative_groups {
 struct thread_block {
     LAYOUTALG_DEVICE static void sync() { __syncthreads(); }
@@ -132,7 +146,8 @@ LAYOUTALG_DEVICE cluster_group this_cluster() { return cluster_group(); }
 __device__ coalesced_group coalesced_threads();
 template <class Group> __device__ coalesced_group binary_partition(const Group&, bool);
 template <class Group, class T> __device__ coalesced_group labeled_partition(const Group&, T);
-template <unsigned N, class Group> LAYOUTALG_DEVICE thread_block_tile<N, Group> tiled_partition(const Group& group) {
+template <unsigned N, class Group>
+LAYOUTALG_DEVICE thread_block_tile<N, Group> tiled_partition(const Group& group) {
     return thread_block_tile<N, Group>(group.thread_rank() / N, (group.num_threads() + N - 1) / N);
 }
 template <class Group> LAYOUTALG_DEVICE thread_group tiled_partition(const Group& group, unsigned size) {
@@ -141,8 +156,12 @@ template <class Group> LAYOUTALG_DEVICE thread_group tiled_partition(const Group
 template <class Group> LAYOUTALG_DEVICE void sync(const Group& group) { group.sync(); }
 template <class Group> LAYOUTALG_DEVICE void wait(const Group& group) { group.sync(); }
 template <unsigned N, class Group> LAYOUTALG_DEVICE void wait_prior(const Group& group) { group.sync(); }
-template <class Group> LAYOUTALG_DEVICE unsigned thread_rank(const Group& group) { return group.thread_rank(); }
-template <class Group> LAYOUTALG_DEVICE unsigned group_size(const Group& group) { return group.num_threads(); }
+template <class Group> LAYOUTALG_DEVICE unsigned thread_rank(const Group& group) {
+    return group.thread_rank();
+}
+template <class Group> LAYOUTALG_DEVICE unsigned group_size(const Group& group) {
+    return group.num_threads();
+}
 #define LAYOUTALG_OPERATION(name) template <class T = void> struct name { \
     template <class A, class B> __device__ A operator()(A, B) const; };
 LAYOUTALG_OPERATION(plus) LAYOUTALG_OPERATION(less) LAYOUTALG_OPERATION(greater)
@@ -152,4 +171,140 @@ template <class Group, class T, class Operation> __device__ T inclusive_scan(con
 template <class Group, class T, class Operation> __device__ T exclusive_scan(const Group&, T, Operation);
 template <class Group, class T> __device__ T inclusive_scan(const Group&, T);
 template <class Group, class T> __device__ T exclusive_scan(const Group&, T);
+}
+
+__device__ void cp_async_bulk(void*, const void*, size_t);
+
+// --- copies of groups -------------------------------------------------------------------------------------
+
+// The widest piece that a group moves at once; what is left behind whole pieces is not moved.
+template <class Piece, class Group>
+LAYOUTALG_DEVICE void layoutalg_move(const Group& group, char* to, const char* from, size_t bytes) {
+    for (size_t i = group.thread_rank() * sizeof(Piece); i + sizeof(Piece) <= bytes;
+         i += group.num_threads() * sizeof(Piece)) {
+        if (sizeof(Piece) >= 4 && __isShared(to) && __isGlobal(from))
+            __pipeline_memcpy_async(to + i, from + i, sizeof(Piece));
+        else
+            *(Piece*)(to + i) = *(const Piece*)(from + i);
+    }
+}
+template <size_t Align, class Group>
+LAYOUTALG_DEVICE void layoutalg_copy(const Group& group, char* to, const char* from, size_t bytes) {
+    if constexpr (Align >= 16) layoutalg_move<int4>(group, to, from, bytes);
+    else if constexpr (Align == 8) layoutalg_move<int2>(group, to, from, bytes);
+    else if constexpr (Align == 4) layoutalg_move<int>(group, to, from, bytes);
+    else if constexpr (Align == 2) layoutalg_move<short>(group, to, from, bytes);
+    else layoutalg_move<char>(group, to, from, bytes);
+}
+template <class T> inline constexpr size_t layoutalg_align = alignof(T);
+template <> inline constexpr size_t layoutalg_align<void> = 1;
+
+namespace cuda {
+namespace std { using namespace ::std; }
+template <size_t Align> struct aligned_size_t {
+    static constexpr size_t align = Align;
+    size_t value;
+    LAYOUTALG_DEVICE constexpr explicit aligned_size_t(size_t bytes) : value(bytes) {}
+    LAYOUTALG_DEVICE constexpr operator size_t() const { return value; }
+};
+}
+template <class Size> inline constexpr size_t layoutalg_align_of_size = 1;
+template <size_t Align> inline constexpr size_t layoutalg_align_of_size<cuda::aligned_size_t<Align>> = Align;
+
+namespace cooperative_groups {
+// Pieces of 1 or 2 bytes become wider ones where both addresses allow it; all of a copy is moved.
+template <class Group>
+LAYOUTALG_DEVICE void layoutalg_widest(const Group& group, char* to, const char* from, size_t bytes,
+                                       size_t least) {
+    size_t apart = (size_t)to & 15 ^ (size_t)from & 15;
+    size_t piece = apart & 1 ? 1 : apart & 2 ? 2 : apart & 4 ? 4 : apart & 8 ? 8 : 16;
+    if (bytes < piece) piece = least;
+    if (piece < 4) return piece == 2 ? layoutalg_copy<2>(group, to, from, bytes)
+                                     : layoutalg_copy<1>(group, to, from, bytes);
+    size_t before = -((size_t)from & 15) & (piece - 1), pieces = (bytes - before) / piece * piece;
+    layoutalg_copy<1>(group, to, from, before);
+    if (piece == 4) layoutalg_copy<4>(group, to + before, from + before, pieces);
+    else if (piece == 8) layoutalg_copy<8>(group, to + before, from + before, pieces);
+    else layoutalg_copy<16>(group, to + before, from + before, pieces);
+    before += pieces;
+    layoutalg_copy<1>(group, to + before, from + before, bytes - before);
+}
+template <class Group, class T, class Size>
+LAYOUTALG_DEVICE void memcpy_async(const Group& group, T* to, const T* from, const Size& bytes) {
+    constexpr size_t hint = layoutalg_align_of_size<Size>, align = hint > 1 ? hint : layoutalg_align<T>;
+    if constexpr (align >= 4) layoutalg_copy<align>(group, (char*)to, (const char*)from, bytes);
+    else layoutalg_widest(group, (char*)to, (const char*)from, bytes, align);
+}
+template <class Group, class T, class To, class From>
+LAYOUTALG_DEVICE void memcpy_async(const Group& group, T* to, const To& room, const T* from,
+                                   const From& there) {
+    size_t count = (size_t)room < (size_t)there ? (size_t)room : (size_t)there;
+    memcpy_async(group, to, from, cuda::aligned_size_t<alignof(T)>(count * sizeof(T)));
+}
+}
+
+// --- barriers and pipelines, which order accesses and are none ---------------------------------------------
+
+namespace cuda {
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+enum class pipeline_role { producer, consumer };
+struct layoutalg_alone {
+    LAYOUTALG_DEVICE static unsigned thread_rank() { return 0; }
+    LAYOUTALG_DEVICE static unsigned num_threads() { return 1; }
+};
+template <thread_scope Scope, class Completion = void> struct barrier {
+    unsigned long long layoutalg_state;
+    using arrival_token = unsigned long long;
+    barrier() = default;
+    LAYOUTALG_DEVICE barrier(ptrdiff_t) {}
+    LAYOUTALG_DEVICE arrival_token arrive(ptrdiff_t = 1) { __syncwarp(); return 0; }
+    LAYOUTALG_DEVICE void wait(arrival_token) const { __syncthreads(); }
+    LAYOUTALG_DEVICE void wait_parity(bool) const { __syncthreads(); }
+    LAYOUTALG_DEVICE void arrive_and_wait() { __syncthreads(); }
+    LAYOUTALG_DEVICE void arrive_and_drop() { __syncwarp(); }
+    LAYOUTALG_DEVICE static constexpr ptrdiff_t max() { return 1048575; }
+};
+template <thread_scope Scope> LAYOUTALG_DEVICE void init(barrier<Scope>*, ptrdiff_t) { __syncwarp(); }
+template <thread_scope Scope, unsigned char Stages> struct pipeline_shared_state {
+    unsigned long long layoutalg_state[2 * Stages];
+};
+template <thread_scope Scope> struct pipeline {
+    LAYOUTALG_DEVICE void producer_acquire() { __syncthreads(); }
+    LAYOUTALG_DEVICE void producer_commit() { __syncwarp(); }
+    LAYOUTALG_DEVICE void consumer_wait() { __syncthreads(); }
+    LAYOUTALG_DEVICE void consumer_release() { __syncwarp(); }
+    LAYOUTALG_DEVICE bool quit() { return true; }
+};
+LAYOUTALG_DEVICE pipeline<thread_scope_thread> make_pipeline() { return pipeline<thread_scope_thread>(); }
+template <class Group, thread_scope Scope, unsigned char Stages, class... Role>
+LAYOUTALG_DEVICE pipeline<Scope> make_pipeline(const Group&, pipeline_shared_state<Scope, Stages>*, Role...) {
+    return pipeline<Scope>();
+}
+template <unsigned char N, thread_scope Scope>
+LAYOUTALG_DEVICE void pipeline_consumer_wait_prior(pipeline<Scope>&) { __syncthreads(); }
+template <class Order> inline constexpr bool layoutalg_takes_bulk = false;
+#if __CUDA_ARCH__ >= 900
+template <> inline constexpr bool layoutalg_takes_bulk<barrier<thread_scope_block>> = true;
+#endif
+template <class Group, class T, class Size, class Order>
+LAYOUTALG_DEVICE void layoutalg_copy(const Group& group, T* to, const T* from, Size bytes, Order& order) {
+    constexpr size_t hint = layoutalg_align_of_size<Size>, own = layoutalg_align<T>;
+    constexpr size_t align = hint > own ? hint : own;
+    bool bulk = align >= 16 && layoutalg_takes_bulk<Order> && __isShared(&order);
+    if (bulk && __isShared(to) && __isGlobal(from)) {
+        if (group.thread_rank() == 0) cp_async_bulk(to, from, bytes);
+    } else ::layoutalg_copy<align>(group, (char*)to, (const char*)from, bytes);
+}
+#define LAYOUTALG_COPIES(order) \
+    template <class T, class Size, thread_scope Scope> \
+    LAYOUTALG_DEVICE void memcpy_async(T* to, const T* from, Size bytes, order& ordered) { \
+        layoutalg_copy(layoutalg_alone(), to, from, bytes, ordered); \
+    } \
+    template <class Group, class T, class Size, thread_scope Scope> \
+    LAYOUTALG_DEVICE void memcpy_async(const Group& group, T* to, const T* from, Size bytes, \
+                                       order& ordered) { \
+        layoutalg_copy(group, to, from, bytes, ordered); \
+    }
+LAYOUTALG_COPIES(barrier<Scope>) LAYOUTALG_COPIES(pipeline<Scope>)
+namespace device { using cuda::memcpy_async; }
 }

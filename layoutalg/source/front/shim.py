@@ -184,6 +184,8 @@ template <class T> __device__ void __stwb(T*, T); template <class T> __device__ 
 template <class T> __device__ void __stcs(T*, T); template <class T> __device__ void __stwt(T*, T);
 __device__ size_t __cvta_generic_to_shared(const void*); __device__ size_t __cvta_generic_to_global(const
 void*);
+__device__ unsigned __isShared(const void*); __device__ unsigned __isGlobal(const void*);
+__device__ unsigned __isLocal(const void*); __device__ unsigned __isConstant(const void*);
 __device__ void __pipeline_memcpy_async(void*, const void*, size_t, size_t = 0);
 __device__ void __pipeline_commit(); __device__ void __pipeline_wait_prior(size_t);
 template <class A, class B> using layoutalg_both = decltype(true ? A() : B());
