@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 from layoutalg.optional import later
 from layoutalg.source.reading import (
     CONSTANT,
+    FETCH,
     REGISTERS,
     KernelReading,
     SourceAccess,
@@ -51,6 +52,7 @@ __getattr__ = later(
 
 __all__ = [
     "CONSTANT",
+    "FETCH",
     "REGISTERS",
     "Fix",
     "KernelReading",

@@ -53,6 +53,9 @@ _SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__bu
 
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
+_FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
+"""Names of fetches of a texture or a surface, and of stores to a surface."""
+
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
@@ -241,6 +244,9 @@ class Calls(Expressions):
         nodes = [child for child in node.children if child is not None]
         if held is not None:
             return self._method(node, name, held, nodes)
+        function = self.kernel.functions.get(node.value["function"])
+        if function is not None and not function.library:  # the user's own, whatever it is called
+            return self._foreign(node, "", nodes, [self.handed(child, "") for child in nodes])
         values = [self.handed(child, name) for child in nodes]
         if name in _LOADS and (place := _pointed(values[0], node.type)) is not None:
             self.memory(node, "ld", place)
@@ -254,6 +260,12 @@ class Calls(Expressions):
             return UNSET
         if name in _SAME:
             return values[0]
+        if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
+            self.fetches[node.line, node.column] = name
+            self.fence()
+            for value in values:
+                self.lose(arrays_in(value), LOADED)
+            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         if name in _SPACES and isinstance(values[0], Address):
             return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
@@ -263,7 +275,10 @@ class Calls(Expressions):
         return self._foreign(node, name, nodes, values)
 
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
-        """The value of a call whose body is not in the file; a call that takes an address is not read."""
+        """The value of a call whose body is not in the file; a call that takes an address is not read.
+
+        `name` is that of one of CUDA's functions, or no name at all.
+        """
         if not takes_values(name) or "sync" in name or "fence" in name:
             self.fence()
         if name not in SILENT:
@@ -276,7 +291,7 @@ class Calls(Expressions):
                     reason = "what an atomic operation costs depends on more than addresses"
                 self.refuse(node, f"call {called}", array, reason)
             elif node.value["function"] < 0 and "layoutalg" not in name:
-                self.refuse(node, f"call {name}", "", "which function is called is not known")
+                self.refuse(node, f"call {node.value['name']}", "", "which function is called is not known")
         if node.type is not None and isinstance(blank(node.type), Real):
             return REAL
         if node.type is not None and node.type.kind == "void":
@@ -284,7 +299,7 @@ class Calls(Expressions):
         for value in values:
             if isinstance(value, Unknown) and value.name:
                 return value
-        return Unknown(f"it depends on what {name} returns")
+        return Unknown(f"it depends on what {node.value['name']} returns")
 
     def _called(self, node: Node) -> str:
         """The name of a function, of one that nothing declares with the namespace that it is called in."""
@@ -294,7 +309,7 @@ class Calls(Expressions):
 
     def _changed_by(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> None:
         """Lose the variables that a function whose body is not in the file may change through addresses."""
-        why = Unknown(f"it depends on what {name} does")
+        why = Unknown(f"it depends on what {node.value['name']} does")
         function = self.kernel.functions.get(node.value["function"])
         kinds = [self.declaration(key).type for key in function.parameters] if function is not None else []
         if function is None:

@@ -139,6 +139,7 @@ class State:
         self.seen: set[tuple[int, int]] = set()
         self.registers: dict[tuple[int, int], str] = {}
         self.constants: dict[tuple[int, int], str] = {}
+        self.fetches: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
         self.caller: Node | None = None
         self.reached: set[tuple[str, tuple[int, int]]] = set()

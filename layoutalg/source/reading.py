@@ -33,6 +33,9 @@ REGISTERS = "registers"
 CONSTANT = "constant"
 """The op of a load of constant memory, which has neither banks nor sectors."""
 
+FETCH = "fetch"
+"""The op of what goes through a texture unit, which makes the addresses: a fetch, or a store to a surface."""
+
 _MOST_EXTENT = (1 << 31) - 1
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
@@ -77,7 +80,7 @@ class SourceAccess:
     @property
     def space(self) -> str:
         """shared, global, registers, or "" where the op does not say."""
-        if self.op in (REGISTERS, CONSTANT):
+        if self.op in (REGISTERS, CONSTANT, FETCH):
             return self.op
         if "global" in self.op:
             return "global"
@@ -131,8 +134,8 @@ class KernelReading:
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
-        """The accesses to shared and global memory: those to registers and to constant memory left out."""
-        return tuple(a for a in self.accesses if a.op not in (REGISTERS, CONSTANT))
+        """The accesses to shared and global memory: those to registers, constants and textures left out."""
+        return tuple(a for a in self.accesses if a.op not in (REGISTERS, CONSTANT, FETCH))
 
     @property
     def share(self) -> float:
@@ -434,7 +437,8 @@ class _Reading:
                     joined[line, column, op, array].words if (line, column, op, array) in joined else None,
                 )
             )  # fmt: skip
-        for op, places in ((REGISTERS, reader.registers), (CONSTANT, reader.constants)):
+        others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)
+        for op, places in others:
             for (line, column), name in places.items():
                 self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
 
@@ -510,9 +514,10 @@ def _foreign(kernel: Kernel, node: Node) -> str:
         return ""
     number = node.value if node.kind == "construct" else node.value["function"]
     function = kernel.functions.get(number)
-    if function is None or not function.foreign or takes_values(function.name) or function.name in SILENT:
+    if function is None or not function.foreign:
         return ""
-    return function.name
+    known = function.library and (takes_values(function.name) or function.name in SILENT)
+    return "" if known else function.name
 
 
 MOST_TOLD = 8

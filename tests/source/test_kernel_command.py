@@ -178,3 +178,12 @@ def test_fixes_claim_nothing_of_what_is_not_followed_or_not_executed(tmp_path: P
         assert said in result.stdout and "No shared array has" not in result.stdout
     parts = answer("kernel", written(tmp_path, body.format("absent(3);")), "--block", "32")["unfollowed"]
     assert parts == [{"line": 1, "why": "what absent does is not in the file", "file": ""}]
+
+
+def test_a_kernel_without_accesses_is_told_to_have_none(tmp_path: Path) -> None:
+    text = "#include <stdio.h>\n__global__ void k(int n) {{ {} }}\n"
+    result = run("kernel", written(tmp_path, text.format('printf("%d", n); assert(n);')), "--block", "32")
+    assert (result.exit_code, result.stdout) == (0, "k has no access to shared or global memory.\n")
+    assert "no access could be read" in refusal(
+        "kernel", written(tmp_path, text.format("hidden(n);")), "--block", "32"
+    )

@@ -120,3 +120,29 @@ cuda::memcpy_async(v + t, w + t, 16, barrier);
     assert [(a.line, a.op, a.read) for a in memory] == [
         (5, "ld.shared.b32", True), (5, "st.global.b32", True), (6, "call cp_async_bulk", False)
     ]  # fmt: skip
+
+
+def test_fetches_are_listed_and_not_counted() -> None:
+    text = """__global__ void k(float* a, cudaTextureObject_t t, cudaSurfaceObject_t u) { uchar4 w;
+a[threadIdx.x] = -tex2D<float>(t, threadIdx.x, 0.5f);
+surf2Dwrite(1.f, u, 4 * threadIdx.x, 0);
+surf2Dread(&w, u, 1, 2);
+surf2Dread(a + threadIdx.x, u, 1, 2);
+}"""
+    rows = [(a.line, a.op, a.array, a.read) for a in read_kernel(text, 32).accesses]
+    assert rows == [
+        (2, "st.global.b32", "a", True), (2, "fetch", "tex2D", True), (3, "fetch", "surf2Dwrite", True),
+        (4, "fetch", "surf2Dread", True), (5, "call surf2Dread", "a", False),
+    ]  # fmt: skip
+
+
+def test_functions_of_ones_own_are_not_taken_for_those_of_the_headers() -> None:
+    text = """__device__ float tex2D(float* p, int i); __device__ void printf(int n);
+__device__ void assert_all(float* p, int n) { p[32 * n] = 1; }
+__global__ void k(float* a) { float x = tex2D(a, 1); printf(3);
+assert_all(a, threadIdx.x); }"""
+    reading = read_kernel(text, 32)
+    assert [(a.line, a.op, a.total) for a in reading.memory] == [
+        (2, "st.global.b32", 32), (3, "call tex2D", None)
+    ]  # fmt: skip
+    assert [part.why for part in reading.unfollowed] == ["what printf does is not in the file"]

@@ -33,6 +33,18 @@ LAYOUTALG_DEVICE int __ffs(int x) {
     return first;
 }
 
+#define LAYOUTALG_FETCH(name) \
+    template <class T, class... Place> __device__ T tex##name(cudaTextureObject_t, Place...); \
+    template <class T, class... Place> __device__ void tex##name(T*, cudaTextureObject_t, Place...); \
+    template <class T, class... Place> __device__ T tex##name##Lod(cudaTextureObject_t, Place...); \
+    template <class T, class... Place> __device__ T tex##name##Grad(cudaTextureObject_t, Place...); \
+    template <class T, class... Place> __device__ T surf##name##read(cudaSurfaceObject_t, Place...); \
+    template <class T, class... Place> __device__ void surf##name##read(T*, cudaSurfaceObject_t, Place...); \
+    template <class T, class... Place> __device__ void surf##name##write(T, cudaSurfaceObject_t, Place...);
+LAYOUTALG_FETCH(1D) LAYOUTALG_FETCH(2D) LAYOUTALG_FETCH(3D) LAYOUTALG_FETCH(1DLayered)
+LAYOUTALG_FETCH(2DLayered) LAYOUTALG_FETCH(Cubemap) LAYOUTALG_FETCH(CubemapLayered) LAYOUTALG_FETCH(1Dfetch)
+LAYOUTALG_FETCH(2Dgather)
+
 namespace std {
 template <class T> LAYOUTALG_DEVICE constexpr remove_reference_t<T>&& move(T&& x) {
     return static_cast<remove_reference_t<T>&&>(x);

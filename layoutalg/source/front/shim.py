@@ -133,7 +133,8 @@ template <class T> struct enable_if<true, T> { using type = T; };
 template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
 }
 typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
-typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t, CUtexObject, CUsurfObject;
+typedef long clock_t;
 struct layoutalg_any {
     template <class T> __host__ __device__ operator T() const;
     template <class T> __host__ __device__ layoutalg_any& operator=(const T&);
@@ -198,6 +199,7 @@ __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned
 __activemask();
 __device__ int __all_sync(unsigned, int); __device__ int __any_sync(unsigned, int);
 __device__ int __syncthreads_count(int); __device__ int __syncthreads_or(int); __device__ long long clock64();
+__device__ clock_t clock();
 __device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
 template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
 template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);

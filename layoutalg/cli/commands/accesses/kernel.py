@@ -26,7 +26,7 @@ class AccessRow:
 
     line: Positive
     op: str
-    """The analysis' name, registers, constant, or what was met."""
+    """The analysis' name, registers, constant, fetch, or what was met."""
     array: str
     instructions: Count | None
     total: Count | None
@@ -229,7 +229,16 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts += [f"{part.place}: {part.why}." for part in unfollowed]
     if unread or unfollowed:
         parts.append("")
+    parts += [
+        f"{a.place}, column {a.column}: {a.array}: a texture unit makes its addresses, and it is not counted."
+        for a in reading.accesses if a.op == "fetch"
+    ]  # fmt: skip
     summary = f"{len(rows)} of {len(reading.memory)} accesses are read"
+    if not reading.memory:
+        summary = (
+            f"{of} {'has' if len(reading.kernels) == 1 else 'have'} no access to shared or global memory"
+        )
+        summary += " among what is followed" if reading.unfollowed else ""
     if never := sum(not a.reached for a in unread):
         summary += f"; {never} {'is' if never == 1 else 'are'} never reached"
     registers = sum(a.op == "registers" for a in reading.accesses)
