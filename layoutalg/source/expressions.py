@@ -21,10 +21,10 @@ from layoutalg.source.terms import (
     minus,
     multiply,
     negated,
-    power_of_two,
     remainder,
     scale,
     select,
+    table_of,
     truth,
 )
 from layoutalg.source.unread import is_number
@@ -467,7 +467,7 @@ def _shifted(op: str, x: Sum, y: Sum, width: int) -> Sum | None:
     if y.low < 0 or y.high >= min(width, 63) or y.high - y.low >= 32:
         return None
     if op == "<<":
-        return multiply(x, power_of_two(y))
+        return multiply(x, table_of(y, [1 << n for n in range(y.high + 1)]))
     out = floor_div(x, 1 << y.high)
     for n in range(y.low, y.high):
         out = select(compare("==", y, constant(n)), floor_div(x, 1 << n), out)

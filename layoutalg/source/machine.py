@@ -16,7 +16,19 @@ from typing import Any, TypeAlias
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
 from layoutalg.source.front import Declaration, Function, Kernel, Node, Type
-from layoutalg.source.terms import ONE, ZERO, Sum, both, either, negated
+from layoutalg.source.terms import (
+    ONE,
+    ZERO,
+    Sum,
+    both,
+    compare,
+    constant,
+    either,
+    floor_div,
+    minus,
+    negated,
+    table_of,
+)
 from layoutalg.source.values import (
     PUNNED,
     REAL,
@@ -24,6 +36,7 @@ from layoutalg.source.values import (
     Address,
     Array,
     Cells,
+    Number,
     Real,
     Unknown,
     Value,
@@ -308,38 +321,81 @@ class State:
 
     def load_register(self, address: Address, given: Type | None) -> Value:
         """The value at an address of a variable."""
-        held, kind = self.variables.get(address.array.key, UNSET), address.array.type
-        if isinstance(held, Unknown) or kind is None or given is None:
-            return held if isinstance(held, Unknown) else PUNNED
+        return part_of(self.variables.get(address.array.key, UNSET), address, given)
+
+    def store_register(self, address: Address, given: Type | None, value: Value) -> None:
+        """Set what is at an address of a variable."""
+        key, kind = address.array.key, address.array.type
+        held = self.variables.get(key, UNSET)
+        if kind is None:
+            self.variables[key] = PUNNED
+            return
         if address.offset.known:
-            return read(held, kind, address.offset.constant, given)
-        if isinstance(held, Real):
-            return REAL if only_real(given) else PUNNED
-        if not isinstance(held, Cells):
-            return Unknown("a part of a variable is taken by an index that is no constant", carried=True)
-        own = leaf(kind, 0)
-        if own is None or not same_kind(own[0], given):
-            return PUNNED if given.kind != "record" else Unknown("an element is taken by an index")
-        if not held.elements:
-            return held.rest
+            self.variables[key] = written(held, kind, address.offset.constant, given, value)
+            return
+        changing = self.trying or {name for name, _ in self.turns} & address.offset.variables
+        places = None if changing or not isinstance(held, Cells) else _elements(address, given)
+        if places is None or isinstance(value, Unknown):
+            known = isinstance(value, Unknown) and not value.carried
+            self.variables[key] = lost(kind, Unknown("a variable is set by an index that is no constant",
+                                                     carried=not known))  # fmt: skip
+            return
+        for at in places:
+            here = compare("==", address.offset, constant(at))
+            held = written(held, kind, at, given, chosen(here, value, read(held, kind, at, given)))
+        self.variables[key] = held
+
+
+MOST_CHOSEN = 64
+"""The elements of an array in registers among which an index that is no constant chooses."""
+
+
+def part_of(held: Value, address: Address, given: Type | None) -> Value:
+    """The part of a variable's value that is at an address of it."""
+    kind = address.array.type
+    if isinstance(held, Unknown) or kind is None or given is None:
+        return held if isinstance(held, Unknown) else PUNNED
+    if address.offset.known:
+        return read(held, kind, address.offset.constant, given)
+    if isinstance(held, Real):
+        return REAL if only_real(given) else PUNNED
+    if not isinstance(held, Cells):
+        return Unknown("a part of a variable is taken by an index that is no constant", carried=True)
+    own = leaf(kind, 0)
+    if own is None or not same_kind(own[0], given):
+        return PUNNED if given.kind != "record" else Unknown("an element is taken by an index")
+    if not held.elements:
+        return held.rest
+    places = _elements(address, given)
+    values = [read(held, kind, at, given) for at in places or ()]
+    if places is None or any(isinstance(value, Unknown) for value in values):
         rests = [v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried]
         if not rests:
             return next(iter(held.elements.values()))
         return Unknown("an element of an array in registers is taken by an index that is no constant",
                        carried=True)  # fmt: skip
+    numbers = [value.exact for value in values if isinstance(value, Number)]
+    if len(numbers) == len(values) and all(number.known for number in numbers):
+        at = minus(floor_div(address.offset, given.bytes), constant(places[0] // given.bytes))
+        return Number(table_of(at, [number.constant for number in numbers]), 8 * given.bytes, given.signed)
+    value = values[-1]
+    for at, other in zip(places[:-1], values[:-1], strict=True):
+        value = chosen(compare("==", address.offset, constant(at)), other, value)
+    return value
 
-    def store_register(self, address: Address, given: Type | None, value: Value) -> None:
-        """Set what is at an address of a variable."""
-        key, kind = address.array.key, address.array.type
-        if kind is None:
-            self.variables[key] = PUNNED
-        elif address.offset.known:
-            held = self.variables.get(key, UNSET)
-            self.variables[key] = written(held, kind, address.offset.constant, given, value)
-        else:
-            known = isinstance(value, Unknown) and not value.carried
-            self.variables[key] = lost(kind, Unknown("a variable is set by an index that is no constant",
-                                                     carried=not known))  # fmt: skip
+
+def _elements(address: Address, given: Type | None) -> range | None:
+    """The bytes at which an element may start that an index chooses; None of too many."""
+    kind = address.array.type
+    if kind is None or given is None or kind.bytes <= 0 or given.kind not in ("int", "pointer", "float"):
+        return None
+    size = given.bytes
+    own = leaf(kind, 0)
+    if own is None or not same_kind(own[0], given) or kind.kind != "array":
+        return None
+    low, high = max(address.offset.low, 0), min(address.offset.high, kind.bytes - size)
+    places = range(-(-low // size) * size, high + 1, size)
+    return places if 0 < len(places) <= MOST_CHOSEN else None
 
 
 MOST_ALIGNED = 16

@@ -40,6 +40,9 @@ from layoutalg.source.values import (
 )
 
 WIDTHS = (1, 2, 4, 8, 16)
+MOST_MOVED = 64
+"""The elements of an array in a struct that is moved as a whole, one by one as its type aligns them."""
+
 LVALUE = "LVALUE"
 """A cast that names bytes as another type, and copies none."""
 
@@ -358,14 +361,28 @@ class Places(Unread):
             if place.address.array.space == "local":
                 if place.why is not None:  # which element: what it points at is another array
                     return replace(place.why, array=None)
+                self.is_constant(place.address.array)
                 return self.load_register(place.address, place.type)
             self.memory(node, "ld", place)
+            if place.why is None and self.is_constant(place.address.array):
+                return self.load_register(place.address, place.type)
             return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
         if place.why is not None:
             if place.type is not None and place.type.kind != "array":
                 self.touch(node, "ld", place.why, 0)
             return place.why
         return self._load_variable(node, place)
+
+    def is_constant(self, array: Array) -> bool:
+        """Whether an array is a constant whose elements its declaration gives, as it has them then."""
+        declared = self.kernel.declarations.get(
+            array.key
+        )  # arrays behind parameters have numbers of their own
+        if declared is None or declared.init is None or declared.type is not array.type:
+            return False
+        if array.key not in self.variables:
+            self.variables[array.key] = self.value(declared.init)
+        return True
 
     def _load_variable(self, node: Node, place: Place) -> Value:
         key = place.variable
@@ -439,7 +456,7 @@ class Places(Unread):
             self.refuse(node, verb, address.array.name, "it has no type")
             return
         name = f"{verb}.{address.array.space}"
-        if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind != "record"):
+        if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind not in ("record", "array")):
             target: Address | Unknown = place.why if place.why is not None else address
             self.touch(
                 node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name, address.array
@@ -449,10 +466,10 @@ class Places(Unread):
                 self.refuse(node, name, address.array.name, f"how a {kind.name} is moved is the compiler's")
                 return
             for _, at, part in kind.fields:
-                if part.kind == "array":
-                    self.refuse(node, name, address.array.name, "an array in a struct is moved as a whole")
-                else:
-                    self.memory(node, verb, Place(part, moved(address, constant(at)), why=place.why))
+                self.memory(node, verb, Place(part, moved(address, constant(at)), why=place.why))
+        elif kind.kind == "array" and kind.to is not None and 0 < kind.extent <= MOST_MOVED:
+            for at in range(0, kind.bytes, kind.to.bytes):
+                self.memory(node, verb, Place(kind.to, moved(address, constant(at)), why=place.why))
         else:
             self.refuse(node, name, address.array.name, f"no instruction moves {kind.bytes} bytes per lane")
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MOST_VALUE = 1 << 61
@@ -372,11 +372,11 @@ def table(at: Sum, entries: Any) -> Sum:
     return _atom("table", (at,), low, high, entries, (entries.shape, entries.tobytes()))
 
 
-def power_of_two(exponent: Sum) -> Sum:
-    """2 to the power of a number from 0 to 62."""
+def table_of(at: Sum, entries: Sequence[int]) -> Sum:
+    """The entry of a list at a number, which is at least 0 and below its length."""
     import numpy as np
 
-    return table(exponent, np.left_shift(np.int64(1), np.arange(exponent.high + 1)))
+    return table(at, np.array(entries, dtype=np.int64))
 
 
 def widest(*sums: Sum) -> int:

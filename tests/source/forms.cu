@@ -552,3 +552,16 @@ int a = t, b = 2 * t + 1, c = 3; ((unsigned char*)&b)[1] = -3;
 s[(a * 2) & 4095] = 1;
 { int m[2] = {t, 5}; int* z = &c; LOOP for (int y = 0; y < 2000; ++y) { TURN s[(y + m[0]) & 4095] = 1; *z += 3; z = m; } }
 { int k = 0; int* z = &c; c = 0; LOOP while (*z < 9) { TURN s[c & 4095] = 1; ++*z; z = ++k & 1 ? &a : &c; } }
+// --- tables_and_indices_that_vary
+static constexpr int F[4] = {0, 33, 2, 99}; struct G { static constexpr int h[2][2] = {{4, 8}, {12, 20}}; };
+==
+static const int z[2] = {0, 32}; int r[4]; for (int i = 0; i < 4; i++) r[i] = i * 32;
+s[F[t & 3]] = 1;
+s[G::h[t & 1][t >> 5] * 8] = 1;
+s[z[t & 1] + r[t & 3]] = 1;
+r[t & 1] = 5 * t;
+s[r[t & 3]] = 1;
+for (int i = 0; i < 4; i++) r[(i + t) & 3] = i * t;
+s[r[1] + r[n & 3]] = 1;
+r[(t + 1) & 3] += 7;
+s[r[2]] = 1;

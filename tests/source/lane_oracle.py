@@ -101,6 +101,9 @@ static unsigned __brev(unsigned x) {
 }
 static unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 static int abs(int x) { return x < 0 ? -x : x; }
+static int __popc(unsigned x) { return __builtin_popcount(x); }
+static int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+static int __ffs(int x) { return __builtin_ffs(x); }
 #define __global__ static
 #define __device__
 #define __forceinline__ inline

@@ -18,6 +18,7 @@ from tests.source.lane_oracle import SHARED, Case
 TYPES = """struct R { int x, y; };
 struct B { unsigned lo : 3; int hi : 5; unsigned char z : 2; };
 union U { int i; unsigned short h; unsigned char c[4]; };
+static constexpr int TABLE[3] = {5, -2, 9};
 """
 NARROW = ("unsigned", "unsigned char", "short", "signed char", "long", "bool")
 WHOLE = ("t", "n")
@@ -64,7 +65,11 @@ class Writer:
         a, b = self.pure(depth - 1), self.pure(depth - 1)
         if self.wide and self.chance(12):
             turned = f"(int)(__brev((unsigned)({a}) & 15) >> {self.random.randint(26, 29)})"
-            return self.pick(turned, f"abs((int)({a}))", f"(int)__umul24(({a}) & 127, ({b}) & 255)")
+            looked_up = f"{self.pick('m', 'm', 'TABLE')}[({a}) & {self.pick('1', '2')}]"
+            shifted = f"(({a}) {self.pick('<<', '>>')} (({b}) & {self.pick('1', '3', '7')}))"
+            counted = f"{self.pick('__popc', '__clz', '__ffs')}({a})"
+            return self.pick(turned, f"abs((int)({a}))", f"(int)__umul24(({a}) & 127, ({b}) & 255)",
+                             looked_up, looked_up, shifted, counted)  # fmt: skip
         k = self.random.randint(1, 9)
         form = self.random.randrange(17)
         if form < 4:

@@ -176,3 +176,13 @@ def test_a_shared_array_may_be_aligned(declared: str) -> None:
 def test_two_kernels_of_one_name_are_both_read() -> None:
     text = "__global__ void k(float* p) { p[0] = 1; }\n__global__ void k(double* p) { p[1] = 1; }"
     assert [(a.line, a.read) for a in read_kernel(text, 32).memory] == [(1, True), (2, True)]
+
+
+def test_an_array_in_a_struct_is_moved_element_by_element() -> None:
+    text = """template <class T, int n> struct Vec { T elements[n]; };
+__global__ void k(Vec<int, 4>* g, Vec<double, 2>* d, Vec<char, 4096>* c) { __shared__ Vec<int, 4> s[64];
+Vec<int, 4> q; q = s[threadIdx.x];
+Vec<double, 2> e = d[threadIdx.x];
+Vec<char, 4096> h = c[threadIdx.x]; }"""
+    rows = [(a.line, a.op, a.instructions, a.ways) for a in read_kernel(text, 32).memory]
+    assert rows == [(3, "ld.shared.b32", 4, 4), (4, "ld.global.b64", 2, None), (5, "ld.global", None, None)]

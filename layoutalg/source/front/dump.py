@@ -231,6 +231,8 @@ class Dump:
         number = self._decl_numbers[key] = len(self.decls)
         where = cursor.location
         attributes = {child.kind for child in cursor.get_children() if child.kind.is_attribute()}
+        static = cursor.storage_class == cindex.StorageClass.STATIC
+        fixed = cursor.type.get_canonical().is_const_qualified()  # of an array its elements
         space = "local"
         if _K.CUDASHARED_ATTR in attributes:
             space = "shared"
@@ -238,8 +240,7 @@ class Dump:
             space = "constant"
         elif _K.CUDADEVICE_ATTR in attributes:
             space = "global"
-        elif cursor.storage_class == cindex.StorageClass.STATIC and not cursor.type.is_const_qualified() \
-                and cursor.type.get_canonical().kind != _T.CONSTANTARRAY:  # fmt: skip
+        elif static and not fixed:
             space = "global"  # one for all threads
         own = cursor.semantic_parent is not None and cursor.semantic_parent.kind in (
             _K.TRANSLATION_UNIT, _K.NAMESPACE)  # fmt: skip
@@ -252,9 +253,8 @@ class Dump:
             "file": "" if where.file is None else self.texts.name(where.file.name),
         }
         entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
-        entry["const"] = cursor.type.is_const_qualified()
         self.decls.append(entry)
-        if own and entry["const"]:
+        if fixed and (own or static):
             init = self.lib.clang_Cursor_getVarDeclInitializer(cursor)
             if init.kind.is_expression():
                 init._tu = cursor._tu
