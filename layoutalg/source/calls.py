@@ -56,6 +56,8 @@ _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local",
 _FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
 """Names of fetches of a texture or a surface, and of stores to a surface."""
 
+_ATOMIC = re.compile(r"atomic(Add|Sub|Min|Max|And|Or|Xor|Exch|Inc|Dec|CAS)(_block|_system)?\Z")
+
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
@@ -113,8 +115,8 @@ class Calls(Expressions):
 
     def _inlined(self, node: Node, function: Function) -> Frame | Unknown:
         """The frame of a device function that was read where it is called."""
-        this = None
         held = node.value["object"]
+        this = self.this() if function.method and held is None else None
         if held is not None:
             if held.type is not None and held.type.kind == "pointer":
                 target = self.value(held)
@@ -270,8 +272,8 @@ class Calls(Expressions):
             return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
-        if name == "atomicAdd" and self._reduced(node, nodes, values):
-            return LOADED
+        if _ATOMIC.match(name) and self._atomic(node, nodes, values):
+            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         return self._foreign(node, name, nodes, values)
 
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
@@ -288,7 +290,7 @@ class Calls(Expressions):
                 called = self._called(node)
                 reason = _REASONS.get(name) or f"what {called} does is not in the file"
                 if name.startswith("atomic"):
-                    reason = "what an atomic operation costs depends on more than addresses"
+                    reason = "the turns of a loop of compare and swap depend on more than addresses"
                 self.refuse(node, f"call {called}", array, reason)
             elif node.value["function"] < 0 and "layoutalg" not in name:
                 self.refuse(node, f"call {node.value['name']}", "", "which function is called is not known")
@@ -378,17 +380,23 @@ class Calls(Expressions):
             self.touch(node, op, value if isinstance(value, Address) else unknown(value), width)
         return UNSET
 
-    def _reduced(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
-        """An atomic addition of 32-bit integers in shared memory is counted as red.shared."""
-        target, kind = values[0], nodes[0].type
-        place = _pointed(target, None)
-        if place is None or place.address is None or place.address.array.space != "shared":
+    def _atomic(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
+        """An atomic operation that is one instruction; others are loops of compare and swap."""
+        kind = nodes[0].type.to if nodes[0].type is not None else None
+        place = _pointed(values[0], kind)
+        if place is None and isinstance(values[0], Unknown):
+            self.touch(node, f"call {node.value['name']}", values[0], 0)
+            return True
+        if place is None or place.address is None or kind is None or kind.bytes not in (4, 8):
             return False
-        if kind is None or kind.to is None:
+        array = place.address.array
+        if array.space == "global":
+            op = f"atom.global.b{8 * kind.bytes}"
+        elif (array.space, kind.kind, kind.bytes, "CAS" in node.value["name"]) == ("shared", "int", 4, False):
+            op = "red.shared.u32"
+        else:
             return False
-        if kind.to.kind != "int" or kind.to.bytes != 4:
-            return False
-        self.touch(node, "red.shared.u32", place.why or place.address, 4, place.address.array.name)
+        self.touch(node, op, place.why or place.address, kind.bytes, array.name, array)
         return True
 
     # --- asm --------------------------------------------------------------------------------------------

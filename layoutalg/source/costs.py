@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Instruction, find_instruction
-from layoutalg.errors import LayoutAlgError, ResourceError
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.limits import Most
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import MOST_VALUE, Atom, Sum, add, constant, scale, values, variable, widest
@@ -85,7 +85,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
 
     Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
     """
-    rule = find_instruction(touch.op, machine)
+    rule = find_instruction(touch.op.replace("atom.", "st."), machine)
     warp_rule(rule.name, rule.space, machine)
     turns = dict(touch.turns) | launch.blocks
     if any(c.known and not c.constant for c in touch.conditions) or 0 in turns.values():
@@ -277,6 +277,11 @@ def _counted(
         worst = _worst(taken, ideal, ways)
         return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), worst)
     moved = traffic_batch(rule, machine, *checked)
+    if touch.op.startswith("atom."):  # on words of their own, lanes ask for the sectors that stores ask for
+        words = np.sort(np.where(mask, offsets, MOST_VALUE + np.arange(lanes)), axis=1)
+        if (words[:, 1:] == words[:, :-1]).any():
+            raise UnsupportedError("lanes of an atomic operation meet on one word, and take turns there that "
+                                   "are not counted")  # fmt: skip
     fewest = -(-moved[:, 2] // machine.sector_bytes)
     return Cost(
         int(times.sum()), int((moved[:, 0] * times).sum()), int((fewest * times).sum()),

@@ -565,3 +565,10 @@ for (int i = 0; i < 4; i++) r[(i + t) & 3] = i * t;
 s[r[1] + r[n & 3]] = 1;
 r[(t + 1) & 3] += 7;
 s[r[2]] = 1;
+// --- method_that_calls_a_method
+struct P { int a; __device__ int twice() const { return 2 * a; } __device__ void grow() { a += twice(); }
+    __device__ int more() { grow(); return twice() + 1; } };
+==
+P p = {t};
+s[p.more()] = 1;
+s[p.a] = 1;

@@ -98,7 +98,7 @@ __global__ void k(float* p, const int* index, float* out, int n) {
         (11, "st.shared.b32", "s", True),
         (11, "st.shared.b32", "s", True),
         (12, "call memcpy", "p", False),
-        (13, "call atomicAdd", "p", False),
+        (13, "atom.global.b32", "p", True),
         (14, "mbarrier.init.shared.b64", "", False),
         (15, "ld.global.b64", "p", True),
         (17, "range-based for", "", False),

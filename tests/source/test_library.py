@@ -146,3 +146,26 @@ assert_all(a, threadIdx.x); }"""
         (2, "st.global.b32", 32), (3, "call tex2D", None)
     ]  # fmt: skip
     assert [part.why for part in reading.unfollowed] == ["what printf does is not in the file"]
+
+
+ATOMICS = (
+    # an atomic operation, and the op and the sectors or wavefronts of a warp of it, None where it is not read
+    ("atomicAdd(g + t, 1)", "atom.global.b32", 4),
+    ("atomicMax_system(g + 2 * t, 1)", "atom.global.b32", 8),
+    ("atomicCAS((unsigned long long*)g + t, 0ull, 1ull)", "atom.global.b64", 8),
+    ("if (t == 3) atomicExch(g, 1)", "atom.global.b32", 1),
+    ("atomicAdd(g, 1)", "atom.global.b32", None),
+    ('asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(g + t), "r"(1))', "atom.global.b32", 4),
+    ("cuda::atomic_ref<int>(g[4 * t]).fetch_add(1, cuda::memory_order_relaxed)", "atom.global.b32", 16),
+    ("atomicMin(s + 32 * t, 1)", "red.shared.u32", 32),
+    ("atomicInc((unsigned*)s + t / 2, 5)", "red.shared.u32", 2),
+    ("atomicCAS(s + t, 0, 1)", "call atomicCAS", None),
+    ("atomicAdd((float*)s + t, 1.f)", "call atomicAdd", None),
+)
+
+
+def test_atomic_operations_of_all_forms() -> None:
+    for operation, op, wanted in ATOMICS:
+        text = f"__global__ void k(int* g) {{ __shared__ int s[1024]; int t = threadIdx.x; {operation}; }}"
+        (access,) = read_kernel(text, 32).memory
+        assert (access.op, access.total) == (op, wanted), (operation, access.why)

@@ -319,4 +319,33 @@ LAYOUTALG_DEVICE void layoutalg_copy(const Group& group, T* to, const T* from, S
     }
 LAYOUTALG_COPIES(barrier<Scope>) LAYOUTALG_COPIES(pipeline<Scope>)
 namespace device { using cuda::memcpy_async; }
+enum memory_order {
+    memory_order_relaxed, memory_order_consume, memory_order_acquire, memory_order_release,
+    memory_order_acq_rel, memory_order_seq_cst
+};
+#define LAYOUTALG_FETCH_AND(name, atomic) \
+    LAYOUTALG_DEVICE T fetch_##name(T x, memory_order = memory_order_seq_cst) const { \
+        return atomic(place(), x); \
+    }
+#define LAYOUTALG_ATOMIC \
+    LAYOUTALG_FETCH_AND(add, atomicAdd) LAYOUTALG_FETCH_AND(sub, atomicSub) \
+    LAYOUTALG_FETCH_AND(min, atomicMin) LAYOUTALG_FETCH_AND(max, atomicMax) \
+    LAYOUTALG_FETCH_AND(and, atomicAnd) LAYOUTALG_FETCH_AND(or, atomicOr) \
+    LAYOUTALG_FETCH_AND(xor, atomicXor) \
+    LAYOUTALG_DEVICE T exchange(T x, memory_order = memory_order_seq_cst) const { \
+        return atomicExch(place(), x); \
+    } \
+    LAYOUTALG_DEVICE T load(memory_order = memory_order_seq_cst) const { return *place(); } \
+    LAYOUTALG_DEVICE void store(T x, memory_order = memory_order_seq_cst) const { *place() = x; }
+template <class T, thread_scope Scope = thread_scope_system> struct atomic_ref {
+    T* layoutalg_at;
+    LAYOUTALG_DEVICE atomic_ref(T& x) : layoutalg_at(&x) {}
+    LAYOUTALG_DEVICE T* place() const { return layoutalg_at; }
+    LAYOUTALG_ATOMIC
+};
+template <class T, thread_scope Scope = thread_scope_system> struct atomic {
+    T layoutalg_value;
+    LAYOUTALG_DEVICE T* place() const { return (T*)&layoutalg_value; }
+    LAYOUTALG_ATOMIC
+};
 }

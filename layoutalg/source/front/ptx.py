@@ -149,6 +149,11 @@ def memory_operations(instruction: Instruction) -> tuple[Operation, ...]:
         name = f"{kind[:2]}.{space}.b{8 * total}"
         if space == "generic" or name in INSTRUCTIONS:
             return (Operation(name, total, places[0]),)
+    if kind in ("red", "atom") and width is not None and ".v" not in op:
+        if space == "global" and width[1] in ("32", "64"):
+            return (Operation(f"atom.global.b{width[1]}", int(width[1]) // 8, places[0]),)
+        if space == "shared" and width[1] == "32" and ".f32" not in op and ".cas" not in op:
+            return (Operation("red.shared.u32", 4, places[0]),)
     name = instruction_name(op)
     if name in INSTRUCTIONS:
         return (Operation(name, INSTRUCTIONS[name].width_bytes, places[0]),)

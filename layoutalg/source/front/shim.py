@@ -205,15 +205,18 @@ template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
 template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
-template <class T, class V> __device__ T atomicAdd(T*, V); template <class T, class V> __device__ T
-atomicSub(T*, V);
-template <class T, class V> __device__ T atomicMax(T*, V); template <class T, class V> __device__ T
-atomicMin(T*, V);
-template <class T, class V> __device__ T atomicOr(T*, V); template <class T, class V> __device__ T
-atomicAnd(T*, V);
-template <class T, class V> __device__ T atomicXor(T*, V); template <class T, class V> __device__ T
-atomicExch(T*, V);
+#define LAYOUTALG_ATOMIC(name) \\
+    template <class T, class V> __device__ T name(T*, V); \\
+    template <class T, class V> __device__ T name##_block(T*, V); \\
+    template <class T, class V> __device__ T name##_system(T*, V);
+LAYOUTALG_ATOMIC(atomicAdd) LAYOUTALG_ATOMIC(atomicSub) LAYOUTALG_ATOMIC(atomicMin)
+LAYOUTALG_ATOMIC(atomicMax) LAYOUTALG_ATOMIC(atomicOr) LAYOUTALG_ATOMIC(atomicAnd)
+LAYOUTALG_ATOMIC(atomicXor) LAYOUTALG_ATOMIC(atomicInc)
+LAYOUTALG_ATOMIC(atomicDec) LAYOUTALG_ATOMIC(atomicExch)
+#undef LAYOUTALG_ATOMIC
 template <class T, class V, class W> __device__ T atomicCAS(T*, V, W);
+template <class T, class V, class W> __device__ T atomicCAS_block(T*, V, W);
+template <class T, class V, class W> __device__ T atomicCAS_system(T*, V, W);
 __device__ __half __float2half(float); __device__ float __half2float(__half);
 __device__ __half __float2half_rn(float); __device__ __half2 __float2half2_rn(float);
 __device__ __half2 __floats2half2_rn(float, float); __device__ __half2 __halves2half2(__half, __half);
