@@ -1,6 +1,6 @@
 """Census of a folder of CUDA sources: files refused whole, accesses read, reasons of the others, time.
 
-    python -m tests.source.census FOLDER [--part K/N] [--rows]
+    python -m tests.source.census FOLDER [--part K/N] [--jobs N] [--rows]
 
 Each file with a kernel is read in a process of its own, twice: as it is, and with a value for every name that
 the first reading asks for.  No file is judged by its name, and none of what is read is stored.
@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,16 +126,14 @@ def spent(start: float) -> float:
     return round(time.process_time() - start + children.ru_utime + children.ru_stime, 2)
 
 
-def rows(paths: list[Path], root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The readings of files, each in a process of its own."""
-    for path in paths:
-        command = [sys.executable, "-m", "tests.source.census", str(root), "--file", str(path)]
-        try:
-            ran = run_tool(command, timeout_s=SECONDS)
-            row = json.loads(ran.out) if ran.status == 0 else ended(ran.said.splitlines()[-1:])
-        except TimeoutError:
-            row = ended([f"no answer within {SECONDS:.0f} seconds"])
-        yield path, row
+def row(path: Path, root: Path) -> dict[str, Any]:
+    """The readings of a file, in a process of its own."""
+    command = [sys.executable, "-m", "tests.source.census", str(root), "--file", str(path)]
+    try:
+        ran = run_tool(command, timeout_s=SECONDS)
+    except TimeoutError:
+        return ended([f"no answer within {SECONDS:.0f} seconds"])
+    return json.loads(ran.out) if ran.status == 0 else ended(ran.said.splitlines()[-1:])
 
 
 def ended(last: list[str]) -> dict[str, Any]:
@@ -170,19 +169,24 @@ def main() -> None:
     options.add_argument("folder", type=Path)
     options.add_argument("--file", type=Path, help="print the readings of one file as JSON")
     options.add_argument("--part", default="0/1", help="every Nth file from the Kth on")
+    options.add_argument("--jobs", type=int, default=1, help="files that are read at the same time")
     options.add_argument("--rows", action="store_true", help="print a line for each file")
     asked = options.parse_args()
     if asked.file:
         json.dump(looked_at(asked.file, asked.folder), sys.stdout)
         return
     first, step = map(int, asked.part.split("/"))
+    paths = sources(asked.folder)[first::step]
     readings = []
-    for path, row in rows(sources(asked.folder)[first::step], asked.folder):
-        readings.append(row)
-        if asked.rows:
-            shares = " ".join(f"{row[k]['read']:4} of {row[k]['all']:4}" for k in ("without", "with"))
-            said = row["with"]["refused"][:110]
-            print(f"{row['seconds']:6.1f} s {shares} {path.relative_to(asked.folder)} {said}", flush=True)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        for path, found in zip(paths, pool.map(lambda path: row(path, asked.folder), paths), strict=True):
+            readings.append(found)
+            if asked.rows:
+                shares = " ".join(f"{found[k]['read']:4} of {found[k]['all']:4}" for k in ("without", "with"))
+                said = found["with"]["refused"][:110]
+                print(
+                    f"{found['seconds']:6.1f} s {shares} {path.relative_to(asked.folder)} {said}", flush=True
+                )
     print("\n".join(summary(readings)))
 
 
