@@ -22,6 +22,7 @@ from typing import Any
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.source import KernelReading, read_kernel, refuse_unread
+from layoutalg.source.front.texts import Texts
 from layoutalg.tools import run_tool
 
 SECONDS = 120.0
@@ -33,8 +34,15 @@ ROUNDS = 6
 
 def sources(folder: Path) -> list[Path]:
     """The files of a folder that define a kernel."""
-    files = sorted(path for path in folder.rglob("*.cu*") if path.suffix in (".cu", ".cuh"))
-    return [f for f in files if re.search(r"\b__global__\b", f.read_text(encoding="utf-8", errors="replace"))]
+    return [
+        path for path in sorted(folder.rglob("*.cu*")) if path.suffix in (".cu", ".cuh") and defines(path)
+    ]
+
+
+def defines(path: Path) -> bool:
+    """Whether a kernel with a body is in a file itself."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return "__global__" in text and any(f.kernel for f in Texts(path, text, []).main.census.functions)
 
 
 def folders(path: Path, root: Path) -> list[str]:
