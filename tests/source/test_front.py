@@ -79,6 +79,14 @@ def test_a_declaration_that_is_left_out_is_told(before: str, name: str) -> None:
     assert [note for note in reading.notes if "line 2" in note] or reading.unfollowed
 
 
+@pytest.mark.parametrize("head", ["#define PREFIX\nPREFIX", "PREFIX", "PREFIX // of a library\n", ""])
+def test_a_macro_in_front_of_a_namespace_hides_no_kernel(head: str) -> None:
+    """And a kernel that the grammar takes for a part of something else is not passed over."""
+    copied = KERNEL.replace(" k(", " other(")
+    assert rows(read(f"{head} namespace lib {{\n{copied}}}\n{KERNEL}")) == [*COPIED, *COPIED]
+    assert rows(read(f"{KERNEL}WEIRD(a, struct X {{)\n{copied}")) == [*COPIED, *COPIED]
+
+
 def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
     """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
     missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))

@@ -55,6 +55,17 @@ _LEXED = re.compile(
 )
 """Comments, literals and braces: what a brace is paired by."""
 
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_BEFORE_NAMESPACE = re.compile(rb"\b(?!(?:using|inline)\b)[A-Za-z_]\w*(?=\s+(?:inline\s+)?namespace\b)")
+"""A macro in front of a namespace, which the grammar would take for a function of this name."""
+
+_HEAD = re.compile(rb"\b__global__\b([^{};]*)([{;])")
+_CALLED = re.compile(rb"\b(?!__launch_bounds__|__attribute__|alignas)(\w+)\s*(?:<[^<>]*>\s*)?\(")
+"""The name in the head of a kernel, in front of its parameters."""
+
+_NO_FUNCTION = frozenset({"namespace", "struct", "class", "union", "enum", "extern"})
+"""Names of what the grammar takes for a function behind a macro that is not known."""
+
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
     {
@@ -115,9 +126,13 @@ class Census:
         from tree_sitter import Language, Parser
 
         self.text, self.before = text, before
-        self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
+        self.code = _DIRECTIVE.sub(_blank, _LEXED.sub(_blank, text))
+        without_macros = bytearray(text)
+        for macro in _BEFORE_NAMESPACE.finditer(self.code):
+            without_macros[slice(*macro.span())] = _blank(macro)
+        self.tree = Parser(Language(tree_sitter_cuda.language())).parse(bytes(without_macros))
         self._kinds: dict[str, list[Any]] = {}
-        self._closing = dict(_pairs(text))
+        self._closing = dict(_pairs(self.code))
         for node in self._nodes(self.tree.root_node):
             self._kinds.setdefault(node.type, []).append(node)
         self.macros = {
@@ -178,7 +193,11 @@ class Census:
         named = self.said(name) if name is not None else ""
         parameters = head.partition(named)[2] if named else head
         stop = next((c for c in node.children if c.type == "field_initializer_list"), body)
-        sure = self._closing.get(body.start_byte, body.end_byte) == body.end_byte
+        sure = (
+            self._closing.get(body.start_byte, body.end_byte) == body.end_byte
+            and named not in _NO_FUNCTION
+            and b"__global__" not in self.text[body.start_byte : body.end_byte]
+        )
         stop_byte = top.start_byte if outside else stop.start_byte
         return Function(
             named, body.start_byte, body.end_byte, top.start_byte, stop_byte, head, parameters, sure=sure
@@ -226,6 +245,16 @@ class Census:
                     Site(self.before + row + 1, column + 1, kind, self.said(inner)[:80], function.name, names)
                 )
         return sites
+
+    def lost_kernels(self) -> list[tuple[str, int]]:
+        """The names and lines of kernels that the grammar does not find, as far as their heads show."""
+        lost = []
+        for head in _HEAD.finditer(self.code):
+            if head[2] == b"{" and not any(f.head <= head.start() < f.start for f in self.functions):
+                name = _CALLED.search(head[1])
+                line = self.before + self.text.count(b"\n", 0, head.start()) + 1
+                lost.append((name[1].decode() if name is not None else "", line))
+        return lost
 
     def choices(self) -> list[Choice]:
         """The branches of each `if constexpr`, of which an instance has one."""
@@ -368,14 +397,19 @@ class Census:
         return min(around, key=lambda f: f.end - f.start, default=None)
 
 
-def _pairs(text: bytes) -> Iterator[tuple[int, int]]:
-    """The bytes at which braces open, and behind which they close."""
+def _blank(found: re.Match[bytes]) -> bytes:
+    """Spaces in place of what is found, unless it is a brace."""
+    return found[0] if found[0] in (b"{", b"}") else re.sub(rb"[^\n]", b" ", found[0])
+
+
+def _pairs(code: bytes) -> Iterator[tuple[int, int]]:
+    """The bytes at which braces open, and behind which they close, in a text without comments."""
     opened: list[int] = []
-    for found in _LEXED.finditer(text):
-        if found[0] == b"{":
-            opened.append(found.start())
-        elif found[0] == b"}" and opened:
-            yield opened.pop(), found.end()
+    for brace in re.finditer(rb"[{}]", code):
+        if brace[0] == b"{":
+            opened.append(brace.start())
+        elif opened:
+            yield opened.pop(), brace.end()
 
 
 def _is_statement(node: Any) -> bool:

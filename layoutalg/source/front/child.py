@@ -49,8 +49,8 @@ _CALLED = re.compile(rb"((?:\s*::\s*\w+)*)\s*(<)?")
 """Text behind a name: further names in a namespace, and whether template arguments follow."""
 
 _WORD_BEHIND = re.compile(
-    rb"\s*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|constexpr|static|inline|"
-    rb"extern|template|struct|class|for|while|do)\b"
+    rb"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*(?:__\w+|void|bool|char|short|int|long|unsigned|signed|float|double|auto|constexpr|static|inline|"
+    rb"extern|template|struct|class|namespace|for|while|do)\b"
 )
 """Words before which a name that is not declared can only be a macro of attributes."""
 
@@ -412,6 +412,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     census = parser.census
     extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in kernels]
     kernel_lines = [(f.name, census.text.count(b"\n", 0, f.start) + 1) for f in census.functions if f.kernel]
+    kernel_lines += census.lost_kernels()
     out["hidden"] = [
         [name, line]
         for name, line in kernel_lines
