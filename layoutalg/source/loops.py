@@ -28,8 +28,6 @@ from layoutalg.source.recurrences import (
     LANES,
     Affine,
     NoForm,
-    Previous,
-    Table,
     Walk,
     alike,
     array_of,
@@ -348,7 +346,7 @@ class Reader(Statements):
                 solved[n] = Affine(begin[n], step)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= Most.ONE_BY_ONE.number:
-            self._rest(solved, walk, turns)
+            walk.rest(solved, turns)
         for n, key in names.items():
             if key not in forms:
                 closed = solved.get(n)
@@ -393,41 +391,6 @@ class Reader(Statements):
             raise NoForm("its condition is not of numbers that are known turn by turn")
         turns = walk.turns(states, condition, parts.first)
         return turns, constant(turns), ONE
-
-    def _rest(self, solved: dict[str, Any], walk: Walk, turns: int) -> None:
-        """Solve what goes on in another way than by a constant step, as far as it is known turn by turn."""
-        import numpy as np
-
-        begin, after = walk.begin, walk.after
-        progress = True
-        while progress:
-            progress = False
-            waiting = [n for n in after if n not in solved]
-            for n in waiting:
-                states = walk.closure({n})
-                if states is not None:
-                    history = walk.history(states, turns)
-                    for m, entries in history.items():
-                        if m not in solved:
-                            solved[m] = Table(ZERO, entries)
-                    progress = True
-                    break
-                step = minus(after[n], stand_in(n, walk.kinds[n]))
-                if n not in step.variables:
-                    states = walk.closure(step.variables - LANES)
-                    if states is not None:
-                        each = walk.steps(step, walk.history(states, turns), turns)
-                        sums = np.concatenate(
-                            [np.zeros((1, *each.shape[1:]), dtype=np.int64), np.cumsum(each, axis=0)]
-                        )
-                        solved[n] = Table(begin[n], sums)
-                        progress = True
-                        break
-                free = after[n].variables & set(after)
-                if n not in free and free <= set(solved):
-                    solved[n] = Previous(begin[n], after[n], {m: solved[m] for m in free})
-                    progress = True
-                    break
 
     # --- turn by turn -----------------------------------------------------------------------------------
 

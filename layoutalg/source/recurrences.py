@@ -243,6 +243,41 @@ class Walk:
         shape = (turns, len(self.threads["thread"])) if wide else (turns,)
         return np.broadcast_to(np.asarray(values(step, env), dtype=np.int64), shape)
 
+    def rest(self, solved: dict[str, Any], turns: int) -> None:
+        """Solve what goes on in another way than by a constant step, as far as it is known turn by turn."""
+        import numpy as np
+
+        begin, after = self.begin, self.after
+        progress = True
+        while progress:
+            progress = False
+            waiting = [n for n in after if n not in solved]
+            for n in waiting:
+                states = self.closure({n})
+                if states is not None:
+                    history = self.history(states, turns)
+                    for m, entries in history.items():
+                        if m not in solved:
+                            solved[m] = Table(ZERO, entries)
+                    progress = True
+                    break
+                step = minus(after[n], stand_in(n, self.kinds[n]))
+                if n not in step.variables:
+                    states = self.closure(step.variables - LANES)
+                    if states is not None:
+                        each = self.steps(step, self.history(states, turns), turns)
+                        sums = np.concatenate(
+                            [np.zeros((1, *each.shape[1:]), dtype=np.int64), np.cumsum(each, axis=0)]
+                        )
+                        solved[n] = Table(begin[n], sums)
+                        progress = True
+                        break
+                free = after[n].variables & set(after)
+                if n not in free and free <= set(solved):
+                    solved[n] = Previous(begin[n], after[n], {m: solved[m] for m in free})
+                    progress = True
+                    break
+
 
 def changed_to(value: Value) -> Unknown:
     """The value of a variable after a loop that sets it to something that is not a number."""
