@@ -17,11 +17,19 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.source.costs import Cost, Launch, cost_of, joined_rows, lane_variables, sum_of
-from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda, takes_values
+from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
-from layoutalg.source.unread import LEFT_OUT, NEVER_REACHED, SILENT, destructor, objects, untold
+from layoutalg.source.unread import (
+    LEFT_OUT,
+    NEVER_REACHED,
+    destructor,
+    foreign,
+    not_followed,
+    objects,
+    untold,
+)
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -475,9 +483,9 @@ class _Reading:
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
-                    if what := _not_followed(node):
+                    if what := not_followed(node):
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
-                    elif (name := _foreign(kernel, node)) and (node.line, node.column) not in refused:
+                    elif (name := foreign(kernel, node)) and (node.line, node.column) not in refused:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
         for other, options in kernel.others:
             why = f"the instance {kernel.name}<{other}> is not read: {options}"
@@ -496,28 +504,6 @@ class _Reading:
             ):
                 why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
-
-
-def _not_followed(node: Node) -> str:
-    """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
-    if node.kind == "call" and not node.value["name"]:
-        return "a call through a pointer"
-    plain = node.kind != "other" or (
-        node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
-    )
-    return "" if plain else f"a part that the reader has no form for ({node.value})"
-
-
-def _foreign(kernel: Kernel, node: Node) -> str:
-    """The function that a node calls where it is neither in the text nor in CUDA's headers; or ""."""
-    if node.kind not in ("call", "construct"):
-        return ""
-    number = node.value if node.kind == "construct" else node.value["function"]
-    function = kernel.functions.get(number)
-    if function is None or not function.foreign:
-        return ""
-    known = function.library and (takes_values(function.name) or function.name in SILENT)
-    return "" if known else function.name
 
 
 MOST_TOLD = 8

@@ -327,3 +327,25 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, never: bool) -> str:
 
 def _error(parsed: Parsed, removed: Removed) -> str:
     return f"the statement has an error: {parsed.removal(removed)}"
+
+
+def not_followed(node: Node) -> str:
+    """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
+    if node.kind == "call" and not node.value["name"]:
+        return "a call through a pointer"
+    plain = node.kind != "other" or (
+        node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
+    )
+    return "" if plain else f"a part that the reader has no form for ({node.value})"
+
+
+def foreign(kernel: Kernel, node: Node) -> str:
+    """The function that a node calls where it is neither in the text nor in CUDA's headers; or ""."""
+    if node.kind not in ("call", "construct"):
+        return ""
+    number = node.value if node.kind == "construct" else node.value["function"]
+    function = kernel.functions.get(number)
+    if function is None or not function.foreign:
+        return ""
+    known = function.library and (takes_values(function.name) or function.name in SILENT)
+    return "" if known else function.name
