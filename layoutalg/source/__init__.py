@@ -40,8 +40,8 @@ from layoutalg.source.reading import (
     SourceAccess,
     Unfollowed,
     read_kernel,
-    refuse_unread,
 )
+from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:
     from layoutalg.source.fixes import Fix, fixes_of

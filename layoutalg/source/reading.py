@@ -14,7 +14,6 @@ from layoutalg.errors import (
     ParseError,
     ShapeError,
     UnknownNameError,
-    UnsupportedError,
 )
 from layoutalg.source.costs import Cost, Launch, cost_of, joined_rows, lane_variables, sum_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
@@ -504,27 +503,3 @@ class _Reading:
             ):
                 why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
-
-
-MOST_TOLD = 8
-"""Accesses that a refusal names."""
-
-
-def refuse_unread(reading: KernelReading) -> None:
-    """Raise UnsupportedError where nothing of a source could be read, saying what would help.
-
-    An access that is never reached is known: it costs nothing.
-    """
-    memory = reading.memory
-    unknown = [a for a in memory if not a.read and a.reached]
-    if any(a.read for a in memory) or not (unknown or (reading.unfollowed and not memory)):
-        return
-    hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    lines = [
-        f"{a.place}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
-    ]
-    if not memory:
-        parts = "; ".join(f"{part.place}: {part.why}" for part in reading.unfollowed[:MOST_TOLD])
-        raise UnsupportedError(f"no access could be read: {parts}{hint}")
-    more = f"; and {len(unknown) - MOST_TOLD} more" if len(unknown) > MOST_TOLD else ""
-    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(lines)}{more}{hint}")

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from layoutalg.errors import UnsupportedError
 from layoutalg.source.front import Function, Kernel, Node, Parsed, Removed, Site, Type, takes_values
 from layoutalg.source.machine import Place, State
 from layoutalg.source.values import Address, Unknown, Value
+
+if TYPE_CHECKING:
+    from layoutalg.source.reading import KernelReading
 
 SILENT = frozenset(
     {
@@ -349,3 +353,27 @@ def foreign(kernel: Kernel, node: Node) -> str:
         return ""
     known = function.library and (takes_values(function.name) or function.name in SILENT)
     return "" if known else function.name
+
+
+MOST_TOLD = 8
+"""Accesses that a refusal names."""
+
+
+def refuse_unread(reading: KernelReading) -> None:
+    """Raise UnsupportedError where nothing of a source could be read, saying what would help.
+
+    An access that is never reached is known: it costs nothing.
+    """
+    memory = reading.memory
+    unknown = [a for a in memory if not a.read and a.reached]
+    if any(a.read for a in memory) or not (unknown or (reading.unfollowed and not memory)):
+        return
+    hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
+    lines = [
+        f"{a.place}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
+    ]
+    if not memory:
+        parts = "; ".join(f"{part.place}: {part.why}" for part in reading.unfollowed[:MOST_TOLD])
+        raise UnsupportedError(f"no access could be read: {parts}{hint}")
+    more = f"; and {len(unknown) - MOST_TOLD} more" if len(unknown) > MOST_TOLD else ""
+    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(lines)}{more}{hint}")
