@@ -15,7 +15,7 @@ A limit is undecided while an access that it speaks of is not read, unless a lim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +26,8 @@ from layoutalg.source import KernelReading, SourceAccess, Unfollowed, read_kerne
 from layoutalg.testing import Scope, listed
 
 SHARED, GLOBAL, LISTED = "shared", "global", "listed"
-"""Scopes of quantities: accesses to a memory space, or all that are listed, read or not."""
+SHARED_TOTALS, GLOBAL_TOTALS = "shared totals", "global totals"
+"""Scopes of quantities: accesses to a memory space, counted as often as executed, or all that are listed."""
 
 _PLAIN = re.compile(r"(ld|st|red)\.(shared|global)\.\w+(\.\w+)?|(ld|st)matrix[.\w]*|cp\.async\.\d+(:global)?")
 """Instructions that are to one memory space."""
@@ -62,32 +63,33 @@ def _reading(values: Values) -> KernelReading:
     return reading
 
 
-def _shared(reading: KernelReading) -> Iterator[SourceAccess]:
-    return (access for access in reading.memory if access.read and access.ways is not None)
-
-
-def _global(reading: KernelReading) -> Iterator[SourceAccess]:
-    return (access for access in reading.memory if access.read and access.ways is None)
+def _counted(reading: KernelReading, part: str) -> Iterator[SourceAccess]:
+    """The accesses of a scope of which every value that is not given leaves the quantity as it is."""
+    space, _, totals = part.partition(" ")
+    for access in reading.memory:
+        mine = access.read and (access.ways is not None) == (space == SHARED)
+        if mine and not (access.sizes if totals else access.depends):
+            yield access
 
 
 def _ways(reading: KernelReading) -> int | None:
-    return max((access.ways or 1 for access in _shared(reading)), default=None)
+    return max((access.ways or 1 for access in _counted(reading, SHARED)), default=None)
 
 
 def _efficiency(reading: KernelReading) -> Fraction | None:
-    return min((Fraction(access.efficiency or 0) for access in _global(reading)), default=None)
+    return min((Fraction(access.efficiency or 0) for access in _counted(reading, GLOBAL)), default=None)
 
 
 def _unread(reading: KernelReading) -> int:
     return sum(access.reached and not access.read for access in reading.memory) + len(reading.unfollowed)
 
 
-def _total(accesses: Iterable[SourceAccess]) -> int:
-    return sum(access.total or 0 for access in accesses)
+def _total(reading: KernelReading, part: str) -> int:
+    return sum(access.total or 0 for access in _counted(reading, part))
 
 
 def _ideal(reading: KernelReading) -> int:
-    return sum(access.ideal_total or 0 for access in _shared(reading))
+    return sum(access.ideal_total or 0 for access in _counted(reading, SHARED_TOTALS))
 
 
 QUANTITIES = by_name(
@@ -95,17 +97,19 @@ QUANTITIES = by_name(
     Quantity(
         "unread", "accesses that are not read, and parts that are not followed", "less", _unread, LISTED
     ),
-    Quantity("wavefronts", "of shared memory", "less", lambda r: _total(_shared(r)), SHARED),
-    Quantity("ideal", "the fewest wavefronts", None, _ideal, SHARED),
+    Quantity("wavefronts", "of shared memory", "less", lambda r: _total(r, SHARED_TOTALS), SHARED_TOTALS),
+    Quantity("ideal", "the fewest wavefronts", None, _ideal, SHARED_TOTALS),
     Quantity("ways", "the worst access's", "less", _ways, SHARED),
-    Quantity("sectors", "of global memory", "less", lambda r: _total(_global(r)), GLOBAL),
+    Quantity("sectors", "of global memory", "less", lambda r: _total(r, GLOBAL_TOTALS), GLOBAL_TOTALS),
     Quantity("efficiency", "the worst access's useful share of bytes moved", "more", _efficiency, GLOBAL),
 )
 """The quantities of kernels: of the block at the origin, or of a whole grid where the check has one."""
 
 
 def _conflicts(reading: KernelReading, _: object) -> str:
-    texts = [f"{a.op} {a.array} {a.ways}-way ({a.place})" for a in _shared(reading) if (a.ways or 1) > 1]
+    texts = [
+        f"{a.op} {a.array} {a.ways}-way ({a.place})" for a in _counted(reading, SHARED) if (a.ways or 1) > 1
+    ]
     return f"bank conflicts: {', '.join(texts)}" if texts else ""
 
 
@@ -133,19 +137,25 @@ def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> 
     """Accesses that a limit speaks of: those that are counted, and why others are not."""
     if part == LISTED:
         return Scope("accesses", len(reading.memory) + len(reading.unfollowed))
-    spaces = (part,) if part else (SHARED, GLOBAL)
+    space, _, totals = part.partition(" ")
+    spaces = (space,) if space else (SHARED, GLOBAL)
     mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
     unread = [_named(a) for a in mine if not a.read and a.reached]
     idle = [_named(a) for a in mine if not a.reached or (a.read and not a.instructions)]
+    sized = [a for a in mine if (a.sizes if totals else a.depends if space else ())]
+    open_ = [f"{_named(a)} ({', '.join(a.sizes)})" for a in sized]
     parts = [f"{piece.place}, {piece.why}" for piece in reading.unfollowed]
     gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]
+    gaps += _gap(open_, _OPEN)
     if reading.grid is None:
         gaps += _gap(idle, _IDLE)
-    what = f"accesses to {part} memory that are counted" if part else "accesses that are counted"
-    return Scope(what, len(mine) - len(unread) - len(idle), tuple(gaps), len(unread) + len(parts))
+    what = f"accesses to {space} memory that are counted" if space else "accesses that are counted"
+    left = len(mine) - len(unread) - len(idle) - len(open_)
+    return Scope(what, left, tuple(gaps), len(unread) + len(open_) + len(parts))
 
 
 _UNREAD = "access is not read", "accesses are not read"
+_OPEN = tuple(f"{what} on values that are not given" for what in ("access depends", "accesses depend"))
 _UNFOLLOWED = "part of the kernel is not followed", "parts of the kernel are not followed"
 _IDLE = tuple(
     f"{what} not executed by block (0,0,0), and without the key grid no other block is counted"

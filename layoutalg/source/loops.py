@@ -22,7 +22,7 @@ from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
+from layoutalg.source.machine import Bound, Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
@@ -51,6 +51,7 @@ from layoutalg.source.terms import (
     held,
     minus,
     nonnegative,
+    sizes,
     substitute,
     tabled,
     unwrapped,
@@ -347,6 +348,9 @@ class Reader(Statements):
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= Most.ONE_BY_ONE.number:
             walk.rest(solved, turns)
+        for n in [n for n in after if n not in solved]:
+            if (states := walk.closure({n})) is not None:
+                solved |= {m: cycle for m, cycle in walk.cycles(states).items() if m not in solved}
         for n, key in names.items():
             if key not in forms:
                 closed = solved.get(n)
@@ -369,6 +373,8 @@ class Reader(Statements):
         if needed <= set(solved):
             at = unwrapped(substitute(condition, {n: solved[n](t) for n in needed}))
             until = turns_until(at, name)
+            if until is not None and sizes(until):
+                return self._by_sizes(until, at, condition, {n: solved[n] for n in needed}, walk, parts, name)
             if until is not None and until.high <= MOST_TURNS:
                 reached = variable(name, 0, max(until.high, 0))
                 for n in needed:
@@ -392,6 +398,24 @@ class Reader(Statements):
         turns = walk.turns(states, condition, parts.first)
         return turns, constant(turns), ONE
 
+    def _by_sizes(
+        self, until: Sum, at: Sum, condition: Sum, forms: dict[str, Any], walk: Walk, parts: _Parts, name: str
+    ) -> tuple[int, Sum, Sum]:
+        """What `_counted` returns where numbers that are not given decide how many turns there are."""
+        turns = max(until.high, 0) + 1
+        reached = variable(name, 0, turns)
+        ends = {n: form(reached) for n, form in forms.items()}
+        self.bounds[name] = Bound(
+            add(until, ZERO if parts.first else ONE),
+            (*(held(end, *walk.kinds[n]) for n, end in ends.items()), substitute(condition, ends)),
+        )
+        turn = variable(name, 0, turns - 1)
+        if parts.first:
+            return turns, until, substitute(at, {name: turn})
+        if until.variables & LANES:
+            raise NoForm("lanes leave it behind different turns")
+        return turns, add(until, ONE), nonnegative(minus(until, turn))
+
     # --- turn by turn -----------------------------------------------------------------------------------
 
     def _turn_by_turn(self, parts: _Parts) -> None:
@@ -405,6 +429,8 @@ class Reader(Statements):
                     condition = self.only_where(inside, lambda: self.condition(parts.condition))
                 if isinstance(condition, Unknown):
                     raise NoForm(condition.why, condition.name)
+                if names := sizes(condition):
+                    raise NoForm(f"{names[0]} is not known: --set {names[0]}=VALUE", names[0])
                 if not condition.known and (
                     condition.fresh or condition.variables & {n for n, _ in self.turns}
                 ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
@@ -77,6 +77,13 @@ class Touch:
     inner: tuple[tuple[Sum, int], ...] = ()
     epoch: int = 0
     align: int = 0
+
+
+class Bound(NamedTuple):
+    """The turns of a loop that sizes decide which are not given, and sums that no type may wrap then."""
+
+    count: Sum
+    exact: tuple[Sum, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -167,14 +174,19 @@ class State:
         self.jumps: dict[int, list[tuple[int, int]]] = {}
         self.prepared: set[int] = set()
         self.removed: list[tuple[int, int, str]] = []
+        self.bounds: dict[str, Bound] = {}
         self.made = 0
         self.steps = 0
+        self.most_steps = Most.STEPS.number
         self.loops = 0
 
     def step(self) -> None:
         """Count a node that is read; raises ResourceError past Most.STEPS."""
         self.steps += 1
-        Most.STEPS.guard(self.steps, "statements and operators of a kernel that are read")
+        if self.steps > self.most_steps:
+            Most.STEPS.guard(
+                max(self.steps, Most.STEPS.number + 1), "statements and operators of a kernel that are read"
+            )
 
     def fence(self) -> None:
         """Note that something here may order accesses to memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,13 +15,27 @@ from layoutalg.errors import (
     ShapeError,
     UnknownNameError,
 )
-from layoutalg.source.costs import Cost, Launch, cost_of, joined_rows, lane_variables, sum_of
+from layoutalg.limits import Most
+from layoutalg.source.costs import (
+    TAKEN,
+    Cost,
+    Joined,
+    Launch,
+    Open,
+    Row,
+    Sized,
+    cost_of,
+    joined_rows,
+    lane_variables,
+    sum_of,
+)
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
-from layoutalg.source.terms import ZERO, add, constant, variable
+from layoutalg.source.terms import ZERO, add, constant, size, variable
 from layoutalg.source.unread import (
     LEFT_OUT,
+    MOST_TOLD,
     NEVER_REACHED,
     destructor,
     foreign,
@@ -29,7 +43,18 @@ from layoutalg.source.unread import (
     objects,
     untold,
 )
-from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
+from layoutalg.source.values import (
+    Address,
+    Array,
+    Number,
+    Real,
+    Record,
+    Unknown,
+    Value,
+    blank,
+    not_given,
+    number,
+)
 
 _WHOLE = 1024
 """A number of bytes that is a multiple of every line, and of a row of all banks."""
@@ -44,6 +69,13 @@ FETCH = "fetch"
 """The op of what goes through a texture unit, which makes the addresses: a fetch, or a store to a surface."""
 
 _MOST_EXTENT = (1 << 31) - 1
+FEWER = 20
+"""The part of its steps that a second reading may take, in which loops are read turn by turn."""
+
+_BLOCKS = ("gridDim.x", "gridDim.y", "gridDim.z")
+MOST_BLOCKS = 1 << 20
+"""The most blocks along a side of a grid that is not given."""
+
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
                   r"[A-Za-z_][\w:]*(?: [A-Za-z_]\w*){0,2}\Z", re.ASCII)  # fmt: skip
@@ -57,7 +89,9 @@ class SourceAccess:
     in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
     without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
     Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
-    counts, or None.  `file` is the header that the line is in, "" for the source itself.
+    counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
+    that are not given and on which the counts depend; with other values of those in `depends` the ways or
+    the efficiency may be others, with any value of the rest the ways are no more.
     """
 
     line: int
@@ -73,6 +107,8 @@ class SourceAccess:
     why: str | None
     note: str | None = None
     file: str = ""
+    sizes: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -95,6 +131,13 @@ class SourceAccess:
             self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
         )
         return "shared" if shared else ""
+
+
+class TakenNumber(NamedTuple):
+    """A number that is not given, and the value that it is counted with."""
+
+    name: str
+    value: int
 
 
 class Unfollowed(NamedTuple):
@@ -122,7 +165,7 @@ class KernelReading:
     that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
     `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
     of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
-    the accesses may be incomplete.
+    the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
     """
 
     kernels: tuple[str, ...]
@@ -138,6 +181,7 @@ class KernelReading:
     together: tuple[tuple[Declaration, ...], ...]
     seen: frozenset[tuple[int, int]]
     unfollowed: tuple[Unfollowed, ...] = ()
+    taken: tuple[TakenNumber, ...] = ()
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
@@ -262,6 +306,8 @@ class _Reading:
         self.together: list[tuple[Declaration, ...]] = []
         self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.taken: dict[str, int] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
 
@@ -296,6 +342,7 @@ class _Reading:
             self.machine.name, tuple(map(self._placed, self.accesses)), tuple(self.wanted), tuple(self.notes),
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
             frozenset(self.seen), tuple(self._part(each) for each in sorted(self.unfollowed)),
+            tuple(TakenNumber(*each) for each in sorted(self.taken.items())),
         )  # fmt: skip
 
     def _placed(self, access: SourceAccess) -> SourceAccess:
@@ -333,19 +380,9 @@ class _Reading:
         self.accesses.append(SourceAccess(line, column, op, array, None, None, None, None, None, False, why))
 
     def _read(self, kernel: Kernel, root: Function) -> None:
-        reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
-        reader.removed = [(each.first, each.last, each.text) for each in self.parsed.removed]
-        bound: list[tuple[int, Value | Any]] = []
-        for key in root.parameters:
-            declared = kernel.declarations[key]
-            bound.append((key, self._parameter(declared.name, declared.type, key)))
-        tops = {d.name for d in kernel.declarations.values() if d.at_top}
-        reader.sets = {n: v for n in tops & set(self.given) if (v := _number_of(self.given[n])) is not None}
-        self.used |= set(reader.sets)
-        try:
-            reader.entered(root, bound, None)
-        except LayoutAlgError as error:
-            why = f"{kernel.name} is not read to its end: {error.message}"
+        reader, failed = self._executed(kernel, root)
+        if failed:
+            why = f"{kernel.name} is not read to its end: {failed}"
             self.notes.append(why)
             self.unfollowed[Unfollowed(kernel.line, why)] = None
             for touch in reader.touches:  # a loop that was left may come to each of them again
@@ -356,15 +393,41 @@ class _Reading:
             first = self.shared.setdefault(declared.key, declared)
             first.references = tuple(sorted({*first.references, *declared.references}))
         self.seen |= reader.seen
-        self._keep(reader)
+        self._keep(reader, kernel, root)
         self._census(kernel, reader.reached, reader.seen)
 
-    def _geometry(self) -> dict[str, Value]:
+    def _executed(self, kernel: Kernel, root: Function, *, taken: bool = False) -> tuple[Reader, str]:
+        """The state of a kernel that was read, and why it was not read to its end, or "".
+
+        Numbers that are not given are open, or, `taken`, each has one value.
+        """
+        self.ranges = {}
+        reader = Reader(kernel, {}, self._geometry(taken), self.launch.threads)
+        reader.removed = [(each.first, each.last, each.text) for each in self.parsed.removed]
+        bound: list[tuple[int, Value | Any]] = []
+        for key in root.parameters:
+            declared = kernel.declarations[key]
+            bound.append((key, self._parameter(declared.name, declared.type, key, taken)))
+        tops = {d.name for d in kernel.declarations.values() if d.at_top}
+        if "gridDim" in tops:
+            self.ranges |= dict.fromkeys(_BLOCKS, (1, MOST_BLOCKS))
+        reader.most_steps = Most.STEPS.number // (FEWER if taken else 1)
+        reader.sets = {n: v for n in tops & set(self.given) if (v := _number_of(self.given[n])) is not None}
+        self.used |= set(reader.sets)
+        try:
+            reader.entered(root, bound, None)
+        except LayoutAlgError as error:
+            return reader, error.message
+        except RecursionError:
+            return reader, "its sums are nested too deeply"
+        return reader, ""
+
+    def _geometry(self, taken: bool) -> dict[str, Value]:
         def triple(sums: Any) -> Record:
             return Record({axis: Number(total, 32, False) for axis, total in zip("xyz", sums, strict=True)})
 
         blocks = [variable(n, 0, e - 1) for n, e in self.launch.blocks.items()]
-        grid: Value = Record({axis: Unknown(f"gridDim.{axis} is not known without --grid") for axis in "xyz"})
+        grid = triple([constant(TAKEN) if taken else size(name, 1, MOST_BLOCKS) for name in _BLOCKS])
         if self.launch.grid is not None:
             grid = triple([constant(n) for n in self.launch.grid])
         known: dict[str, Value] = {
@@ -374,7 +437,7 @@ class _Reading:
             "gridDim": grid,
         }
         for name in self.parsed.open:
-            known[name] = Unknown(f"{name} is not known: --set {name}=VALUE", name)
+            known[name] = not_given(name)
         for name, text in self.given.items():
             head, _, axis = name.partition(".")
             value = _number_of(text)
@@ -385,7 +448,7 @@ class _Reading:
                 self.used.add(name)
         return known
 
-    def _parameter(self, name: str, kind: Type, key: int) -> Value:
+    def _parameter(self, name: str, kind: Type, key: int, taken: bool) -> Value:
         """The value of a parameter of the kernel."""
         if kind.kind == "pointer":
             if self.given.get(name) in ("0", "nullptr"):
@@ -397,7 +460,7 @@ class _Reading:
         if kind.kind == "record" and kind.fields:
             if all(t.kind == "float" for _, _, t in kind.fields):
                 return blank(kind)
-            return Record({n: self._parameter(f"{name}.{n}", t, key) for n, _, t in kind.fields})
+            return Record({n: self._parameter(f"{name}.{n}", t, key, taken) for n, _, t in kind.fields})
         if name in self.given:
             self.used.add(name)
             value = _number_of(self.given[name])
@@ -406,42 +469,56 @@ class _Reading:
             if kind.kind == "float" and value is not None:
                 return Real(float(value))
             raise ArgumentTypeError(f"{name}={self.given[name]}: the parameter {name} is a {kind.name}")
-        if kind.kind in ("int", "float"):
-            return Unknown(f"{name} is not known: --set {name}=VALUE", name)
+        if kind.kind == "int":
+            return self._size(name, kind, taken)
+        if kind.kind == "float":
+            return not_given(name)
         return Unknown(f"the parameter {name} is a {kind.name}")
+
+    def _size(self, name: str, kind: Type, taken: bool) -> Number:
+        """A number that is not given, which no arithmetic on sizes brings to the end of its type."""
+        bits = 8 * kind.bytes
+        most = 1 if kind.bool else min((1 << (bits - kind.signed)) - 1, 1 << (30 if bits <= 32 else 40))
+        self.ranges[name] = (-most if kind.signed else 0, most)
+        if taken:
+            return number(min(TAKEN, most), kind)
+        return Number(size(name, *self.ranges[name]), bits, kind.signed)
 
     # --- counting ---------------------------------------------------------------------------------------
 
-    def _keep(self, reader: Reader) -> None:
+    def _keep(self, reader: Reader, kernel: Kernel, root: Function) -> None:
         """Keep an access for each place, op and array of the source, with the sum of its touches."""
-        joined = dict(joined_rows(reader.touches, reader.fenced, self.launch, self.machine))
-        groups: dict[tuple[int, int, str, str], list[Touch]] = {}
-        for touch in reader.touches:
-            groups.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
-        for (line, column, op, array), touches in groups.items():
-            unread = next((t for t in touches if t.why), None)
-            if unread is not None:
-                for t in touches:
-                    for name in t.wanted:
-                        self.wanted.setdefault(name)
-                self._tell(line, column, op, array, unread.why)
+        counted: dict[Row, Sized] = {}
+        unread: dict[Row, str] = {}
+        rows = _by_row(reader.touches)
+        numbers = Open(dict(self.ranges), reader.bounds)
+        for row, touches in rows.items():
+            unread[row] = next((t.why for t in touches if t.why), "")
+            if not unread[row]:
+                try:
+                    counted[row] = numbers.sized(touches, self.machine, self._cost)
+                except LayoutAlgError as error:
+                    unread[row] = error.message
+        if any(unread.values()) and numbers.ranges:
+            counted |= self._with_values(kernel, root, [row for row, why in unread.items() if why])
+        for row, touches in rows.items():
+            if row not in counted:
+                for name in (name for t in touches for name in t.wanted):
+                    self.wanted.setdefault(name)
+                self._tell(*row, unread[row])
                 self.unread += touches
-                continue
-            try:
-                cost = self._cost(touches)
-            except LayoutAlgError as error:
-                self._tell(line, column, op, array, error.message)
-                self.unread += touches
-                continue
-            self.touches += touches
-            shared = ".global" not in op and ":global" not in op
+        own = [touch for row, sized in counted.items() if not unread[row] for touch in sized.touches]
+        joined = dict(joined_rows(own, reader.fenced, self.launch, self.machine))
+        for row, (cost, touches, taken, sizes, depends) in counted.items():
+            shared = ".global" not in row[2] and ":global" not in row[2]
+            (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
+            self.taken |= {name: min(TAKEN, numbers.ranges[name][1]) for name in taken}
             self.accesses.append(
                 SourceAccess(
-                    line, column, op, array, cost.instructions, cost.total, cost.ideal,
-                    cost.ways if shared else None, efficiency, True, None,
-                    joined[line, column, op, array].words if (line, column, op, array) in joined else None,
+                    *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
+                    efficiency, True, None, self._note(taken, joined.get(row)), sizes=sizes, depends=depends,
                 )
             )  # fmt: skip
         others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)
@@ -449,7 +526,29 @@ class _Reading:
             for (line, column), name in places.items():
                 self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
 
-    def _cost(self, touches: list[Touch]) -> Cost:
+    def _with_values(
+        self, kernel: Kernel, root: Function, rows: Sequence[Row]
+    ) -> Iterator[tuple[Row, Sized]]:
+        """Some accesses in a second reading, in which each number that is not given has a value."""
+        reader, failed = self._executed(kernel, root, taken=True)
+        values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
+        for row, touches in _by_row(reader.touches).items():
+            if row not in rows or failed or any(touch.why for touch in touches):
+                continue
+            try:
+                cost = self._cost(touches)
+            except (LayoutAlgError, RecursionError):
+                continue
+            if cost.instructions:
+                yield row, Sized(cost, touches, values, tuple(values), tuple(values))
+
+    def _note(self, taken: dict[str, int], joined: Joined | None) -> str | None:
+        """A remark on the counts of an access."""
+        others = [f"{name} = {value}" for name, value in taken.items() if value != self.taken[name]]
+        parts = [f"counted with {' and '.join(others)}"] if others else []
+        return "; ".join([*parts, *([joined.words] if joined is not None else [])]) or None
+
+    def _cost(self, touches: Sequence[Touch]) -> Cost:
         total = Cost()
         known: dict[Any, Cost] = {}
         for original in touches:  # whole lines further, an access costs the same
@@ -503,3 +602,11 @@ class _Reading:
             ):
                 why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
+
+
+def _by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:
+    """Touches by the place, op and array of the source."""
+    rows: dict[Row, list[Touch]] = {}
+    for touch in touches:
+        rows.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
+    return rows

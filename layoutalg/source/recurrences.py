@@ -2,6 +2,7 @@
 
     Affine       begin + step * turn
     Table        begin + a number for each turn
+    Cycle        a number for each turn, some of them again and again
     Previous     begin in turn 0, later a function of the turn before
     turns_until  the turns after which a condition on affine variables is false
     entering     the elements of an array at the start of a turn; settled: behind the loop
@@ -24,12 +25,16 @@ from layoutalg.source.terms import (
     Sum,
     add,
     constant,
+    divide,
     extreme,
-    floor_div,
+    floor_mod,
     is_zero,
     minus,
     multiply,
+    nonnegative,
+    scale,
     select,
+    sizes,
     substitute,
     table,
     values,
@@ -71,6 +76,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Cycle:
+    """A number for each turn, those from `first` on again and again."""
+
+    entries: Any
+    first: int
+
+    def __call__(self, turn: Sum) -> Sum:
+        later = minus(turn, constant(self.first))
+        again = add(constant(self.first), floor_mod(later, len(self.entries) - self.first))
+        return table(select(nonnegative(later), again, turn), self.entries)
+
+
+@dataclass(frozen=True, slots=True)
 class Previous:
     """begin in turn 0, later a function of the turn before."""
 
@@ -101,14 +119,28 @@ def turns_until(condition: Sum, name: str) -> Sum | None:
         return extreme("min", first, second)
     if atom.op != "nonneg":
         return None
-    inner = atom.args[0]
-    step = sum(k for a, k in inner.parts if a.op == "var" and a.data == name)
-    rest = Sum(
-        inner.constant, tuple((a, k) for a, k in inner.parts if not (a.op == "var" and a.data == name))
-    )
-    if name in rest.variables or step >= 0 or rest.high >= FREE:
+    step, rest = _by_turn(atom.args[0], name)
+    if name in rest.variables | step.variables or step.high >= 0 or (rest.high >= FREE and not sizes(rest)):
         return None
-    return floor_div(extreme("max", add(rest, constant(-step)), ZERO), -step)
+    return divide(extreme("max", minus(rest, step), ZERO), scale(step, -1))
+
+
+def _by_turn(inner: Sum, name: str) -> tuple[Sum, Sum]:
+    """(step, rest) of step * turn + rest."""
+    steps, rest = [], []
+    for atom, k in inner.parts:
+        others = [arg for arg in atom.args if not _is_variable(arg, name)]
+        if atom.op == "var" and atom.data == name:
+            steps.append(constant(k))
+        elif atom.op == "mul" and len(others) == 1:
+            steps.append(scale(others[0], k))
+        else:
+            rest.append((atom, k))
+    return add(*steps), Sum(inner.constant, tuple(rest))
+
+
+def _is_variable(one: Sum, name: str) -> bool:
+    return any(atom.op == "var" and atom.data == name for atom, _ in one.parts)
 
 
 def _ends_unequal(condition: Sum, name: str) -> Sum | None:
@@ -150,6 +182,8 @@ def stand_in(name: str, kind: tuple[int, bool]) -> Sum:
 
 
 LANES = frozenset({"x", "y", "z"})
+MOST_CYCLE = 1024
+"""Turns in which variables are to come back to what they were."""
 
 
 class Walk:
@@ -231,6 +265,23 @@ class Walk:
             for n in states:
                 rows[n].append(now[n])
         return {n: np.stack(np.broadcast_arrays(*column)) for n, column in rows.items()}
+
+    def cycles(self, states: set[str]) -> dict[str, Cycle]:
+        """The values in all turns, where they come back to what they were; empty where they do not soon."""
+        import numpy as np
+
+        now = self._first(states)
+        rows: list[dict[str, Any]] = []
+        seen: dict[tuple[bytes, ...], int] = {}
+        while len(rows) < MOST_CYCLE:
+            key = tuple(now[n].tobytes() for n in sorted(states))
+            if key in seen:
+                columns = {n: np.stack(np.broadcast_arrays(*(row[n] for row in rows))) for n in states}
+                return {n: Cycle(column, seen[key]) for n, column in columns.items()}
+            seen[key] = len(rows)
+            rows.append(now)
+            now = self._next(now)
+        return {}
 
     def steps(self, step: Sum, history: dict[str, Any], turns: int) -> Any:
         """The values of a step in every turn."""

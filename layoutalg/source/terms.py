@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_VALUE = 1 << 61
@@ -128,6 +128,20 @@ def variable(name: str, low: int, high: int, *, fresh: bool = False) -> Sum:
     return constant(low) if low == high else _atom("var", (), low, high, name, (name, low, high), fresh)
 
 
+SIZE = "$"
+"""The first character of the names of numbers that are not given; no other variable's name has it."""
+
+
+def size(name: str, low: int, high: int) -> Sum:
+    """A number that is not given, alike in all lanes."""
+    return variable(SIZE + name, low, high)
+
+
+def sizes(*sums: Sum) -> list[str]:
+    """Names of the numbers that are not given, in sums."""
+    return sorted({v[1:] for each in sums for v in each.variables if v.startswith(SIZE)})
+
+
 def add(*sums: Sum) -> Sum:
     """The sum of sums.
 
@@ -205,7 +219,7 @@ def floor_mod(one: Sum, by: int) -> Sum:
 
 
 def divide(a: Sum, b: Sum) -> Sum | None:
-    """a / b as C rounds, towards zero; None where b is, or may be, zero."""
+    """a / b as C rounds, towards zero; None where b is, or may be, zero, but by a number not given."""
     if b.known and b.constant and a.known:
         n = abs(a.constant) // abs(b.constant)
         return constant(n if (a.constant < 0) == (b.constant < 0) else -n)
@@ -214,15 +228,16 @@ def divide(a: Sum, b: Sum) -> Sum | None:
     if b.known and b.constant > 0:
         n = b.constant
         return _atom("cdiv", (a,), -(-a.low // n), max(a.high // n, 0), n)
-    if b.low <= 0 <= b.high or b.known:
+    if b.low <= 0 <= b.high and (b.known or not sizes(b)):
         return None
-    if a.low < 0 or b.low < 0:
-        return None
-    return _atom("quot", (a, b), a.low // b.high, a.high // b.low)
+    if a.low >= 0 and b.low > 0:
+        return _atom("quot", (a, b), a.low // b.high, a.high // b.low)
+    most = max(abs(a.low), abs(a.high))
+    return _atom("quot", (a, b), -most, most)
 
 
 def remainder(a: Sum, b: Sum) -> Sum | None:
-    """a % b as in C; None where b is, or may be, zero."""
+    """a % b as in C; None as for `divide`."""
     if b.known and b.constant > 0 and a.low >= 0:
         return floor_mod(a, b.constant)
     quotient = divide(a, b)
@@ -379,19 +394,22 @@ def table_of(at: Sum, entries: Sequence[int]) -> Sum:
     return table(at, np.array(entries, dtype=np.int64))
 
 
-def widest(*sums: Sum) -> int:
-    """The greatest magnitude that a number in sums may reach."""
-    most = 0
+def atoms_of(*sums: Sum) -> Iterator[Atom]:
+    """Every atom in sums, and in their atoms, once."""
     seen: set[int] = set()
     waiting = list(sums)
     while waiting:
-        total = waiting.pop()
-        most = max(most, abs(total.low), abs(total.high))
-        for atom, _ in total.parts:
+        for atom, _ in waiting.pop().parts:
             if atom.order not in seen:
                 seen.add(atom.order)
                 waiting += atom.args
-    return most
+                yield atom
+
+
+def widest(*sums: Sum) -> int:
+    """The greatest magnitude that a number in sums may reach."""
+    every = [*sums, *(arg for atom in atoms_of(*sums) for arg in atom.args)]
+    return max((max(abs(each.low), abs(each.high)) for each in every), default=0)
 
 
 def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:
@@ -504,7 +522,8 @@ def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
         case "cdiv":
             return np.sign(x) * (abs(x) // a.data)
         case "quot":
-            return x // np.where(np.asarray(args[1]) == 0, 1, args[1])
+            y = np.asarray(args[1])
+            return np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))
         case "mul":
             return x * args[1]
         case "and":

@@ -112,6 +112,11 @@ LOADED = Unknown("it depends on values that are loaded from memory")
 UNSET = Unknown("a variable has no value yet")
 
 
+def not_given(name: str) -> Unknown:
+    """A number that --set would give."""
+    return Unknown(f"{name} is not known: --set {name}=VALUE", name)
+
+
 def number(value: int, given: Type | None = None) -> Number:
     """A constant of a type, int where none is given."""
     if given is None or given.kind != "int":

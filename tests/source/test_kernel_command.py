@@ -46,7 +46,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     assert store == {
         "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
-        "note": None, "file": "",
+        "note": None, "file": "", "sizes": [], "depends": [],
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
         ("padding", "(32,32):(33,1)"),
@@ -64,7 +64,8 @@ def test_json_and_fixes(tmp_path: Path) -> None:
 def test_a_value_that_is_wanted(tmp_path: Path) -> None:
     place = written(tmp_path, TRANSPOSE)
     found = answer("kernel", place, "--block", "32x32")
-    assert found["wanted"] == ["n"]
+    assert found["taken"] == [{"name": "n", "value": 1024}] and found["wanted"] == []
+    assert {a["array"]: a["depends"] for a in found["accesses"]} == {"tile": [], "in": ["n"], "out": ["n"]}
     assert [a["read"] for a in found["accesses"] if a["op"].startswith("ld.shared")] == [True]
     refused = refusal("kernel", place, "--block", "32x32", "--set", "m=4")[1]
     assert "unknown name to set 'm'" in refused
@@ -74,13 +75,13 @@ P = "__global__ void k(float* p"
 REFUSED = (
     (f"{P}) {{ p[", "--block 32", "line 1, column"),
     ("int main() { return 0; }", "--block 32", "no __global__ function"),
-    (f"{P}, int n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--block 32", "--set n=VALUE"),
+    (f"{P}, float n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--block 32", "--set n=VALUE"),
     (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "--block 32", "the turns of its loop"),
     (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "--block 32", "f calls itself"),
     (f"template <int N> {P}) {{ p[N] = 1; }}", "--block 32", "--set N=VALUE"),
     (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q[0]; }}', "--block 32", "undeclared identifier 'q'"),
     (f"{P}) {{ *(float4*)(p + threadIdx.x) = float4(); }}", "--block 32", "multiples of 16 bytes; lane 1"),
-    (f"{P}, int n) {{ p[n * threadIdx.x] = 1; return; p[5] = 2; }}", "--block 32", "none of"),
+    (f"{P}, float n) {{ p[int(n) * threadIdx.x] = 1; return; p[5] = 2; }}", "--block 32", "none of"),
     ("#include <cute/tensor.hpp>\ntemplate <class S, class D> __global__ void move(S from, D to) {\n"
      "  Tensor s = from; Tensor d = to;\n  copy(s, d);\n}", "--block 32",
      "column 3: call copy: what copy does"),

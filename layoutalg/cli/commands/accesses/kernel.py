@@ -42,6 +42,18 @@ class AccessRow:
     """A remark on the counts."""
     file: str
     """The header that the line is in, empty for the source itself."""
+    sizes: tuple[str, ...]
+    """Numbers that are not given and that decide the counts."""
+    depends: tuple[str, ...]
+    """Those of them that may change the ways, or the efficiency."""
+
+
+@dataclass(frozen=True)
+class TakenAnswer:
+    """A number that is not given, and the value that it is counted with."""
+
+    name: str
+    value: int
 
 
 @dataclass(frozen=True)
@@ -99,8 +111,10 @@ class KernelAnswer(Answer, command="kernel"):
     grid: tuple[Positive, ...] | None
     accesses: tuple[AccessRow, ...]
     unfollowed: tuple[Unfollowed, ...]
+    taken: tuple[TakenAnswer, ...]
+    """Numbers that are not given."""
     wanted: tuple[str, ...]
-    """Names for --set."""
+    """Names for --set without which accesses are not read."""
     notes: tuple[str, ...]
     fixes: tuple[FixAnswer, ...] | None
     """With --fix, null without it."""
@@ -245,6 +259,7 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     if registers:
         summary += f"; {registers} more are to arrays in registers"
     parts.append(f"{summary}.")
+    parts += _taken(reading)
     if reading.unfollowed:
         parts.append("Some parts are not followed, and there may be more accesses than these.")
     if reading.wanted:
@@ -252,6 +267,21 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     noted = [f"{a.place}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]
     parts += [f"Note: {note}." for note in (*noted, *reading.notes, *notes)]
     say(*parts)
+
+
+def _taken(reading: KernelReading) -> list[str]:
+    """The numbers that are not given, by the values that they are counted with."""
+    by_value: dict[int, list[str]] = {}
+    for number in reading.taken:
+        by_value.setdefault(number.value, []).append(number.name)
+    parts = [f"Not given, and counted as {count(v)}: {', '.join(n)}." for v, n in sorted(by_value.items())]
+    by_names: dict[tuple[str, ...], dict[str, None]] = {}
+    for access in reading.memory:
+        by_names.setdefault(access.depends, {})[f"{access.place} ({access.array})"] = None
+    for names, places in by_names.items():
+        if names:
+            parts.append(f"The last column depends on {', '.join(names)} in {', '.join(places)}.")
+    return parts
 
 
 def _named(access: SourceAccess) -> str:
