@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from clang import cindex
 
 _K = cindex.CursorKind
+
+
+def library() -> Any:
+    """libclang, with the functions that its Python binding of version 18 lacks."""
+    lib = cindex.conf.lib
+    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
+        function = getattr(lib, name)
+        function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
+    lib.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
+    lib.clang_Cursor_Evaluate.restype = ctypes.c_void_p
+    for name, result in (("getKind", ctypes.c_int), ("getAsLongLong", ctypes.c_longlong),
+                         ("getAsUnsigned", ctypes.c_ulonglong), ("isUnsignedInt", ctypes.c_uint),
+                         ("getAsDouble", ctypes.c_double), ("dispose", None)):  # fmt: skip
+        function = getattr(lib, f"clang_EvalResult_{name}")
+        function.argtypes, function.restype = [ctypes.c_void_p], result
+    lib.clang_getSpecializedCursorTemplate.argtypes = [cindex.Cursor]
+    lib.clang_getSpecializedCursorTemplate.restype = cindex.Cursor
+    lib.clang_isVirtualBase.argtypes = [cindex.Cursor]
+    lib.clang_isVirtualBase.restype = ctypes.c_uint
+    lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]
+    lib.clang_Cursor_getVarDeclInitializer.restype = cindex.Cursor
+    return lib
+
+
+def constant_of(cursor: Any) -> int | float | None:
+    """The constant that an expression is, or None."""
+    lib = library()
+    result = lib.clang_Cursor_Evaluate(cursor)
+    if not result:
+        return None
+    try:
+        kind = lib.clang_EvalResult_getKind(result)
+        if kind == 1:
+            if lib.clang_EvalResult_isUnsignedInt(result):
+                return int(lib.clang_EvalResult_getAsUnsigned(result))
+            return int(lib.clang_EvalResult_getAsLongLong(result))
+        if kind == 2:
+            return float(lib.clang_EvalResult_getAsDouble(result))
+        return None
+    finally:
+        lib.clang_EvalResult_dispose(result)
 
 
 def is_there(cursor: Any) -> bool:

@@ -11,7 +11,6 @@ beside it, and a constant wherever the front end knows one (literals, sizeof, co
 
 from __future__ import annotations
 
-import ctypes
 import re
 from typing import Any
 
@@ -19,7 +18,16 @@ from clang import cindex
 
 from layoutalg.limits import Most
 from layoutalg.source.front.asm_text import ASM, in_macro, sections
-from layoutalg.source.front.cursors import has_value, head, is_made_plainly, is_plain, is_there, same_place
+from layoutalg.source.front.cursors import (
+    constant_of,
+    has_value,
+    head,
+    is_made_plainly,
+    is_plain,
+    is_there,
+    library,
+    same_place,
+)
 from layoutalg.source.front.texts import Texts
 
 _K = cindex.CursorKind
@@ -79,28 +87,6 @@ _FLOAT16, _BFLOAT16 = 32, 39
 _FLOATS = frozenset(
     {_T.FLOAT, _T.DOUBLE, _T.HALF, _T.FLOAT128, _T.LONGDOUBLE, _T.from_id(_FLOAT16), _T.from_id(_BFLOAT16)}
 )
-
-
-def library() -> Any:
-    """libclang, with the functions that its Python binding of version 18 lacks."""
-    lib = cindex.conf.lib
-    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
-        function = getattr(lib, name)
-        function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
-    lib.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
-    lib.clang_Cursor_Evaluate.restype = ctypes.c_void_p
-    for name, result in (("getKind", ctypes.c_int), ("getAsLongLong", ctypes.c_longlong),
-                         ("getAsUnsigned", ctypes.c_ulonglong), ("isUnsignedInt", ctypes.c_uint),
-                         ("getAsDouble", ctypes.c_double), ("dispose", None)):  # fmt: skip
-        function = getattr(lib, f"clang_EvalResult_{name}")
-        function.argtypes, function.restype = [ctypes.c_void_p], result
-    lib.clang_getSpecializedCursorTemplate.argtypes = [cindex.Cursor]
-    lib.clang_getSpecializedCursorTemplate.restype = cindex.Cursor
-    lib.clang_isVirtualBase.argtypes = [cindex.Cursor]
-    lib.clang_isVirtualBase.restype = ctypes.c_uint
-    lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]
-    lib.clang_Cursor_getVarDeclInitializer.restype = cindex.Cursor
-    return lib
 
 
 class Dump:
@@ -331,7 +317,7 @@ class Dump:
             elif kind == _K.LABEL_STMT:
                 label = cursor.spelling
             elif kind == _K.IF_STMT:
-                label = next((self._value(c) for c in self._own(cursor) if c.kind.is_expression()), None)
+                label = next((constant_of(c) for c in self._own(cursor) if c.kind.is_expression()), None)
             return [_STATEMENTS[kind], *where, -1, label, self._parts(cursor, kind)]
         if kind == _K.VAR_DECL:
             return self._variable(cursor, where)
@@ -358,7 +344,7 @@ class Dump:
         number = self.type_of(typed)
         children = self._own(cursor)
         if kind in _CONSTANTS or (kind == _K.UNEXPOSED_EXPR and not children):
-            value = self._value(cursor)
+            value = constant_of(cursor)
             if value is not None:
                 return ["const", *where, number, value, []]
             if kind == _K.CXX_NULL_PTR_LITERAL_EXPR:
@@ -453,11 +439,11 @@ class Dump:
         target = cursor.referenced
         if target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL):
             if target.kind == _K.VAR_DECL and target.type.is_const_qualified():
-                value = self._value(cursor)
+                value = constant_of(cursor)
                 if value is not None:
                     return ["const", *where, number, value, []]
             return ["name", *where, number, self.decl_of(target), []]
-        value = self._value(cursor)
+        value = constant_of(cursor)
         if value is not None:
             return ["const", *where, number, value, []]
         return ["other", *where, number, cursor.spelling, []]
@@ -501,23 +487,6 @@ class Dump:
             children = [self.node(init)]
         static = cursor.storage_class == cindex.StorageClass.STATIC
         return ["var", *where, self.type_of(cursor.type), [self.decl_of(cursor), static], children]
-
-    def _value(self, cursor: Any) -> int | float | None:
-        """The constant that an expression is, or None."""
-        result = self.lib.clang_Cursor_Evaluate(cursor)
-        if not result:
-            return None
-        try:
-            kind = self.lib.clang_EvalResult_getKind(result)
-            if kind == 1:
-                if self.lib.clang_EvalResult_isUnsignedInt(result):
-                    return int(self.lib.clang_EvalResult_getAsUnsigned(result))
-                return int(self.lib.clang_EvalResult_getAsLongLong(result))
-            if kind == 2:
-                return float(self.lib.clang_EvalResult_getAsDouble(result))
-            return None
-        finally:
-            self.lib.clang_EvalResult_dispose(result)
 
     # --- what the tree leaves out -----------------------------------------------------------------------
 
