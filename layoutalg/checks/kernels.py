@@ -198,7 +198,7 @@ KERNEL = Kind(
     "what the accesses of a CUDA source cost",
     (
         Field("file", "a CUDA source", a_file, required=True),
-        Field("block", f"threads of a block: {_SIZES}", _some_extents, required=True),
+        Field("block", f"threads of a block, by default as the source launches: {_SIZES}", _some_extents),
         Field("grid", f"blocks of the grid, to count all of them: {_SIZES}", _some_extents),
         Field("set", "a table of values for names that the source leaves open", _some_values, default={}),
         Field("kernel", "one of the source's kernels", a_name),

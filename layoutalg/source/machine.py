@@ -60,6 +60,7 @@ class Touch:
     are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
+    `function` is what it stands in, `block` what it is executed by.
     """
 
     line: int
@@ -77,6 +78,8 @@ class Touch:
     inner: tuple[tuple[Sum, int], ...] = ()
     epoch: int = 0
     align: int = 0
+    function: str = ""
+    block: tuple[int, int, int] = (1, 1, 1)
 
 
 class Bound(NamedTuple):
@@ -311,6 +314,7 @@ class State:
             made.declared = self.declaration(of.key)
         made.inner = target.inner if isinstance(target, Address) else ()
         made.epoch = self.epoch
+        made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
 

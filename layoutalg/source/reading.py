@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +92,8 @@ class SourceAccess:
     Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
     counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
     that are not given and on which the counts depend; with other values of those in `depends` the ways or
-    the efficiency may be others, with any value of the rest the ways are no more.
+    the efficiency may be others, with any value of the rest the ways are no more.  It stands in `function`,
+    which `kernel` executes.
     """
 
     line: int
@@ -109,6 +111,8 @@ class SourceAccess:
     file: str = ""
     sizes: tuple[str, ...] = ()
     depends: tuple[str, ...] = ()
+    kernel: str = ""
+    function: str = ""
 
     @property
     def place(self) -> str:
@@ -169,7 +173,7 @@ class KernelReading:
     """
 
     kernels: tuple[str, ...]
-    block: tuple[int, int, int]
+    blocks: tuple[tuple[int, int, int] | None, ...]
     grid: tuple[int, int, int] | None
     arch: str
     accesses: tuple[SourceAccess, ...]
@@ -182,6 +186,11 @@ class KernelReading:
     seen: frozenset[tuple[int, int]]
     unfollowed: tuple[Unfollowed, ...] = ()
     taken: tuple[TakenNumber, ...] = ()
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """The threads of a block of the first kernel that is read."""
+        return next(block for block in self.blocks if block is not None)
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
@@ -203,7 +212,7 @@ class KernelReading:
 
 def read_kernel(
     text: str,
-    block: tuple[int, ...] | int,
+    block: tuple[int, ...] | int | None = None,
     *,
     grid: tuple[int, ...] | int | None = None,
     sets: Mapping[str, int | float | str] | None = None,
@@ -214,7 +223,8 @@ def read_kernel(
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
-    `block` are the threads of a block along x, y and z.  Without `grid` the counts are those of block
+    `block` are the threads of a block along x, y and z, by default those of each kernel's launch in the
+    source, where they are constants there.  Without `grid` the counts are those of block
     (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
     names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
     user's own lie, `include` are further ones, as for a compiler's -I.
@@ -231,9 +241,9 @@ def read_kernel(
     [('st.shared.b32', 's', 32, 32), ('ld.global.b32', 'p', 4, None)]
     """
     machine = find_arch(arch)
-    launch = Launch(_extents("block", block), None if grid is None else _extents("grid", grid))
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    if threads > machine.max_threads_per_block:
+    blocks = None if grid is None else _extents("grid", grid)
+    given = None if block is None else Launch(_extents("block", block), blocks)
+    if given is not None and (threads := math.prod(given.block)) > machine.max_threads_per_block:
         raise ShapeError(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
@@ -243,7 +253,7 @@ def read_kernel(
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
         raise ParseError("the source has no __global__ function with a body" + _first_removed(parsed))
-    return _Reading(parsed, launch, machine, values).result()
+    return _Reading(parsed, given or Launch((1, 1, 1), blocks), machine, values, given is not None).result()
 
 
 def checked_sets(sets: Mapping[str, int | float | str]) -> dict[str, str]:
@@ -296,8 +306,12 @@ def _number_of(text: str) -> int | float | None:
 class _Reading:
     """The reading of all requested kernels, and the census."""
 
-    def __init__(self, parsed: Parsed, launch: Launch, machine: Arch, given: dict[str, str]) -> None:
+    def __init__(
+        self, parsed: Parsed, launch: Launch, machine: Arch, given: dict[str, str], fixed: bool
+    ) -> None:
         self.parsed, self.launch, self.machine, self.given = parsed, launch, machine, given
+        self.fixed, self.sides, self.kernel = fixed, launch.grid, ""
+        self.blocks: list[tuple[int, int, int] | None] = []
         self.used: set[str] = set(parsed.defined)
         self.accesses: list[SourceAccess] = []
         self.touches: list[Touch] = []
@@ -316,6 +330,8 @@ class _Reading:
             own = tuple(d for d in kernel.declarations.values() if d.space == "shared")
             self.together.append(own)
             self.used |= set(kernel.template) & set(self.given)
+            kernel, self.kernel = self._launched(kernel), kernel.name
+            self.blocks.append(None if kernel.root is None and not self.fixed else self.launch.block)
             if kernel.root is None:
                 self._unread(kernel)
             else:
@@ -338,12 +354,35 @@ class _Reading:
             self.wanted.setdefault(name)
         self.notes += self._left_out()
         return KernelReading(
-            tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
+            tuple(k.name for k in self.parsed.kernels), tuple(self.blocks), self.launch.grid,
             self.machine.name, tuple(map(self._placed, self.accesses)), tuple(self.wanted), tuple(self.notes),
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
             frozenset(self.seen), tuple(self._part(each) for each in sorted(self.unfollowed)),
             tuple(TakenNumber(*each) for each in sorted(self.taken.items())),
         )  # fmt: skip
+
+    def _launched(self, kernel: Kernel) -> Kernel:
+        """A kernel whose block is known from now on; one that is not read where no launch says it."""
+        if self.fixed or kernel.root is None:
+            return kernel
+        known = [launch for launch in kernel.launches if launch.block is not None]
+        if not known:
+            where = [f"{_line_of(*self.parsed.place(each.line))} ({each.text})" for each in kernel.launches]
+            missing = f"the block is not constant in its launch in {', '.join(where)}" if where else (
+                "no launch of it is in the source")  # fmt: skip
+            return replace(kernel, root=None, why=f"{missing}: --block is wanted")
+        chosen = known[0]
+        block = chosen.block or (1, 1, 1)
+        if math.prod(block) > self.machine.max_threads_per_block:
+            where_ = _line_of(*self.parsed.place(chosen.line))
+            return replace(kernel, root=None, why=f"its launch in {where_} has {math.prod(block)} threads")
+        self.launch, self.sides = Launch(block, self.launch.grid), self.launch.grid or chosen.grid
+        others = {each.block: each for each in known if each.block != block}
+        for other, each in others.items():
+            threads = "x".join(map(str, other or ()))
+            where_ = _line_of(*self.parsed.place(each.line))
+            self.notes.append(f"{kernel.name} is launched with other blocks too: --block {threads}, {where_}")
+        return kernel
 
     def _placed(self, access: SourceAccess) -> SourceAccess:
         """An access with its line in its file."""
@@ -376,8 +415,11 @@ class _Reading:
             if name not in self.given:
                 self.wanted.setdefault(name)
 
-    def _tell(self, line: int, column: int, op: str, array: str, why: str) -> None:
-        self.accesses.append(SourceAccess(line, column, op, array, None, None, None, None, None, False, why))
+    def _tell(self, line: int, column: int, op: str, array: str, why: str, function: str) -> None:
+        counts = (None, None, None, None, None)
+        self.accesses.append(
+            SourceAccess(line, column, op, array, *counts, False, why, kernel=self.kernel, function=function)
+        )
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader, failed = self._executed(kernel, root)
@@ -409,7 +451,7 @@ class _Reading:
             declared = kernel.declarations[key]
             bound.append((key, self._parameter(declared.name, declared.type, key, taken)))
         tops = {d.name for d in kernel.declarations.values() if d.at_top}
-        if "gridDim" in tops:
+        if "gridDim" in tops and self.sides is None:
             self.ranges |= dict.fromkeys(_BLOCKS, (1, MOST_BLOCKS))
         reader.most_steps = Most.STEPS.number // (FEWER if taken else 1)
         reader.sets = {n: v for n in tops & set(self.given) if (v := _number_of(self.given[n])) is not None}
@@ -428,8 +470,8 @@ class _Reading:
 
         blocks = [variable(n, 0, e - 1) for n, e in self.launch.blocks.items()]
         grid = triple([constant(TAKEN) if taken else size(name, 1, MOST_BLOCKS) for name in _BLOCKS])
-        if self.launch.grid is not None:
-            grid = triple([constant(n) for n in self.launch.grid])
+        if self.sides is not None:
+            grid = triple([constant(n) for n in self.sides])
         known: dict[str, Value] = {
             "threadIdx": triple(lane_variables(self.launch.block)),
             "blockIdx": triple(blocks),
@@ -490,6 +532,8 @@ class _Reading:
         """Keep an access for each place, op and array of the source, with the sum of its touches."""
         counted: dict[Row, Sized] = {}
         unread: dict[Row, str] = {}
+        for touch in reader.touches:
+            touch.block = self.launch.block
         rows = _by_row(reader.touches)
         numbers = Open(dict(self.ranges), reader.bounds)
         for row, touches in rows.items():
@@ -505,7 +549,7 @@ class _Reading:
             if row not in counted:
                 for name in (name for t in touches for name in t.wanted):
                     self.wanted.setdefault(name)
-                self._tell(*row, unread[row])
+                self._tell(*row, unread[row], touches[0].function)
                 self.unread += touches
         own = [touch for row, sized in counted.items() if not unread[row] for touch in sized.touches]
         joined = dict(joined_rows(own, reader.fenced, self.launch, self.machine))
@@ -519,12 +563,14 @@ class _Reading:
                 SourceAccess(
                     *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
                     efficiency, True, None, self._note(taken, joined.get(row)), sizes=sizes, depends=depends,
+                    kernel=self.kernel, function=touches[0].function,
                 )
             )  # fmt: skip
         others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)
         for op, places in others:
             for (line, column), name in places.items():
-                self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
+                counts = (0, 0, 0, None, None, True, None)
+                self.accesses.append(SourceAccess(line, column, op, name, *counts, kernel=self.kernel))
 
     def _with_values(
         self, kernel: Kernel, root: Function, rows: Sequence[Row]
@@ -572,7 +618,7 @@ class _Reading:
         """Report every site that the front end lacks, or that the reading did not reach."""
         listed = {(a.line, a.column) for a in self.accesses}
         for site in untold(self.parsed, kernel, reached, seen, listed):
-            self._tell(site.line, site.column, site.op, "", site.why)
+            self._tell(site.line, site.column, site.op, "", site.why, site.function)
         self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:

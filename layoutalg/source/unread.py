@@ -192,6 +192,7 @@ class Untold(NamedTuple):
     column: int
     op: str
     why: str
+    function: str
 
 
 def untold(
@@ -228,14 +229,14 @@ def untold(
             continue
         known.add(at)
         never = at in nodes or any(c.start <= at < c.end for c in lacking)
-        yield Untold(*at, _op(site), _why(parsed, kernel, site, never))
+        yield Untold(*at, _op(site), _why(parsed, kernel, site, never), site.function)
     lines = {line for line, _ in known}
     for removed in parsed.removed:
         if removed.function not in names or not lines.isdisjoint(range(removed.first, removed.last + 1)):
             continue
         if not numbers.issuperset(removed.names) and (removed.first, removed.at) not in known:
             known.add((removed.first, removed.at))
-            yield Untold(removed.first, removed.at, "", _error(parsed, removed))
+            yield Untold(removed.first, removed.at, "", _error(parsed, removed), removed.function)
 
 
 def _is_lacking(nodes: Collection[Node], taken: bool) -> bool:

@@ -108,7 +108,6 @@ def test_what_is_not_read_is_counted_and_told(folder: Path) -> None:
         ("block = 32\nset = 3", "line 4, set: this is not a table of numbers and texts"),
         ("block = 32\nset = {N = [1]}", "line 4, set: this is not a table of numbers and texts"),
         ("block = 32\nkernel = ''", "line 4, kernel: '' is no name"),
-        ("grid = 3", "a check needs the key block: threads of a block"),
     ],
 )
 def test_values_that_are_none(folder: Path, line: str, part: str) -> None:

@@ -165,7 +165,6 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     [('padding', '(32,32):(33,1)', 33, 2), ('swizzle', 'Sw<5,0,5> o 0 o (32,32):(32,1)', 33, 2)]
     """
     machine = find_arch(reading.arch)
-    launch = Launch(reading.block, reading.grid)
     fixes: list[Fix] = []
     notes: list[str] = []
     added: dict[str, int] = {}  # static bytes of the paddings so far, by the kernels that have the array
@@ -173,6 +172,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     for declared in reading.shared:
         array = shared_array(reading, declared)
         shared = [t for t in array.touches if find_instruction(t.op, machine).space == "shared"]
+        launch = Launch(next((t.block for t in shared), reading.block), reading.grid)
         search = _Search(reading, replace(array, touches=tuple(shared)), launch, machine, added)
         if search.before.total == search.before.ideal:
             continue

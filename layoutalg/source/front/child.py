@@ -11,15 +11,18 @@ The question is one JSON object on standard input, the answer one on standard ou
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clang import cindex
 
+from layoutalg.source.front.cursors import constant_of
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
@@ -291,22 +294,25 @@ class Parser:
         return text.take_out(*text.around(offset), why)
 
 
-def kernels_of(top: Any, path: str) -> list[Any]:
-    """The __global__ functions and templates that the file itself defines, in its order."""
+def kernels_of(top: Any, texts: Texts) -> list[Any]:
+    """The __global__ functions and templates of the file, in its order, then those of own headers in use."""
     kernels, waiting = [], [top]
+    main = texts.main
     while waiting:
         cursor = waiting.pop()
         for child in cursor.get_children():
-            if child.location.file is None or child.location.file.name != path:
+            text = None if child.location.file is None else texts.find(child.location.file.name)
+            if text is None:
                 continue
             if child.kind in (_K.NAMESPACE, _K.LINKAGE_SPEC, _K.UNEXPOSED_DECL):
                 waiting.append(child)
             elif child.kind in (_K.FUNCTION_DECL, _K.FUNCTION_TEMPLATE):
                 parts = list(child.get_children())
                 kernel = any(c.kind == _K.CUDAGLOBAL_ATTR for c in parts)
-                if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts):
-                    kernels.append(child)
-    return sorted(kernels, key=lambda c: c.location.offset)
+                used = text is main or bool(instances(main.census, child.spelling, {}))
+                if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts) and used:
+                    kernels.append((text.number, child.location.offset, child))
+    return [child for *_, child in sorted(kernels, key=lambda each: each[:2])]
 
 
 def template_parameters(kernel: Any) -> list[dict[str, Any]]:
@@ -331,10 +337,12 @@ def qualified(cursor: Any) -> str:
     return "::".join(reversed(names))
 
 
-def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[tuple[str, str]]]:
-    """(the definition to read, why there is none, other instances) of a kernel or a template."""
+def instance(
+    parser: Parser, kernel: Any, uses: list[Instance]
+) -> tuple[Any, str, list[tuple[str, str]], Instance | None]:
+    """(the definition to read, why there is none, other instances, its use) of a kernel or a template."""
     if kernel.kind == _K.FUNCTION_DECL:
-        return kernel, "", []
+        return kernel, "", [], None
     parameters = template_parameters(kernel)
     names = [p["name"] for p in parameters]
     chosen = [n for n in names if n in parser.sets]
@@ -346,14 +354,11 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[tuple[str, str
             tries.append(Instance(tuple(parser.sets[n] for n in names[: last + 1])))
     plain = bool(tries)
     if len(chosen) < len(names):
-        for text in parser.texts:
-            for use in instances(text.census, kernel.spelling, parser.sets):
-                words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
-                tries.append(Instance((*words, *use.arguments[len(names) :]), use.declared))
-    tries = list(dict.fromkeys(tries))
-    for use in tries[: 1 if plain else MOST_TRIED]:
-        made = f"&{qualified(kernel)}<{', '.join(use.arguments)}>"
-        tail = f"void layoutalg_use() {{ {use.declared}auto p = {made}; }}\n"
+        for use in uses:
+            words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
+            tries.append(use._replace(arguments=(*words, *use.arguments[len(names) :])))
+    tries = list({(use.arguments, use.declared, use.values): use for use in tries}.values())
+    for use, tail in itertools.islice(_tails(qualified(kernel), tries), 1 if plain else MOST_TRIED):
         try:
             unit = parser.settled(tail)
         except ValueError:
@@ -362,13 +367,52 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[tuple[str, str
             if cursor.spelling == "layoutalg_use":
                 for inner in cursor.walk_preorder():
                     target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
-                    if target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition():
-                        return target, "", _others(names, use, tries)
+                    made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
+                    if made and target.spelling == kernel.spelling:
+                        return target, "", _others(names, use, tries), use
     missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in chosen]
     if not missing:
-        return None, f"its template arguments do not make an instance: {', '.join(chosen)}", []
+        return None, f"its template arguments do not make an instance: {', '.join(chosen)}", [], None
     wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
-    return None, f"template parameters of {kernel.spelling} are not known: {wanted}", []
+    return None, f"template parameters of {kernel.spelling} are not known: {wanted}", [], None
+
+
+def _tails(name: str, uses: list[Instance]) -> Iterator[tuple[Instance, str]]:
+    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
+    for use in uses:
+        explicit = f"{name}<{', '.join(use.arguments)}>"
+        if use.arguments or not use.values:
+            yield use, f"void layoutalg_use() {{ {use.declared}auto p = &{explicit}; }}\n"
+        if use.values:
+            body = (
+                f"{use.declared}{use.variables}{explicit if use.arguments else name}<<<1, 1>>>{use.values};"
+            )
+            yield use, f"void layoutalg_use{use.parameters or '()'} {{ {body} }}\n"
+
+
+def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
+    """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
+    tail = ""
+    for at, use in enumerate(uses):
+        tail += f"void layoutalg_shape{at}() {{ {use.declared}{use.constants}"
+        for side, text in zip(("grid", "block"), use.shape, strict=False):
+            tail += f"constexpr dim3 {side}_ = {text};"
+            tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")
+        tail += "}\n"
+    found: dict[str, dict[str, int | None]] = {}
+    for cursor in parser.parse(tail).cursor.get_children() if uses else ():
+        if cursor.spelling.startswith("layoutalg_shape"):
+            variables = [
+                c for c in cursor.walk_preorder() if c.kind == _K.VAR_DECL and c.type.is_const_qualified()
+            ]
+            found[cursor.spelling] = {c.spelling: constant_of(c) for c in variables}
+    out = []
+    for at, use in enumerate(uses):
+        values = found.get(f"layoutalg_shape{at}", {})
+        sides = {side: [values.get(f"{side}{axis}") for axis in "xyz"] for side in ("grid", "block")}
+        known = {side: each if all(n and n > 0 for n in each) else None for side, each in sides.items()}
+        out.append({"line": use.line, "text": use.shape[-1] if len(use.shape) > 1 else "", **known})
+    return out
 
 
 def _others(names: list[str], use: Instance, tries: list[Instance]) -> list[tuple[str, str]]:
@@ -385,16 +429,21 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     parser = Parser(asked, folder)
     unit = parser.settled()
     wanted = asked.get("kernel")
-    kernels = kernels_of(unit.cursor, parser.path)
+    kernels = kernels_of(unit.cursor, parser.texts)
     names = [qualified(k) for k in kernels]
     out: dict[str, Any] = {"kernels": [], "names": names}
     for name, kernel in zip(names, kernels, strict=True):
         if wanted is not None and wanted not in (name, kernel.spelling):
             continue
-        where = kernel.location.line
-        extent = [kernel.extent.start.line, kernel.extent.end.line]
-        target, why, others = instance(parser, kernel)
+        first = parser.texts.first_line(kernel.location.file.name)
+        where = first + kernel.location.line
+        extent = [first + kernel.extent.start.line, first + kernel.extent.end.line]
+        uses = [use for text in parser.texts for use in instances(text.census, kernel.spelling, parser.sets)]
+        target, why, others, use = instance(parser, kernel, uses)
         entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
+        launches = [each for each in uses if each.shape]
+        alike = [each for each in launches if use is not None and each[:2] == use[:2]]
+        entry["launches"] = shapes(parser, alike or launches)
         entry["template"] = template_parameters(kernel)
         entry["others"] = others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
@@ -410,7 +459,8 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             }
         out["kernels"].append(entry)
     census = parser.census
-    extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in kernels]
+    main = [k for k in kernels if parser.texts.find(k.location.file.name) is parser.texts.main]
+    extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in main]
     kernel_lines = [(f.name, census.text.count(b"\n", 0, f.start) + 1) for f in census.functions if f.kernel]
     kernel_lines += census.lost_kernels()
     out["hidden"] = [

@@ -185,6 +185,15 @@ class Removed(NamedTuple):
     doubt: bool = False
 
 
+class Shape(NamedTuple):
+    """A launch in a line: the text of its block, the block and the grid, None where they are not constant."""
+
+    line: int
+    text: str
+    block: tuple[int, int, int] | None
+    grid: tuple[int, int, int] | None
+
+
 class Assumed(NamedTuple):
     """A function that uses a name which is declared nowhere: what was assumed of it, and the first line."""
 
@@ -198,7 +207,7 @@ class Kernel:
     """A kernel of the text; `root` is None where `why` says why it is not read.
 
     Of a template, `others` are the arguments of the instances in the text that are not read, and the
-    options that choose them.
+    options that choose them.  `launches` are those of the text, where it has some those of the instance.
     """
 
     name: str
@@ -211,6 +220,7 @@ class Kernel:
     declarations: Mapping[int, Declaration] = field(default_factory=dict)
     functions: Mapping[int, Function] = field(default_factory=dict)
     others: tuple[tuple[str, str], ...] = ()
+    launches: tuple[Shape, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -328,8 +338,16 @@ def _parsed(reply: Any) -> Parsed:
 def _kernel(raw: Any) -> Kernel:
     template = tuple(p["name"] for p in raw["template"])
     head = (raw["name"], raw["line"], tuple(raw["extent"]), raw["why"], tuple(raw["parameters"]), template)
+    launches = tuple(
+        Shape(
+            each["line"],
+            each["text"],
+            *(tuple(s) if (s := each[side]) else None for side in ("block", "grid")),
+        )
+        for each in raw["launches"]
+    )
     if raw["root"] < 0:
-        return Kernel(*head, None)
+        return Kernel(*head, None, launches=launches)
     types = _types(raw["types"])
 
     def node(raw: Any) -> Node | None:
@@ -370,7 +388,8 @@ def _kernel(raw: Any) -> Kernel:
         for inner in function.body.walk() if function.body is not None else ():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    return Kernel(*head, functions[raw["root"]], declarations, functions, tuple(map(tuple, raw["others"])))
+    others = tuple(map(tuple, raw["others"]))
+    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches)
 
 
 def _written(raw: Any) -> Written | None:

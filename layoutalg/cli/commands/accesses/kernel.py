@@ -25,6 +25,9 @@ class AccessRow:
     """An access of a CUDA source; counts are null where it is not read."""
 
     line: Positive
+    kernel: str
+    function: str
+    """The function that the line is in; empty for what is in registers or constant."""
     op: str
     """The analysis' name, registers, constant, fetch, or what was met."""
     array: str
@@ -107,7 +110,8 @@ class KernelAnswer(Answer, command="kernel"):
     source: str
     kernels: tuple[str, ...]
     arch: str
-    block: tuple[Positive, ...]
+    blocks: tuple[tuple[Positive, ...] | None, ...]
+    """The threads of a block of each kernel, null where they are not known."""
     grid: tuple[Positive, ...] | None
     accesses: tuple[AccessRow, ...]
     unfollowed: tuple[Unfollowed, ...]
@@ -120,9 +124,18 @@ class KernelAnswer(Answer, command="kernel"):
     """With --fix, null without it."""
 
 
+MOST_PLACES = 6
+"""Accesses that a sentence names."""
+
+
 def kernel_command(
     source: Annotated[str, argument("A CUDA source file; - reads standard input.")],
-    block: Annotated[str, option("Threads of a block: 256, 16x16 or 8x8x4.")],
+    block: Annotated[
+        str | None,
+        option(
+            "Threads of a block: 256, 16x16 or 8x8x4. Default: those of each kernel's launch in the source."
+        ),
+    ] = None,
     grid: Annotated[
         str | None, option("Blocks of the grid, to count all of them. Default: only block (0,0,0).")
     ] = None,
@@ -148,14 +161,14 @@ def kernel_command(
 ) -> int:
     """Count the wavefronts and sectors of every access of a kernel, from its CUDA source.
 
-    layoutalg kernel sgemm.cu --block 16x16 --set N=4096 --set BM=128
+    layoutalg kernel sgemm.cu --set N=4096 --set BM=128
 
     The source is not executed. Every access is in the table, or is listed as not read, with the reason.
     Exits 2 if none could be read of those that are reached.
     """
     from layoutalg.source import read_kernel, refuse_unread
 
-    sizes = read_extents("--block", block)
+    sizes = None if block is None else read_extents("--block", block)
     blocks = None if grid is None else read_extents("--grid", grid)
     values = read_sets(sets or [])
     text = read_source(source)
@@ -227,14 +240,14 @@ def _show_fix(fix: Fix) -> None:
 
 def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts: list[str | Table] = []
-    of = ", ".join(reading.kernels)
     what = "block (0,0,0)" if reading.grid is None else f"all {count(_blocks(reading))} blocks"
-    rows = [_row(a) for a in reading.memory if a.read]
     columns = ("line", "access", "array", "instructions", "wavefronts", "sectors", "ideal", "")
-    if rows:
-        parts.append(
-            table(f"{of}: {what} of {'x'.join(map(str, reading.block))} threads", columns, rows, left=3)
-        )
+    rows = [a for a in reading.memory if a.read]
+    for name, block in zip(reading.kernels, reading.blocks, strict=True):
+        own = [_row(a) for a in rows if a.kernel == name]
+        if own and block is not None:
+            title = f"{name}: {what} of {'x'.join(map(str, block))} threads"
+            parts.append(table(title, columns, own, left=3))
     unread = [a for a in reading.memory if not a.read]
     for a in unread:
         why = f"not read: {a.why}" if a.reached else a.why
@@ -280,7 +293,8 @@ def _taken(reading: KernelReading) -> list[str]:
         by_names.setdefault(access.depends, {})[f"{access.place} ({access.array})"] = None
     for names, places in by_names.items():
         if names:
-            parts.append(f"The last column depends on {', '.join(names)} in {', '.join(places)}.")
+            shown = [*list(places)[:MOST_PLACES], *["others"] * (len(places) > MOST_PLACES)]
+            parts.append(f"The last column depends on {', '.join(names)} in {', '.join(shown)}.")
     return parts
 
 
@@ -292,6 +306,8 @@ def _named(access: SourceAccess) -> str:
 def _row(access: SourceAccess) -> tuple[str, ...]:
     counts = tuple(count(n or 0) for n in (access.instructions, access.total, access.ideal_total))
     line = f"{access.file}:{access.line}" if access.file else str(access.line)
+    if access.function != access.kernel.rpartition("::")[2]:
+        line = f"{line} in {access.function}"
     if access.ways is None:
         return (line, access.op, access.array, counts[0], "", counts[1], counts[2],
                 f"{access.efficiency or 0:.1%}")  # fmt: skip

@@ -1,0 +1,94 @@
+"""Launches in a source: the block of each kernel, the instance that is read, and what is not constant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.errors import UnsupportedError
+from layoutalg.source import KernelReading, read_kernel, refuse_unread
+from tests.sweeps import each
+
+KERNEL = "template <class T, int N> __global__ void k(const T* a, T* b, int n) { b[threadIdx.x] = a[N]; }\n"
+PLAIN = "__global__ void p(const float* a, float* b, int n) { b[threadIdx.x] = a[threadIdx.x]; }\n"
+HEAD = "const float* a, float* b, int n"
+RUN = f"void run({HEAD}) {{ "
+
+SHAPES = (
+    # the host's text, and the block; None where it is not constant
+    (RUN + "p<<<n / 64, 64>>>(a, b, n); }", (64, 1, 1)),
+    (f"#define TILE 16\n{RUN}dim3 block(TILE, TILE / 2), grid(n); p<<<grid, block>>>(a, b, n); }}",
+     (16, 8, 1)),
+    (f"constexpr int W = 32;\n{RUN}const int t = W * 2; auto twice = t * 2; dim3 block{{t, 2}};\n"
+     "p<<<n, block, twice * sizeof(float), nullptr>>>(a, b, n); }", (64, 2, 1)),
+    (RUN + "p<<<dim3(n, 2), {8, 4, 2}>>>(a, b, n); }", (8, 4, 2)),
+    (f"template <int B> void of({HEAD}) {{ p<<<1, B>>>(a, b, n); }}\n{RUN}of<96>(a, b, n); }}",
+     (96, 1, 1)),
+    (RUN + "void* all[] = {&a, &b, &n}; cudaLaunchKernel((void*)p, dim3(n), dim3(48), all, 0, 0); }",
+     (48, 1, 1)),
+    (RUN + "cudaLaunchConfig_t c = {}; c.gridDim = n; c.blockDim = dim3(32, 3);\n"
+     "cudaLaunchKernelEx(&c, p, a, b, n); }", (32, 3, 1)),
+    (RUN + "int t = 32; if (n > 9) t = 64; p<<<1, t>>>(a, b, n); }", None),
+    (f"void run({HEAD}, int t) {{ p<<<n / t, t>>>(a, b, n); }}", None),
+    (RUN + "dim3 block; block.x = 32; p<<<1, block>>>(a, b, n); }", None),
+    (RUN + "p<<<1, 0>>>(a, b, n); }", None),
+)  # fmt: skip
+
+INSTANCES = (
+    # the host's text, and the operation that stores
+    (RUN + "k<float, 3><<<n, 32>>>(a, b, n); }", "st.global.b32"),
+    ("void run(const double* x, double* y) { k<double, (4 > 3)><<<1, 32>>>(x, y, 2); }", "st.global.b64"),
+    ("using word = short;\nvoid run(const word* x, word* y) {\n"
+     "k<word, 3><<<1, 32>>>(x, y, 2); }", "st.global.b16"),
+    (f"{KERNEL.replace('class T, int N', 'class T').replace(' k(', ' d(').replace('[N]', '[0]')}"
+     "void run(int n) { double *x = alloc(n), *y; d<<<1, 32>>>(x, y, n); }", "st.global.b64"),
+    ("template __global__ void k<char, 2>(const char*, char*, int);", "st.global.b8"),
+)  # fmt: skip
+
+
+def read(text: str) -> KernelReading:
+    return read_kernel(text)
+
+
+@each("number", range(len(SHAPES)))
+def test_a_block_is_that_of_the_launch(number: int) -> None:
+    host, block = SHAPES[number]
+    if block is not None:
+        reading = read(PLAIN + host)
+        assert reading.blocks == (block,) and reading.share == 1.0
+        return
+    with pytest.raises(
+        UnsupportedError, match=r"the block is not constant in its launch in line \d .*: --block is"
+    ):
+        refuse_unread(read(PLAIN + host))
+
+
+@each("number", range(len(INSTANCES)))
+def test_an_instance_is_that_of_the_launch(number: int) -> None:
+    host, op = INSTANCES[number]
+    reading = read_kernel(KERNEL + host, 32, kernel="d" if " d(" in host else "k")
+    assert [a.op for a in reading.memory if a.op.startswith("st")] == [op]
+    assert reading.share == 1.0
+
+
+def test_each_kernel_has_its_own_block(tmp_path: Path) -> None:
+    """Those of a header that the source launches too; what no launch tells of is not read, and says so."""
+    (tmp_path / "own.cuh").write_text(KERNEL + PLAIN.replace(" p(", " other("), encoding="utf-8")
+    text = f"""#include "own.cuh"
+{PLAIN}__global__ void q(float* b) {{ b[threadIdx.x] = blockDim.x + gridDim.x; }}
+{RUN}k<float, 1><<<n, 32>>>(a, b, n); p<<<4, 256>>>(a, b, n); p<<<4, 128>>>(a, b, n); }}
+"""
+    reading = read_kernel(text, folder=str(tmp_path))
+    assert dict(zip(reading.kernels, reading.blocks, strict=True)) == {
+        "p": (256, 1, 1),
+        "q": None,
+        "k": (32, 1, 1),
+    }
+    assert [(a.kernel, a.file, a.line, a.instructions) for a in reading.memory if a.read] == [
+        ("p", "", 2, 8), ("p", "", 2, 8), ("k", "own.cuh", 1, 1), ("k", "own.cuh", 1, 1)
+    ]  # fmt: skip
+    assert reading.notes == ("p is launched with other blocks too: --block 128x1x1, line 4",)
+    (part,) = reading.unfollowed
+    assert part.why == "q is not read: no launch of it is in the source: --block is wanted"
+    assert read_kernel(text, 64, folder=str(tmp_path)).blocks == ((64, 1, 1),) * 3
