@@ -220,6 +220,7 @@ def read_kernel(
     arch: str | Arch = "sm_90",
     folder: str | None = None,
     include: Sequence[str] = (),
+    defines: Mapping[str, str] | None = None,
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
@@ -227,7 +228,7 @@ def read_kernel(
     source, where they are constants there.  Without `grid` the counts are those of block
     (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
     names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
-    user's own lie, `include` are further ones, as for a compiler's -I.
+    user's own lie, `include` are further ones, as for a compiler's -I, and `defines` its macros, as for -D.
 
     Arrays are taken to start at multiples of 1024 bytes.  An instruction is counted for each evaluation of
     the access in the source, as if nothing were kept in registers from turn to turn.
@@ -248,7 +249,10 @@ def read_kernel(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
     values = checked_sets(sets or {})
-    parsed = parse_cuda(text, kernel=kernel, sets=values, folder=folder, include=include, arch=machine.name)
+    parsed = parse_cuda(
+        text, kernel=kernel, sets=values, folder=folder, include=include, arch=machine.name,
+        defines=defines or {},
+    )  # fmt: skip
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,27 @@ def test_a_kernel_without_accesses_is_told_to_have_none(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "k has no access to shared or global memory.\n")
     _, why = refusal("kernel", written(tmp_path, text.format("hidden(n);")), "--block", "32")
     assert why == "no access could be read: line 2: what hidden does is not in the file"
+
+
+def test_macros_and_folders_come_from_the_build(tmp_path: Path) -> None:
+    source = f"#include <own.h>\n{P}) {{ p[threadIdx.x * PITCH] = OTHER; }}\n"
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "own.h").write_text("#ifndef WIDE\n#define PITCH 2\n#endif\n", encoding="utf-8")
+    place, build = written(tmp_path, source), tmp_path / "compile_commands.json"
+    command = "nvcc -I headers -isystem=gone -D OTHER=1 -DTEXT='a b' -c kernel.cu; touch no"
+    for entry in ({"command": command}, {"arguments": ["nvcc", "-Iheaders", "-DOTHER=1", "kernel.cu"]}):
+        build.write_text(
+            json.dumps([{"directory": str(tmp_path), "file": "kernel.cu", **entry}]), encoding="utf-8"
+        )
+        found = answer("kernel", place, "--block", "32", "--compile-commands", str(build))
+        assert [a["total"] for a in found["accesses"]] == [8] and found["unfollowed"] == []
+    wide = ("--compile-commands", str(build), "-D", "WIDE", "-D", "PITCH=4")
+    assert answer("kernel", place, "--block", "32", *wide)["accesses"][0]["total"] == 16
+    assert "is not the name of a macro" in refusal("kernel", place, "--block", "32", "-D", "A B=1")[1]
+    for text, said in (
+        ("[]", "has no command for"),
+        ("{", "is not a list of commands"),
+        ("[3]", "is not a list"),
+    ):
+        build.write_text(text, encoding="utf-8")
+        assert said in refusal("kernel", place, "--block", "32", "--compile-commands", str(build))[1]

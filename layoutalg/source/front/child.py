@@ -78,7 +78,7 @@ class Parser:
         self.census = self.texts.main.census
         self.sets: dict[str, str] = asked["sets"]
         self.used: set[str] = set()
-        self.defines = dict(self._before_all())
+        self.defines = asked["defines"] | dict(self._before_all())
         self.declared: dict[tuple[str, str], str] = {}
         self.unknown: set[str] = set()
         self.numbers: set[str] = set()

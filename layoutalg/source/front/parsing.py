@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -270,9 +271,10 @@ def parse_cuda(
     folder: str | None = None,
     include: Sequence[str] = (),
     arch: str = "sm_90",
+    defines: Mapping[str, str] | None = None,
 ) -> Parsed:
     """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers,
-    as `include` have, in their order.
+    as `include` have, in their order; `defines` are macros with their text.
 
     `__CUDA_ARCH__` is that of `arch`, the name of an architecture.
 
@@ -283,6 +285,7 @@ def parse_cuda(
     Most.TEXT.guard(len(text.encode()), "size of a CUDA source in bytes")
     number = 10 * int("".join(c for c in arch if c.isdigit()))
     question: dict[str, Any] = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "arch": number}
+    question["defines"] = _checked_defines(defines or {})
     question["folders"] = [*filter(None, (folder, *include))]
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
@@ -297,6 +300,15 @@ def parse_cuda(
     if "error" in reply:
         raise ParseError(f"the source does not parse: {reply['error']}")
     return _parsed(reply)
+
+
+def _checked_defines(defines: Mapping[str, str]) -> dict[str, str]:
+    """Macros that are defined before a text; raises ParseError for what is not the name of one."""
+    for name, value in defines.items():
+        Most.LINE.guard(len(value), f"characters of the macro {name[:40]}")
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, .]*\))?", name, re.ASCII) or re.search(r"[\r\n\0]", value):
+            raise ParseError(f"{name}={value} is not the name of a macro and its text")
+    return dict(defines)
 
 
 def _folders() -> list[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, Share, taken
-from layoutalg.cli.files import read_source
+from layoutalg.cli.files import read_source, text_of
 from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
+from layoutalg.limits import Most
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -151,6 +154,14 @@ def kernel_command(
         list[str] | None,
         option("A folder of headers, beside that of the source. May be repeated."),
     ] = None,
+    define: Annotated[
+        list[str] | None,
+        option("NAME or NAME=TEXT: a macro, as for a compiler. May be repeated.", "--define", "-D"),
+    ] = None,
+    compile_commands: Annotated[
+        str | None,
+        option("A compile_commands.json, whose macros and folders of headers for the source are taken."),
+    ] = None,
     kernel: Annotated[str | None, option("The kernel to read. Default: all.")] = None,
     fix: Annotated[
         bool,
@@ -171,12 +182,15 @@ def kernel_command(
     sizes = None if block is None else read_extents("--block", block)
     blocks = None if grid is None else read_extents("--grid", grid)
     values = read_sets(sets or [])
+    macros, folders = ({}, []) if compile_commands is None else read_build(compile_commands, source)
+    macros |= dict(map(macro, define or []))
+    folders += [str(Path(spot).resolve()) for spot in include or ()]
     text = read_source(source)
     folder = None if source == "-" else str(Path(source).resolve().parent)
     with progress("reading", quiet=as_json):
         reading = read_kernel(
             text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder,
-            include=[str(Path(spot).resolve()) for spot in include or ()],
+            include=folders, defines=macros,
         )  # fmt: skip
         refuse_unread(reading)
         fixes: tuple[Fix, ...] = ()
@@ -195,6 +209,52 @@ def kernel_command(
         if fix and not reading.conflicting:
             say(_without_conflicts(reading))
     return 0
+
+
+def macro(text: str) -> tuple[str, str]:
+    """The name and the text of a macro, as a compiler's -D takes them.
+
+    >>> macro("N=64"), macro("NDEBUG")
+    (('N', '64'), ('NDEBUG', '1'))
+    """
+    name, equals, value = text.partition("=")
+    return name, value if equals else "1"
+
+
+def read_build(place: str, source: str) -> tuple[dict[str, str], list[str]]:
+    """The macros and the folders of headers with which a compile_commands.json compiles a source.
+
+    Nothing of it is run.  Raises ParseError, ResourceError, OSError.
+    """
+    raw = text_of(Most.FILE.read(Path(place)), place)
+    try:
+        entries = json.loads(raw)
+        for entry in entries:
+            folder = Path(place).resolve().parent / entry["directory"]
+            if (folder / entry["file"]).resolve() == Path(source).resolve():
+                words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
+                return _options(list(map(str, words)), folder)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        what = "a list of commands with directory, file and command or arguments"
+        raise ParseError(f"{place} is not {what}: {error or type(error).__name__}") from None
+    raise ParseError(f"{place} has no command for {source}")
+
+
+def _options(words: list[str], folder: Path) -> tuple[dict[str, str], list[str]]:
+    """The macros and folders of headers of a command."""
+    macros: dict[str, str] = {}
+    folders = []
+    waiting = iter(words)
+    for word in waiting:
+        found = re.match(r"(-I|-isystem|-iquote|-D)=?(.*)", word, re.DOTALL)
+        if found is None:
+            continue
+        value = found[2] or next(waiting, "")
+        if found[1] == "-D":
+            macros |= dict([macro(value)])
+        else:
+            folders.append(str((folder / value).resolve()))
+    return macros, folders
 
 
 def read_extents(name: str, text: str) -> tuple[int, ...]:
