@@ -322,9 +322,7 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     ]  # fmt: skip
     summary = f"{len(rows)} of {len(reading.memory)} accesses are read"
     if not reading.memory:
-        summary = (
-            f"{of} {'has' if len(reading.kernels) == 1 else 'have'} no access to shared or global memory"
-        )
+        summary = f"{', '.join(reading.kernels)} {'has' if len(reading.kernels) == 1 else 'have'} no access to shared or global memory"
         summary += " among what is followed" if reading.unfollowed else ""
     if never := sum(not a.reached for a in unread):
         summary += f"; {never} {'is' if never == 1 else 'are'} never reached"
