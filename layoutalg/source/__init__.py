@@ -24,7 +24,8 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array
     unread         what may touch memory and was not read
-    costs          what an access costs, and what a compiler may join
+    costs          what an access costs
+    rows/          the records of a reading, sizes that are not given, what a compiler may join
 """
 
 from __future__ import annotations
@@ -32,15 +33,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layoutalg.optional import later
-from layoutalg.source.reading import (
-    CONSTANT,
-    FETCH,
-    REGISTERS,
-    KernelReading,
-    SourceAccess,
-    Unfollowed,
-    read_kernel,
-)
+from layoutalg.source.reading import read_kernel
+from layoutalg.source.rows import CONSTANT, FETCH, REGISTERS, KernelReading, SourceAccess, Unfollowed
 from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ class Touch:
 class Bound(NamedTuple):
     """The turns of a loop that sizes decide which are not given, and sums that no type may wrap then."""
 
-    count: Sum
+    turns: Sum
     exact: tuple[Sum, ...]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import (
@@ -17,27 +17,30 @@ from layoutalg.errors import (
     UnknownNameError,
 )
 from layoutalg.limits import Most
-from layoutalg.source.costs import (
-    TAKEN,
-    Cost,
-    Joined,
-    Launch,
-    Open,
-    Row,
-    Sized,
-    cost_of,
-    joined_rows,
-    lane_variables,
-    sum_of,
-)
+from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
+from layoutalg.source.rows import (
+    CONSTANT,
+    FETCH,
+    REGISTERS,
+    TAKEN,
+    Joined,
+    KernelReading,
+    Open,
+    Row,
+    Sized,
+    SourceAccess,
+    TakenNumber,
+    Unfollowed,
+    joined_rows,
+    line_of,
+)
 from layoutalg.source.terms import ZERO, add, constant, size, variable
 from layoutalg.source.unread import (
     LEFT_OUT,
     MOST_TOLD,
-    NEVER_REACHED,
     destructor,
     foreign,
     not_followed,
@@ -60,15 +63,6 @@ from layoutalg.source.values import (
 _WHOLE = 1024
 """A number of bytes that is a multiple of every line, and of a row of all banks."""
 
-REGISTERS = "registers"
-"""The op of an access to an array in registers, which is not a memory access."""
-
-CONSTANT = "constant"
-"""The op of a load of constant memory, which has neither banks nor sectors."""
-
-FETCH = "fetch"
-"""The op of what goes through a texture unit, which makes the addresses: a fetch, or a store to a surface."""
-
 _MOST_EXTENT = (1 << 31) - 1
 FEWER = 20
 """The part of its steps that a second reading may take, in which loops are read turn by turn."""
@@ -80,134 +74,6 @@ MOST_BLOCKS = 1 << 20
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
                   r"[A-Za-z_][\w:]*(?: [A-Za-z_]\w*){0,2}\Z", re.ASCII)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class SourceAccess:
-    """An access of the source.
-
-    `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
-    in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
-    without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
-    Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
-    counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
-    that are not given and on which the counts depend; with other values of those in `depends` the ways or
-    the efficiency may be others, with any value of the rest the ways are no more.  It stands in `function`,
-    which `kernel` executes.
-    """
-
-    line: int
-    column: int
-    op: str
-    array: str
-    instructions: int | None
-    total: int | None
-    ideal_total: int | None
-    ways: int | None
-    efficiency: float | None
-    read: bool
-    why: str | None
-    note: str | None = None
-    file: str = ""
-    sizes: tuple[str, ...] = ()
-    depends: tuple[str, ...] = ()
-    kernel: str = ""
-    function: str = ""
-
-    @property
-    def place(self) -> str:
-        """The line, with its file where that is not the source itself."""
-        return _line_of(self.file, self.line)
-
-    @property
-    def reached(self) -> bool:
-        """False where no thread comes to it, so that nothing of it is left to be read."""
-        return self.why != NEVER_REACHED
-
-    @property
-    def space(self) -> str:
-        """shared, global, registers, or "" where the op does not say."""
-        if self.op in (REGISTERS, CONSTANT, FETCH):
-            return self.op
-        if "global" in self.op:
-            return "global"
-        shared = (
-            self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
-        )
-        return "shared" if shared else ""
-
-
-class TakenNumber(NamedTuple):
-    """A number that is not given, and the value that it is counted with."""
-
-    name: str
-    value: int
-
-
-class Unfollowed(NamedTuple):
-    """A part of a kernel that was not followed, so that it may hold accesses that are not listed."""
-
-    line: int
-    why: str
-    file: str = ""
-
-    @property
-    def place(self) -> str:
-        """The line, with its file where that is not the source itself."""
-        return _line_of(self.file, self.line)
-
-
-def _line_of(file: str, line: int) -> str:
-    return f"{file}, line {line}" if file else f"line {line}"
-
-
-@dataclass(frozen=True, slots=True)
-class KernelReading:
-    """The reading of a kernel: `accesses` in the order of the text, counted for one block, or `grid` blocks.
-
-    `wanted` are the names whose values would let more be read, as for --set; `notes` are facts of the reading
-    that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
-    `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
-    of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
-    the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
-    """
-
-    kernels: tuple[str, ...]
-    blocks: tuple[tuple[int, int, int] | None, ...]
-    grid: tuple[int, int, int] | None
-    arch: str
-    accesses: tuple[SourceAccess, ...]
-    wanted: tuple[str, ...]
-    notes: tuple[str, ...]
-    touches: tuple[Touch, ...]
-    unread: tuple[Touch, ...]
-    shared: tuple[Declaration, ...]
-    together: tuple[tuple[Declaration, ...], ...]
-    seen: frozenset[tuple[int, int]]
-    unfollowed: tuple[Unfollowed, ...] = ()
-    taken: tuple[TakenNumber, ...] = ()
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """The threads of a block of the first kernel that is read."""
-        return next(block for block in self.blocks if block is not None)
-
-    @property
-    def memory(self) -> tuple[SourceAccess, ...]:
-        """The accesses to shared and global memory: those to registers, constants and textures left out."""
-        return tuple(a for a in self.accesses if a.op not in (REGISTERS, CONSTANT, FETCH))
-
-    @property
-    def share(self) -> float:
-        """Accesses to memory that are read, over all of them; 1.0 where there are none."""
-        memory = self.memory
-        return sum(a.read for a in memory) / len(memory) if memory else 1.0
-
-    @property
-    def conflicting(self) -> tuple[str, ...]:
-        """The shared arrays with an access that has bank conflicts."""
-        arrays = (a.array for a in self.accesses if a.read and a.ways is not None and a.ways > 1)
-        return tuple(dict.fromkeys(arrays))
 
 
 def read_kernel(
@@ -371,20 +237,20 @@ class _Reading:
             return kernel
         known = [launch for launch in kernel.launches if launch.block is not None]
         if not known:
-            where = [f"{_line_of(*self.parsed.place(each.line))} ({each.text})" for each in kernel.launches]
+            where = [f"{line_of(*self.parsed.place(each.line))} ({each.text})" for each in kernel.launches]
             missing = f"the block is not constant in its launch in {', '.join(where)}" if where else (
                 "no launch of it is in the source")  # fmt: skip
             return replace(kernel, root=None, why=f"{missing}: --block is wanted")
         chosen = known[0]
         block = chosen.block or (1, 1, 1)
         if math.prod(block) > self.machine.max_threads_per_block:
-            where_ = _line_of(*self.parsed.place(chosen.line))
+            where_ = line_of(*self.parsed.place(chosen.line))
             return replace(kernel, root=None, why=f"its launch in {where_} has {math.prod(block)} threads")
         self.launch, self.sides = Launch(block, self.launch.grid), self.launch.grid or chosen.grid
         others = {each.block: each for each in known if each.block != block}
         for other, each in others.items():
             threads = "x".join(map(str, other or ()))
-            where_ = _line_of(*self.parsed.place(each.line))
+            where_ = line_of(*self.parsed.place(each.line))
             self.notes.append(f"{kernel.name} is launched with other blocks too: --block {threads}, {where_}")
         return kernel
 
@@ -400,7 +266,7 @@ class _Reading:
     def _left_out(self) -> list[str]:
         """The parts outside of all functions that have an error and that nothing else uses, in a sentence."""
         parts = [gone for gone in self.parsed.removed if not gone.function and not gone.doubt]
-        places = [_line_of(*self.parsed.place(gone.first)) for gone in parts[:MOST_TOLD]]
+        places = [line_of(*self.parsed.place(gone.first)) for gone in parts[:MOST_TOLD]]
         more = f", and {len(parts) - MOST_TOLD} more" if len(parts) > MOST_TOLD else ""
         return [f"left out for its error is what no kernel uses: {'; '.join(places)}{more}"] if parts else []
 

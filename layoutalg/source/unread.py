@@ -19,7 +19,7 @@ from layoutalg.source.machine import Place, State
 from layoutalg.source.values import Address, Unknown, Value
 
 if TYPE_CHECKING:
-    from layoutalg.source.reading import KernelReading
+    from layoutalg.source.rows import KernelReading
 
 SILENT = frozenset(
     {

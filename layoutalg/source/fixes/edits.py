@@ -20,7 +20,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.source.costs import Launch, cost_of
 from layoutalg.source.front import LINES, Declaration, Type
 from layoutalg.source.machine import Touch
-from layoutalg.source.reading import KernelReading
+from layoutalg.source.rows import KernelReading
 from layoutalg.source.terms import Sum, compare, constant, either
 
 

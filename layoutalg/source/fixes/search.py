@@ -43,7 +43,7 @@ from layoutalg.source.fixes.edits import (
 )
 from layoutalg.source.front import LINES, Declaration
 from layoutalg.source.machine import Touch
-from layoutalg.source.reading import KernelReading
+from layoutalg.source.rows import KernelReading
 from layoutalg.source.terms import Sum, add, bits, constant, floor_div, scale, values
 from layoutalg.synthesis import synthesize
 

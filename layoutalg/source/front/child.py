@@ -368,7 +368,7 @@ def instance(
                 for inner in cursor.walk_preorder():
                     target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
                     made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
-                    if made and target.spelling == kernel.spelling:
+                    if made and target is not None and target.spelling == kernel.spelling:
                         return target, "", _others(names, use, tries), use
     missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in chosen]
     if not missing:
@@ -399,7 +399,7 @@ def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
             tail += f"constexpr dim3 {side}_ = {text};"
             tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")
         tail += "}\n"
-    found: dict[str, dict[str, int | None]] = {}
+    found: dict[str, dict[str, int | float | None]] = {}
     for cursor in parser.parse(tail).cursor.get_children() if uses else ():
         if cursor.spelling.startswith("layoutalg_shape"):
             variables = [

@@ -109,7 +109,8 @@ def _end(text: str, at: int, closing: str) -> int:
 
 def _parts(text: str, angle: str = "") -> tuple[str, ...]:
     """What commas outside of brackets part; of `angle` too, where these are brackets."""
-    parts, waiting = [""], []
+    parts = [""]
+    waiting: list[str] = []
     for c in text:
         if waiting and c == waiting[-1]:
             waiting.pop()

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, Share, taken
-from layoutalg.cli.files import read_source, text_of
+from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
-from layoutalg.limits import Most
+from layoutalg.limits import Most, text_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -322,7 +322,8 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     ]  # fmt: skip
     summary = f"{len(rows)} of {len(reading.memory)} accesses are read"
     if not reading.memory:
-        summary = f"{', '.join(reading.kernels)} {'has' if len(reading.kernels) == 1 else 'have'} no access to shared or global memory"
+        verb = "has" if len(reading.kernels) == 1 else "have"
+        summary = f"{', '.join(reading.kernels)} {verb} no access to shared or global memory"
         summary += " among what is followed" if reading.unfollowed else ""
     if never := sum(not a.reached for a in unread):
         summary += f"; {never} {'is' if never == 1 else 'are'} never reached"

@@ -1,0 +1,150 @@
+"""The records of a reading: an access with its counts or why it is not read, and all of a source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from layoutalg.source.front import Declaration
+from layoutalg.source.machine import Touch
+from layoutalg.source.unread import NEVER_REACHED
+
+Row = tuple[int, int, str, str]
+"""The line, column, op and array of an access."""
+
+REGISTERS = "registers"
+"""The op of an access to an array in registers, which is not a memory access."""
+
+CONSTANT = "constant"
+"""The op of a load of constant memory, which has neither banks nor sectors."""
+
+FETCH = "fetch"
+"""The op of what goes through a texture unit, which makes the addresses: a fetch, or a store to a surface."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """An access of the source.
+
+    `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
+    in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
+    without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
+    Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
+    counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
+    that are not given and on which the counts depend; with other values of those in `depends` the ways or
+    the efficiency may be others, with any value of the rest the ways are no more.  It stands in `function`,
+    which `kernel` executes.
+    """
+
+    line: int
+    column: int
+    op: str
+    array: str
+    instructions: int | None
+    total: int | None
+    ideal_total: int | None
+    ways: int | None
+    efficiency: float | None
+    read: bool
+    why: str | None
+    note: str | None = None
+    file: str = ""
+    sizes: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+    kernel: str = ""
+    function: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line, with its file where that is not the source itself."""
+        return line_of(self.file, self.line)
+
+    @property
+    def reached(self) -> bool:
+        """False where no thread comes to it, so that nothing of it is left to be read."""
+        return self.why != NEVER_REACHED
+
+    @property
+    def space(self) -> str:
+        """shared, global, registers, or "" where the op does not say."""
+        if self.op in (REGISTERS, CONSTANT, FETCH):
+            return self.op
+        if "global" in self.op:
+            return "global"
+        shared = (
+            self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
+        )
+        return "shared" if shared else ""
+
+
+class TakenNumber(NamedTuple):
+    """A number that is not given, and the value that it is counted with."""
+
+    name: str
+    value: int
+
+
+class Unfollowed(NamedTuple):
+    """A part of a kernel that was not followed, so that it may hold accesses that are not listed."""
+
+    line: int
+    why: str
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line, with its file where that is not the source itself."""
+        return line_of(self.file, self.line)
+
+
+def line_of(file: str, line: int) -> str:
+    return f"{file}, line {line}" if file else f"line {line}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReading:
+    """The reading of a kernel: `accesses` in the order of the text, counted for one block, or `grid` blocks.
+
+    `wanted` are the names whose values would let more be read, as for --set; `notes` are facts of the reading
+    that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
+    `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
+    of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
+    the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
+    """
+
+    kernels: tuple[str, ...]
+    blocks: tuple[tuple[int, int, int] | None, ...]
+    grid: tuple[int, int, int] | None
+    arch: str
+    accesses: tuple[SourceAccess, ...]
+    wanted: tuple[str, ...]
+    notes: tuple[str, ...]
+    touches: tuple[Touch, ...]
+    unread: tuple[Touch, ...]
+    shared: tuple[Declaration, ...]
+    together: tuple[tuple[Declaration, ...], ...]
+    seen: frozenset[tuple[int, int]]
+    unfollowed: tuple[Unfollowed, ...] = ()
+    taken: tuple[TakenNumber, ...] = ()
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """The threads of a block of the first kernel that is read."""
+        return next(block for block in self.blocks if block is not None)
+
+    @property
+    def memory(self) -> tuple[SourceAccess, ...]:
+        """The accesses to shared and global memory: those to registers, constants and textures left out."""
+        return tuple(a for a in self.accesses if a.op not in (REGISTERS, CONSTANT, FETCH))
+
+    @property
+    def share(self) -> float:
+        """Accesses to memory that are read, over all of them; 1.0 where there are none."""
+        memory = self.memory
+        return sum(a.read for a in memory) / len(memory) if memory else 1.0
+
+    @property
+    def conflicting(self) -> tuple[str, ...]:
+        """The shared arrays with an access that has bank conflicts."""
+        arrays = (a.array for a in self.accesses if a.read and a.ways is not None and a.ways > 1)
+        return tuple(dict.fromkeys(arrays))

@@ -1,0 +1,153 @@
+"""Numbers that are not given: the values that they are counted with, and the rows that depend on them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.source.costs import LANE_NAMES, Cost, period_of
+from layoutalg.source.machine import Bound, Touch
+from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
+
+TAKEN = 1024
+"""The value that is taken for a size that is not given: a multiple of every tile, and past each thread."""
+
+MOST_TAKEN = 32
+"""Assignments of values that are tried for an access."""
+
+
+class Sized(NamedTuple):
+    """The cost of an access with a value for each number that is not given, its touches with these values.
+
+    `sizes` are the numbers that decide how often it is executed, or what it costs; with other values of what
+    it `depends` on, the ways or the efficiency may be others.
+    """
+
+    cost: Cost
+    touches: list[Touch]
+    taken: dict[str, int]
+    sizes: tuple[str, ...]
+    depends: tuple[str, ...]
+
+
+class Open:
+    """Numbers that are not given: the bounds of their values, and the loops whose turns they decide.
+
+    The idea.  Such a number is alike in all lanes.  As a summand of an address it shifts all of them, which
+    changes nothing where it is a multiple of the period.  In a condition it turns lanes off, which adds to
+    no instruction.  So where an address has it in no other way, and an access to shared memory has as many
+    ways with the values that are taken as with all of its lanes, it has no more with any others.
+    """
+
+    def __init__(self, ranges: Mapping[str, tuple[int, int]], bounds: Mapping[str, Bound]) -> None:
+        self.ranges, self.bounds = ranges, bounds
+        self.of = {SIZE + name: {name} for name in ranges}
+        self.of |= {turn: set(sizes(bound.turns)) for turn, bound in bounds.items()}
+
+    def names_in(self, *sums: Sum) -> set[str]:
+        """The numbers on which sums depend, by the turns of loops too."""
+        return {name for each in sums for v in each.variables for name in self.of.get(v, ())}
+
+    def sized(
+        self, touches: Sequence[Touch], machine: Arch, count: Callable[[Sequence[Touch]], Cost]
+    ) -> Sized:
+        """The cost of an access by its touches, with the first values with which it is at its worst.
+
+        Raises UnsupportedError where no thread comes to it with any of those that are tried.
+        """
+        names = sorted(set().union(*(self._all_names(touch) for touch in touches)))
+        if not names:
+            return Sized(count(touches), list(touches), {}, (), ())
+        rule = find_instruction(touches[0].op, machine)
+        period, shared = period_of(rule, machine), rule.space == "shared"
+        moving = set().union(*(self._moving(touch, period) for touch in touches))
+        masking = set().union(*(self.names_in(*self._deciding(touch, shared)) for touch in touches))
+        every = moving.union(*(self._times(touch) for touch in touches))
+        best: Sized | None = None
+        failed: LayoutAlgError | None = None
+        for taken in itertools.islice(self._assignments(names, touches), MOST_TAKEN):
+            try:
+                own = [self.with_values(touch, taken) for touch in touches]
+                cost = count(own)
+                full = cost.ways == count([self._full(*pair) for pair in zip(touches, own, strict=True)]).ways
+            except LayoutAlgError as error:
+                failed = failed or error
+                continue
+            if cost.instructions and (full or best is None):
+                depends = moving if shared and full else moving | masking
+                best = Sized(cost, own, taken, tuple(sorted(every)), tuple(sorted(depends)))
+            if cost.instructions and full:
+                break
+        if best is None:
+            raise failed or UnsupportedError(f"whether a thread comes to it depends on {', '.join(names)}")
+        return best
+
+    def with_values(self, touch: Touch, taken: Mapping[str, int]) -> Touch:
+        """A touch with values for the numbers that are not given.
+
+        Raises UnsupportedError where these would divide by zero, or end a loop by a number past its type.
+        """
+        by = {SIZE + name: constant(value) for name, value in taken.items()}
+        turns = []
+        for name, most in touch.turns:
+            if (bound := self.bounds.get(name)) is not None:
+                most = max(substitute(bound.turns, by).high, 0)
+                exact = [substitute(each, by | {name: variable(name, 0, most)}) for each in bound.exact]
+                if any(each.key != unwrapped(each).key for each in exact):
+                    raise UnsupportedError("a number that ends its loop may leave its type")
+                by[name] = variable(name, 0, max(most - 1, 0))
+            turns.append((name, most))
+        offset, *conditions = (substitute(each, by) for each in (touch.offset, *touch.conditions))
+        for atom in atoms_of(offset, *conditions):
+            if atom.op == "quot" and atom.args[1].low <= 0 <= atom.args[1].high:
+                raise UnsupportedError("it depends on a division by a number that may be zero")
+        inner = tuple((substitute(index, by), extent) for index, extent in touch.inner)
+        return replace(touch, offset=offset, conditions=tuple(conditions), turns=tuple(turns), inner=inner)
+
+    def _all_names(self, touch: Touch) -> set[str]:
+        return self._times(touch) | self.names_in(touch.offset)
+
+    def _times(self, touch: Touch) -> set[str]:
+        """The numbers that decide how often, and by which lanes, an access is executed."""
+        turns = (self.of.get(name, set()) for name, _ in touch.turns)
+        return self.names_in(*touch.conditions).union(*turns)
+
+    def _moving(self, touch: Touch, period: int) -> set[str]:
+        """The numbers that an address has in another way than as a summand of multiples of the period."""
+        offset = unwrapped(touch.offset)
+        parts = (
+            Sum(0, ((atom, k),)) for atom, k in offset.parts if atom.variables & LANE_NAMES or k % period
+        )
+        return self.names_in(*parts)
+
+    def _deciding(self, touch: Touch, every: bool) -> list[Sum]:
+        """The conditions that depend on them, all or those that turn off a part of the lanes."""
+        return [c for c in touch.conditions if self.names_in(c) and (every or c.variables & LANE_NAMES)]
+
+    def _full(self, touch: Touch, own: Touch) -> Touch:
+        """A touch of all lanes for which the conditions hold that depend on nothing that is not given."""
+        pairs = zip(touch.conditions, own.conditions, strict=True)
+        return replace(own, conditions=tuple(c for was, c in pairs if not self.names_in(was)))
+
+    def _assignments(self, names: Sequence[str], touches: Sequence[Touch]) -> Iterator[dict[str, int]]:
+        """Values for names: sizes first, then small ones, then those at which conditions change."""
+        changes: dict[str, set[int]] = {name: set() for name in names}
+        for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
+            inner = atom.args[0] if atom.op in ("zero", "nonneg") else ZERO
+            for (part, k), *others in [inner.parts] if inner.parts else []:
+                if not others and part.op == "var" and str(part.data)[1:] in changes:
+                    at = -inner.constant // k
+                    changes[str(part.data)[1:]] |= {at - 1, at, at + 1}
+        for value in (TAKEN, TAKEN << 6, TAKEN >> 3, 1, 0):
+            yield {name: self._within(name, value) for name in names}
+        for name in names:
+            for value in (0, 1, 2, *sorted(changes[name])):
+                yield {other: self._within(other, value if other == name else TAKEN) for other in names}
+
+    def _within(self, name: str, value: int) -> int:
+        low, high = self.ranges[name]
+        return min(max(value, low), high)
