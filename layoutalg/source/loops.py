@@ -401,7 +401,7 @@ class Reader(Statements):
     def _by_sizes(
         self, until: Sum, at: Sum, condition: Sum, forms: dict[str, Any], walk: Walk, parts: _Parts, name: str
     ) -> tuple[int, Sum, Sum]:
-        """What `_counted` returns where numbers that are not given decide how many turns there are."""
+        """The answer of `_counted` where numbers that are not given decide how many turns there are."""
         turns = max(until.high, 0) + 1
         reached = variable(name, 0, turns)
         ends = {n: form(reached) for n, form in forms.items()}

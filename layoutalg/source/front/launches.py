@@ -26,7 +26,7 @@ _PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z"
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
 _BY_FUNCTION = re.compile(r"\bcuda(?:Launch(?:Cooperative)?Kernel(Ex|ExC)?)\s*(?:<[^<>;]*>)?\s*\(")
 _SETS = r"\bNAME\b(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*NAME\b|\bNAME\s*(?:\+\+|--)"
-"""What sets a variable, or takes its address."""
+"""Text that sets a variable, or takes its address."""
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -108,7 +108,7 @@ def _end(text: str, at: int, closing: str) -> int:
 
 
 def _parts(text: str, angle: str = "") -> tuple[str, ...]:
-    """What commas outside of brackets part; of `angle` too, where these are brackets."""
+    """The parts between commas outside of brackets, of `angle` too, where these are brackets."""
     parts = [""]
     waiting: list[str] = []
     for c in text:

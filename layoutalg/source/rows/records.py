@@ -98,6 +98,11 @@ class Unfollowed(NamedTuple):
 
 
 def line_of(file: str, line: int) -> str:
+    """The words for a line, of the source itself where there is no file.
+
+    >>> line_of("", 3), line_of("own.h", 4)
+    ('line 3', 'own.h, line 4')
+    """
     return f"{file}, line {line}" if file else f"line {line}"
 
 

@@ -51,7 +51,7 @@ class AccessRow:
     sizes: tuple[str, ...]
     """Numbers that are not given and that decide the counts."""
     depends: tuple[str, ...]
-    """Those of them that may change the ways, or the efficiency."""
+    """Numbers among them that may change the ways, or the efficiency."""
 
 
 @dataclass(frozen=True)
