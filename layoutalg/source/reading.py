@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,7 @@ _WHOLE = 1024
 """A number of bytes that is a multiple of every line, and of a row of all banks."""
 
 _MOST_EXTENT = (1 << 31) - 1
-FEWER = 20
+FEWER = 10
 """The part of its steps that a second reading may take, in which loops are read turn by turn."""
 
 _BLOCKS = ("gridDim.x", "gridDim.y", "gridDim.z")
@@ -332,6 +332,9 @@ class _Reading:
             return reader, error.message
         except RecursionError:
             return reader, "its sums are nested too deeply"
+        finally:
+            for touch in reader.touches:
+                touch.block = self.launch.block
         return reader, ""
 
     def _geometry(self, taken: bool) -> dict[str, Value]:
@@ -402,8 +405,6 @@ class _Reading:
         """Keep an access for each place, op and array of the source, with the sum of its touches."""
         counted: dict[Row, Sized] = {}
         unread: dict[Row, str] = {}
-        for touch in reader.touches:
-            touch.block = self.launch.block
         rows = _by_row(reader.touches)
         numbers = Open(dict(self.ranges), reader.bounds)
         for row, touches in rows.items():
@@ -413,15 +414,18 @@ class _Reading:
                     counted[row] = numbers.sized(touches, self.machine, self._cost)
                 except LayoutAlgError as error:
                     unread[row] = error.message
-        if any(unread.values()) and numbers.ranges:
-            counted |= self._with_values(kernel, root, [row for row, why in unread.items() if why])
-        for row, touches in rows.items():
-            if row not in counted:
-                for name in (name for t in touches for name in t.wanted):
+        wanted = [row for row, why in unread.items() if why]
+        again = (
+            self._with_values(kernel, root, set(map(_access, wanted))) if wanted and numbers.ranges else {}
+        )
+        for row in wanted:
+            if not any(_access(row) == _access(other) for other in again):
+                for name in (name for t in rows[row] for name in t.wanted):
                     self.wanted.setdefault(name)
-                self._tell(*row, unread[row], touches[0].function)
-                self.unread += touches
-        own = [touch for row, sized in counted.items() if not unread[row] for touch in sized.touches]
+                self._tell(*row, unread[row], rows[row][0].function)
+                self.unread += rows[row]
+        counted |= again
+        own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
         joined = dict(joined_rows(own, reader.fenced, self.launch, self.machine))
         for row, (cost, touches, taken, sizes, depends) in counted.items():
             shared = ".global" not in row[2] and ":global" not in row[2]
@@ -443,20 +447,26 @@ class _Reading:
                 self.accesses.append(SourceAccess(line, column, op, name, *counts, kernel=self.kernel))
 
     def _with_values(
-        self, kernel: Kernel, root: Function, rows: Sequence[Row]
-    ) -> Iterator[tuple[Row, Sized]]:
-        """Some accesses in a second reading, in which each number that is not given has a value."""
+        self, kernel: Kernel, root: Function, wanted: set[tuple[int, int, str]]
+    ) -> dict[Row, Sized]:
+        """Some accesses by a second reading, in which each number that is not given has a value.
+
+        What was not known of an access may have been its array, and how wide it is.
+        """
         reader, failed = self._executed(kernel, root, taken=True)
         values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
-        for row, touches in _by_row(reader.touches).items():
-            if row not in rows or failed or any(touch.why for touch in touches):
-                continue
-            try:
-                cost = self._cost(touches)
-            except (LayoutAlgError, RecursionError):
-                continue
-            if cost.instructions:
-                yield row, Sized(cost, touches, values, tuple(values), tuple(values))
+        rows = _by_row(() if failed else reader.touches)
+        found: dict[Row, Sized] = {}
+        lost = set[tuple[int, int, str]]()
+        for row, touches in rows.items():
+            if _access(row) in wanted:
+                try:
+                    cost = Cost() if any(touch.why for touch in touches) else self._cost(touches)
+                except (LayoutAlgError, RecursionError):
+                    cost = Cost()
+                found[row] = Sized(cost, touches, values, tuple(values), tuple(values))
+                lost |= set() if cost.instructions else {_access(row)}
+        return {row: sized for row, sized in found.items() if _access(row) not in lost}
 
     def _note(self, taken: dict[str, int], joined: Joined | None) -> str | None:
         """A remark on the counts of an access."""
@@ -518,6 +528,11 @@ class _Reading:
             ):
                 why = f"the statement has an error: {self.parsed.removal(gone)}"
                 self.unfollowed[Unfollowed(gone.first, why)] = None
+
+
+def _access(row: Row) -> tuple[int, int, str]:
+    """The place of an access, and whether it loads or stores."""
+    return row[0], row[1], row[2].partition(".")[0]
 
 
 def _by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:

@@ -417,7 +417,8 @@ def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
 
 def _others(names: list[str], use: Instance, tries: list[Instance]) -> list[tuple[str, str]]:
     """The arguments of the other instances, and the options that choose each of them."""
-    pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in tries if o != use)
+    others = [other for other in {each[:2]: each for each in tries}.values() if other[:2] != use[:2]]
+    pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in others)
     return [
         (", ".join(arguments), ", ".join(f"--set {n}={v}" for n, v, read in values if v != read))
         for arguments, values in pairs

@@ -366,7 +366,7 @@ def _row(access: SourceAccess) -> tuple[str, ...]:
     counts = tuple(count(n or 0) for n in (access.instructions, access.total, access.ideal_total))
     line = f"{access.file}:{access.line}" if access.file else str(access.line)
     if access.function != access.kernel.rpartition("::")[2]:
-        line = f"{line} in {access.function}"
+        line = f"{line}\nin {access.function}"
     if access.ways is None:
         return (line, access.op, access.array, counts[0], "", counts[1], counts[2],
                 f"{access.efficiency or 0:.1%}")  # fmt: skip
