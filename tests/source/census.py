@@ -25,6 +25,8 @@ from layoutalg.source import KernelReading, read_kernel, refuse_unread
 from layoutalg.source.front.texts import Texts
 from layoutalg.tools import run_tool
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[>"]', re.MULTILINE)
+
 SECONDS = 120.0
 """The longest that a file may take."""
 
@@ -33,10 +35,35 @@ ROUNDS = 6
 
 
 def sources(folder: Path) -> list[Path]:
-    """The files of a folder that define a kernel."""
-    return [
-        path for path in sorted(folder.rglob("*.cu*")) if path.suffix in (".cu", ".cuh") and defines(path)
-    ]
+    """The files of a folder that define a kernel or launch one, but headers that such a source includes."""
+    files = [path for path in sorted(folder.rglob("*.cu*")) if path.suffix in (".cu", ".cuh")]
+    files = [path for path in files if defines(path) or (path.suffix == ".cu" and launches(path))]
+    with_them = {
+        spot.resolve()
+        for path in files
+        if path.suffix == ".cu"
+        for spot in headers(path, [path.parent.as_posix(), *folders(path, folder)])
+    }
+    return [path for path in files if path.suffix == ".cu" or path.resolve() not in with_them]
+
+
+def launches(path: Path) -> bool:
+    """Whether a file launches kernels."""
+    return "<<<" in path.read_text(encoding="utf-8", errors="replace")
+
+
+def headers(path: Path, spots: list[str]) -> set[Path]:
+    """The headers in some folders that a file includes, by way of each other too."""
+    found, waiting = set[Path](), [path]
+    while waiting:
+        file = waiting.pop()
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for name in _INCLUDE.findall(text):
+            for spot in (file.parent / name, *(Path(folder) / name for folder in spots)):
+                if spot.is_file() and spot not in found:
+                    found.add(spot)
+                    waiting.append(spot)
+    return found
 
 
 def defines(path: Path) -> bool:
@@ -51,7 +78,7 @@ def folders(path: Path, root: Path) -> list[str]:
     while waiting:
         file = waiting.pop()
         text = file.read_text(encoding="utf-8", errors="replace")
-        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[>"]', text, re.MULTILINE):
+        for name in _INCLUDE.findall(text):
             if name in named or name.startswith(".") or (file.parent / name).is_file():
                 continue
             named.add(name)
