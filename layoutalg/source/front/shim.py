@@ -163,7 +163,14 @@ struct __nv_fp8_e5m2 { unsigned char bits; __host__ __device__ __nv_fp8_e5m2() =
     __host__ __device__ explicit __nv_fp8_e5m2(float); __host__ __device__ explicit operator float() const; };
 #define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type);
 LAYOUTALG_OPERATOR(__half2, +) LAYOUTALG_OPERATOR(__half2, -) LAYOUTALG_OPERATOR(__half2, *)
+LAYOUTALG_OPERATOR(__half2, /) LAYOUTALG_OPERATOR(__nv_bfloat162, +) LAYOUTALG_OPERATOR(__nv_bfloat162, -)
+LAYOUTALG_OPERATOR(__nv_bfloat162, *) LAYOUTALG_OPERATOR(__nv_bfloat162, /)
 #undef LAYOUTALG_OPERATOR
+typedef unsigned char __nv_fp8_storage_t; typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned __nv_fp8x4_storage_t;
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 }; enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+struct curandStateXORWOW { unsigned d, v[5]; int flag, flag_double; float extra; double extra_double; };
+typedef curandStateXORWOW curandState_t, curandState;
 struct dim3 { unsigned x, y, z;
     __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
     };
@@ -231,11 +238,17 @@ __device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __flo
 __device__ float __bfloat162float(__nv_bfloat16);
 LAYOUTALG_REALS
 namespace nvcuda { namespace wmma {
-struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major; struct
-precision_tf32;
+struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major;
+namespace precision { struct tf32; struct u4; struct s4; struct b1; }
+template <class T> struct layoutalg_stored { typedef T type; };
+template <> struct layoutalg_stored<precision::tf32> { typedef float type; };
+template <> struct layoutalg_stored<precision::u4> { typedef unsigned type; };
+template <> struct layoutalg_stored<precision::s4> { typedef int type; };
+template <> struct layoutalg_stored<precision::b1> { typedef unsigned type; };
+__device__ float __float_to_tf32(float);
 enum layout_t { mem_row_major, mem_col_major };
 template <class Use, int M, int N, int K, class T, class Order = void> struct fragment {
-    static constexpr int num_elements = 8; T x[8]; };
+    static constexpr int num_elements = 8; typename layoutalg_stored<T>::type x[8]; };
 template <class F, class V> __device__ void fill_fragment(F&, V);
 template <class F, class T> __device__ void load_matrix_sync(F&, const T*, unsigned);
 template <class F, class T> __device__ void load_matrix_sync(F&, const T*, unsigned, layout_t);
@@ -256,7 +269,8 @@ def _vectors() -> str:
             lines.append(
                 f"struct __attribute__((aligned({min(aligned, 16)}))) {vector} {{ {kind} {fields}; }};"
             )
-            lines.append(f"__host__ __device__ {vector} make_{vector}({arguments});")
+            made = f"__host__ __device__ inline {vector} make_{vector}"
+            lines.append(f"{made}({arguments}) {{ return {{{fields}}}; }}")
     return "\n".join(lines)
 
 
