@@ -262,6 +262,8 @@ class Calls(Expressions):
             return UNSET
         if name in _SAME:
             return values[0]
+        if name in ("memcpy", "memmove"):
+            return self._moved(node, nodes, values)
         if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
             self.fetches[node.line, node.column] = name
             self.fence()
@@ -326,6 +328,8 @@ class Calls(Expressions):
             kind = kinds[i] if i < len(kinds) else None
             if kind is None or kind.kind != "reference" or kind.to is None or kind.to.const:
                 continue
+            if isinstance(value, Address) and child.type is not None and child.type.kind != "pointer":
+                continue  # it refers to memory, and not to what the address was made of
             self.lose(self.roots(child), why)
 
     def roots(self, node: Node) -> set[int]:
@@ -353,7 +357,7 @@ class Calls(Expressions):
         """A method whose body is not in the file: of CUDA's own types."""
         values = [self.handed(child, name) for child in nodes]
         kind = held.type.name if held.type is not None else ""
-        if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
+        if name.startswith("operator") and is_number(held.type) and not name.endswith(_CHANGING):
             self._changed_by(node, name, nodes, values)
             self.value(held)
             return REAL
@@ -379,6 +383,42 @@ class Calls(Expressions):
         for value, op in zip(values, (f"cp.async.{width}", f"cp.async.{width}:global"), strict=False):
             self.touch(node, op, value if isinstance(value, Address) else unknown(value), width)
         return UNSET
+
+    def _moved(self, node: Node, nodes: list[Node], values: list[Value]) -> Value:
+        """memcpy(to, from, bytes): pieces as wide as the type behind each pointer aligns them."""
+        size = values[2].exact if isinstance(values[2], Number) else None
+        for verb, child, value in (("ld", nodes[1], values[1]), ("st", nodes[0], values[0])):
+            while child.kind == "cast" and child.children[0] is not None:  # to void*
+                child = child.children[0]
+            to = child.type.to if child.type is not None else None
+            if isinstance(value, Address) and value.array.space == "local":
+                continue
+            target = value if isinstance(value, Address) else unknown(value)
+            if (
+                isinstance(target, Unknown)
+                or to is None
+                or size is None
+                or not size.known
+                or size.constant % to.align
+            ):
+                why = (
+                    target
+                    if isinstance(target, Unknown)
+                    else Unknown("how many pieces it moves is not known")
+                )
+                self.touch(node, f"call {node.value['name']}", why, 0)
+                if verb == "st" and isinstance(target, Unknown):
+                    self.stray(target)
+                continue
+            piece = Type("int", to.name, to.align, to.align)
+            pieces = Type(
+                "array", to.name, size.constant, to.align, extent=size.constant // to.align, to=piece
+            )
+            self.memory(node, verb, Place(pieces, target))
+        for key in arrays_in(values[1]):
+            self.leaked |= arrays_in(self.variables.get(key, UNSET))
+        self.lose(arrays_in(values[0]), LOADED)
+        return values[0]
 
     def _atomic(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
         """An atomic operation that is one instruction; others are loops of compare and swap."""

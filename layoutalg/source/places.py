@@ -281,7 +281,7 @@ class Places(Unread):
             why = replace(unknown(index), array=base.array)
             return Place(node.type, Address(base.array, ZERO), why=why)
         size = node.type.bytes if node.type is not None else 1
-        if base.array.space == "local":
+        if base.array.space == "local" and node.part(0).kind != "this":
             at = self.caller or node
             self.registers[at.line, at.column] = base.array.name
         at = moved(base, scale(index.exact, size))

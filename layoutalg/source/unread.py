@@ -352,7 +352,11 @@ def foreign(kernel: Kernel, node: Node) -> str:
     function = kernel.functions.get(number)
     if function is None or not function.foreign:
         return ""
-    known = function.library and (takes_values(function.name) or function.name in SILENT)
+    known = function.library and (
+        takes_values(function.name)
+        or function.name in SILENT
+        or function.name in ("memcpy", "memmove", "memset")
+    )
     return "" if known else function.name
 
 

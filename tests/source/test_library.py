@@ -169,3 +169,31 @@ def test_atomic_operations_of_all_forms() -> None:
         text = f"__global__ void k(int* g) {{ __shared__ int s[1024]; int t = threadIdx.x; {operation}; }}"
         (access,) = read_kernel(text, 32).memory
         assert (access.op, access.total) == (op, wanted), (operation, access.why)
+
+
+def test_what_a_number_of_the_headers_is_added_to_is_loaded_and_stored() -> None:
+    text = """__global__ void k(__nv_bfloat16* b, float* f, __half* h) { int t = threadIdx.x;
+b[t] += b[0];
+f[t] += not_declared(1);
+f[t] = not_declared(h[t]) > 3;
+h[t] = 1; }"""
+    rows = [(a.line, a.op, a.total) for a in read_kernel(text, 32).memory]
+    assert rows == [
+        (2, "ld.global.b16", 2), (2, "st.global.b16", 2), (2, "ld.global.b16", 1), (3, "ld.global.b32", 4),
+        (3, "st.global.b32", 4), (4, "st.global.b32", 4), (4, "call not_declared", None),
+        (5, "st.global.b16", 2),
+    ]  # fmt: skip
+
+
+def test_memcpy_moves_pieces_that_its_pointers_align() -> None:
+    text = """__global__ void k(float* p, const char* c, int n) { __shared__ float s[64]; float4 v;
+int t = threadIdx.x;
+memcpy(&v, c + 16 * t, 16);
+memcpy((int2*)p + t, &v, 8);
+memcpy(s + t, p + t, 4);
+memcpy(p, s, n); }"""
+    rows = [(a.line, a.op, a.instructions, a.total) for a in read_kernel(text, 32).memory]
+    assert rows == [
+        (3, "ld.global.b8", 16, 256), (4, "st.global.b64", 1, 8), (5, "ld.global.b32", 1, 4),
+        (5, "st.shared.b32", 1, 1), (6, "call memcpy", None, None),
+    ]  # fmt: skip

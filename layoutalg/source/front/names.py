@@ -101,13 +101,24 @@ def _declared(census: Census, node: Any) -> tuple[set[str], bool]:
 
 
 def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> list[str]:
-    """The undeclared names that may be numbers: those without a call, a subscript or a member access."""
+    """The undeclared names that may be numbers: those without a call, a subscript or a member access.
+
+    What something is declared with, or cast to a pointer to, is a type.
+    """
     numbers = []
-    for name in sorted(unknown - declared):
+    types = {census.said(node) for node in census.nodes("type_identifier") if _is_type(node)}
+    for name in sorted(unknown - declared - types):
         places = re.finditer(rb"\b" + re.escape(name.encode()) + rb"\b", census.text)
         if any(_BEHIND.match(census.text, match.end()) is None for match in places):
             numbers.append(name)
     return numbers
+
+
+def _is_type(node: Any) -> bool:
+    above = node.parent
+    if above.type == "type_descriptor":  # `(name) * x` may be a product, and `f<name>(x)` has a number
+        return any(child.type == "abstract_pointer_declarator" for child in above.children)
+    return above.type in ("declaration", "parameter_declaration")
 
 
 def helped(

@@ -144,13 +144,26 @@ struct layoutalg_any {
     template <class T> __host__ __device__ layoutalg_any operator op(T, layoutalg_any); \\
     __host__ __device__ layoutalg_any operator op(layoutalg_any, layoutalg_any);
 LAYOUTALG_OPERATOR(+) LAYOUTALG_OPERATOR(-) LAYOUTALG_OPERATOR(*) LAYOUTALG_OPERATOR(/)
+LAYOUTALG_OPERATOR(%) LAYOUTALG_OPERATOR(&) LAYOUTALG_OPERATOR(|) LAYOUTALG_OPERATOR(^)
+LAYOUTALG_OPERATOR(<) LAYOUTALG_OPERATOR(>) LAYOUTALG_OPERATOR(<=) LAYOUTALG_OPERATOR(>=)
+LAYOUTALG_OPERATOR(==) LAYOUTALG_OPERATOR(!=) LAYOUTALG_OPERATOR(<<) LAYOUTALG_OPERATOR(>>)
+#undef LAYOUTALG_OPERATOR
+__host__ __device__ layoutalg_any operator-(layoutalg_any); __host__ __device__ layoutalg_any operator~(
+layoutalg_any);
+#define LAYOUTALG_OPERATOR(op) template <class T> __host__ __device__ inline void operator op(T& x, \\
+    layoutalg_any y) { T before = x; x = static_cast<T>(y); }
+LAYOUTALG_OPERATOR(+=) LAYOUTALG_OPERATOR(-=) LAYOUTALG_OPERATOR(*=) LAYOUTALG_OPERATOR(/=)
+LAYOUTALG_OPERATOR(|=) LAYOUTALG_OPERATOR(&=) LAYOUTALG_OPERATOR(^=)
 #undef LAYOUTALG_OPERATOR
 typedef __fp16 __half; typedef __fp16 half;
 """
 
 _NARROW = """
 struct __nv_bfloat16 { unsigned short bits; __host__ __device__ __nv_bfloat16() = default;
-    __host__ __device__ __nv_bfloat16(float); __host__ __device__ operator float() const; };
+    __host__ __device__ __nv_bfloat16(float); __host__ __device__ operator float() const;
+    __host__ __device__ void operator+=(__nv_bfloat16 y) { *this = __nv_bfloat16(*this + y); }
+    __host__ __device__ void operator-=(__nv_bfloat16 y) { *this = __nv_bfloat16(*this - y); }
+    __host__ __device__ void operator*=(__nv_bfloat16 y) { *this = __nv_bfloat16(*this * y); } };
 typedef __nv_bfloat16 nv_bfloat16;
 struct __attribute__((aligned(4))) __nv_bfloat162 { __nv_bfloat16 x, y; };
 typedef __nv_bfloat162 nv_bfloat162;
@@ -168,7 +181,8 @@ LAYOUTALG_OPERATOR(__nv_bfloat162, *) LAYOUTALG_OPERATOR(__nv_bfloat162, /)
 #undef LAYOUTALG_OPERATOR
 typedef unsigned char __nv_fp8_storage_t; typedef unsigned short __nv_fp8x2_storage_t;
 typedef unsigned __nv_fp8x4_storage_t;
-enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 }; enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 struct curandStateXORWOW { unsigned d, v[5]; int flag, flag_double; float extra; double extra_double; };
 typedef curandStateXORWOW curandState_t, curandState;
 struct dim3 { unsigned x, y, z;
@@ -230,10 +244,14 @@ __device__ __half2 __floats2half2_rn(float, float); __device__ __half2 __halves2
 __device__ __half2 __half2half2(__half); __device__ float2 __half22float2(__half2);
 __device__ __half2 __float22half2_rn(float2); __device__ __half __low2half(__half2); __device__ __half
 __high2half(__half2);
-__device__ __half2 __hadd2(__half2, __half2); __device__ __half2 __hsub2(__half2, __half2);
-__device__ __half2 __hmul2(__half2, __half2); __device__ __half2 __hfma2(__half2, __half2, __half2);
-__device__ __half __hadd(__half, __half); __device__ __half __hsub(__half, __half);
-__device__ __half __hmul(__half, __half); __device__ __half __hfma(__half, __half, __half);
+#define LAYOUTALG_OPERATIONS(one, two) \\
+    __device__ two __hadd2(two, two); __device__ two __hsub2(two, two); __device__ two __hmul2(two, two); \\
+    __device__ two __hfma2(two, two, two); __device__ one __hadd(one, one); \\
+    __device__ one __hsub(one, one); __device__ one __hmul(one, one); \\
+    __device__ one __hdiv(one, one); __device__ one __hfma(one, one, one); \\
+    __device__ one __hmax(one, one); __device__ one __hmin(one, one); __device__ one __hneg(one);
+LAYOUTALG_OPERATIONS(__half, __half2) LAYOUTALG_OPERATIONS(__nv_bfloat16, __nv_bfloat162)
+#undef LAYOUTALG_OPERATIONS
 __device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __float2bfloat16_rn(float);
 __device__ float __bfloat162float(__nv_bfloat16);
 LAYOUTALG_REALS
