@@ -424,6 +424,12 @@ __device__ int twice(int x) { return 2 * x; }
 ==
 int (*f)(int) = twice; int q = f(t);
 s[q] = 1;
+// --- function_as_an_argument_of_a_template
+__device__ int twice(int x) { return 2 * x; }
+template <int (*f)(int)> __device__ int go(int x) { return f(x) + f(x + 1); }
+==
+s[go<twice>(t)] = 1;
+s[go<&twice>(t) * 2] = 1;
 // --- function_objects_as_arguments
 template <class F> __device__ int app(F f, int x) { return f(x) + f(x + 1); }
 ==

@@ -56,6 +56,20 @@ def is_there(cursor: Any) -> bool:
     return cursor.is_default_method() or cursor.get_definition() is not None
 
 
+def is_of_library(function: Any) -> bool:
+    """Whether a function is one of the headers in front of the user's file."""
+    file = function.location.file
+    return file is not None and file.name.endswith("/shim.cuh")
+
+
+def is_foreign(function: Any) -> bool:
+    """Whether a function is neither in the text nor one that CUDA's headers declare."""
+    if is_there(function):
+        return False
+    any_result = "layoutalg_any" in function.result_type.spelling
+    return not is_of_library(function) or (any_result and not function.spelling.startswith("operator"))
+
+
 _PLAIN = frozenset(
     {
         _K.INTEGER_LITERAL, _K.FLOATING_LITERAL, _K.CXX_BOOL_LITERAL_EXPR, _K.CHARACTER_LITERAL,
@@ -93,6 +107,16 @@ def has_value(field: Any) -> bool:
     """Whether a field is given a value where it is declared."""
     values = [c for c in field.get_children() if c.kind.is_expression()]
     return len(values) > int(field.is_bitfield())
+
+
+def function_named(called: Any) -> Any:
+    """The function that an argument of the template around a call names, where that is what is called."""
+    while called.kind != _K.DECL_REF_EXPR or called.referenced is None:
+        below = [c for c in called.get_children() if c.kind.is_expression()]
+        if len(below) != 1 or called.kind not in (_K.UNEXPOSED_EXPR, _K.UNARY_OPERATOR, _K.DECL_REF_EXPR):
+            return None
+        called = below[0]
+    return called.referenced if called.referenced.kind == _K.FUNCTION_DECL else None
 
 
 def same_place(outer: Any, inner: Any) -> bool:

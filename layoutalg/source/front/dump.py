@@ -20,11 +20,13 @@ from layoutalg.limits import Most
 from layoutalg.source.front.asm_text import ASM, in_macro, sections
 from layoutalg.source.front.cursors import (
     constant_of,
+    function_named,
     has_value,
     head,
+    is_foreign,
     is_made_plainly,
+    is_of_library,
     is_plain,
-    is_there,
     library,
     same_place,
 )
@@ -277,8 +279,8 @@ class Dump:
                 "body": None if body is None else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
-                "foreign": self._foreign(cursor),
-                "library": _of_library(cursor),
+                "foreign": is_foreign(cursor),
+                "library": is_of_library(cursor),
             }
 
     def _initializers(self, children: list[Any]) -> list[Any]:
@@ -292,13 +294,6 @@ class Dump:
                 pairs.append([name or "", self.node(child)])
                 name = None
         return pairs
-
-    def _foreign(self, cursor: Any) -> bool:
-        """Whether a function is neither in the text nor one that CUDA's headers declare."""
-        if is_there(cursor):
-            return False
-        any_result = "layoutalg_any" in cursor.result_type.spelling
-        return not _of_library(cursor) or (any_result and not cursor.spelling.startswith("operator"))
 
     # --- nodes ------------------------------------------------------------------------------------------
 
@@ -359,9 +354,7 @@ class Dump:
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
                 named = "LVALUE"  # (T&)x: no copy is made of x
             return ["cast", *where, number, named, [self.node(children[0])]]
-        if (
-            kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children
-        ):  # a cast whose type has an expression in it: the last one is cast
+        if kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children:  # its type has an expression in it
             return ["cast", *where, number, kind.name, [self.node(children[-1])]]
         if kind == _K.ARRAY_SUBSCRIPT_EXPR:
             return ["subscript", *where, number, None, self._below(children)]
@@ -449,7 +442,7 @@ class Dump:
         return ["other", *where, number, cursor.spelling, []]
 
     def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
-        target = cursor.referenced
+        target = cursor.referenced or (function_named(children[0]) if children else None)
         passed = list(cursor.get_arguments())
         arguments = [["null", *where, -1, None, []] if c is None else self.node(c) for c in passed]
         if target is not None and target.kind == _K.CONSTRUCTOR:
@@ -567,9 +560,3 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return written[number % len(written)] if written else None
-
-
-def _of_library(cursor: Any) -> bool:
-    """Whether a function is one of the headers in front of the user's file."""
-    file = cursor.location.file
-    return file is not None and file.name.endswith("/shim.cuh")
