@@ -171,6 +171,16 @@ def test_atomic_operations_of_all_forms() -> None:
         assert (access.op, access.total) == (op, wanted), (operation, access.why)
 
 
+def test_functions_of_the_compiler_are_not_ones_own() -> None:
+    text = """__global__ void k(float* p) { float x = INFINITY; float* q = (float*)__builtin_assume_aligned(p, 16);
+q[2 * threadIdx.x] = x; __builtin_memset(q, 0, 4); }"""
+    reading = read_kernel(text, 32)
+    assert [(a.line, a.op, a.total) for a in reading.memory] == [
+        (2, "st.global.b32", 8), (2, "call __builtin_memset", None)
+    ]  # fmt: skip
+    assert not reading.unfollowed
+
+
 def test_what_a_number_of_the_headers_is_added_to_is_loaded_and_stored() -> None:
     text = """__global__ void k(__nv_bfloat16* b, float* f, __half* h) { int t = threadIdx.x;
 b[t] += b[0];

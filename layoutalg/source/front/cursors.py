@@ -57,9 +57,10 @@ def is_there(cursor: Any) -> bool:
 
 
 def is_of_library(function: Any) -> bool:
-    """Whether a function is one of the headers in front of the user's file."""
+    """Whether a function is the compiler's own, or one of the headers in front of the user's file."""
     file = function.location.file
-    return file is not None and file.name.endswith("/shim.cuh")
+    own = function.spelling.startswith("__builtin_")  # declared where it is called
+    return own or (file is not None and file.name.endswith("/shim.cuh"))
 
 
 def is_foreign(function: Any) -> bool:
