@@ -392,8 +392,8 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
                        carried=True)  # fmt: skip
     numbers = [value.exact for value in values if isinstance(value, Number)]
     if len(numbers) == len(values) and all(number.known for number in numbers):
-        at = minus(floor_div(address.offset, given.bytes), constant(places[0] // given.bytes))
-        return Number(table_of(at, [number.constant for number in numbers]), 8 * given.bytes, given.signed)
+        index = minus(floor_div(address.offset, given.bytes), constant(places[0] // given.bytes))
+        return Number(table_of(index, [number.constant for number in numbers]), 8 * given.bytes, given.signed)
     value = values[-1]
     for at, other in zip(places[:-1], values[:-1], strict=True):
         value = chosen(compare("==", address.offset, constant(at)), other, value)

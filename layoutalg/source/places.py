@@ -282,8 +282,8 @@ class Places(Unread):
             return Place(node.type, Address(base.array, ZERO), why=why)
         size = node.type.bytes if node.type is not None else 1
         if base.array.space == "local" and node.part(0).kind != "this":
-            at = self.caller or node
-            self.registers[at.line, at.column] = base.array.name
+            named = self.caller or node
+            self.registers[named.line, named.column] = base.array.name
         at = moved(base, scale(index.exact, size))
         held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
         if held is not None and held.type is not None and held.type.kind == "array":

@@ -172,8 +172,8 @@ def test_atomic_operations_of_all_forms() -> None:
 
 
 def test_functions_of_the_compiler_are_not_ones_own() -> None:
-    text = """__global__ void k(float* p) { float x = INFINITY; float* q = (float*)__builtin_assume_aligned(p, 16);
-q[2 * threadIdx.x] = x; __builtin_memset(q, 0, 4); }"""
+    text = """__global__ void k(float* p) { float x = INFINITY;
+float* q = (float*)__builtin_assume_aligned(p, 16); q[2 * threadIdx.x] = x; __builtin_memset(q, 0, 4); }"""
     reading = read_kernel(text, 32)
     assert [(a.line, a.op, a.total) for a in reading.memory] == [
         (2, "st.global.b32", 8), (2, "call __builtin_memset", None)
