@@ -48,9 +48,10 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ResourceError
+from layoutalg.kernels.files import read_as
 from layoutalg.kernels.identity import NotDataError, code_id, data_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates, read_as
+from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
 
 MOST_BLOCKS = 16
 """The most blocks of a cluster."""

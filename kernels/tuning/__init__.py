@@ -1,6 +1,5 @@
 """Autotuning: timings of many configurations, stored once, and the choice of the fastest.
 
-files     opened, Format, read_as: files that others may have written, read by the types of records
 store     Store: an append-only file of records, safe with several and with killed writers; Key and Record
 jobs      Job: one timing; the kernel is built without a GPU, and timed in a child process with a limit
 engines   local_engine, cluster_engine: processes of a host, Dask, Ray, each as two executors
@@ -23,7 +22,6 @@ from layoutalg.optional import later
 if TYPE_CHECKING:
     from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
     from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
-    from layoutalg.kernels.tuning.files import read_as
     from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
     from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
     from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 _PLACES = {
     "counting": "Number counted_cases numbers_of profiler",
     "engines": "Engine cluster_engine first_of local_engine",
-    "files": "read_as",
     "jobs": "SLOW Job Place check_modelled gpu_place model_place",
     "lockfile": "Lock Locked choose current_lock lock_of lock_text",
     "rates": "Rates current_rates rates_of rates_text",

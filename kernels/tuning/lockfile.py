@@ -29,8 +29,8 @@ from layoutalg.answers import Rate, fields_of
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
+from layoutalg.kernels.files import Digest, Format, of_environment, read_as
 from layoutalg.kernels.identity import NotDataError, data_digest
-from layoutalg.kernels.tuning.files import Digest, Format, of_environment, read_as
 from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, kernel_digest
 from layoutalg.limits import Most

@@ -41,7 +41,7 @@ from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, un
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import MismatchError, ParseError, ResourceError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.tuning.files import Format, of_environment, read_as
+from layoutalg.kernels.files import Format, of_environment, read_as
 from layoutalg.kernels.tuning.store import TIMINGS, Record, by_problem
 from layoutalg.limits import Most
 

@@ -54,7 +54,7 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import MismatchError, ParseError, ResourceError
-from layoutalg.kernels.tuning.files import Format, opened, read_as
+from layoutalg.kernels.files import Format, opened, read_as
 from layoutalg.limits import Most
 
 VERIFIED = "verified"

@@ -17,8 +17,8 @@ from layoutalg.errors import LayoutAlgError, MismatchError, ParseError, Resource
 from layoutalg.kernels import FAMILIES, find_family, plan_cache, tuning
 from layoutalg.kernels.bench import Timed, make
 from layoutalg.kernels.calls import product_choice
+from layoutalg.kernels.files import read_once
 from layoutalg.kernels.plan_cache import ready_sequence
-from layoutalg.kernels.tuning.files import read_once
 from layoutalg.kernels.tuning.rates import MOST_RANKED, RATES, counters_of
 from layoutalg.limits import Most
 from layoutalg.ops import plan_matmul
