@@ -11,6 +11,7 @@
     sizes                  bytes of the buffers of a launch, as expressions
     norms                  the norms by name
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
+    model                  the time of a launch: the work that a way states, the numbers of a board
     files                  files that others may have written, read by the types of records
     elements               elements as bits and numbers, and their rounding
 

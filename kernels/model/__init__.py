@@ -1,0 +1,10 @@
+"""The model of time: the work that a way of computing states, and the numbers of the board that it is on.
+
+work       Work, and its time
+boards     Machine, the numbers of a board: from its file, or from its data sheet
+"""
+
+from __future__ import annotations
+
+from layoutalg.kernels.model.boards import Machine, machine_of, read_machine
+from layoutalg.kernels.model.work import Work, p_norm, time_us
