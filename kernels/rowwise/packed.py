@@ -56,6 +56,7 @@ from typing import NamedTuple
 
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import (
@@ -390,11 +391,8 @@ class PackedRates:
     copies: float
     read_us: float = 0.0
     """The wait for an access, in all passes, of a thread that does not hold its elements in registers."""
-    launch_us: float = 2.5
     block_us: float = 0.9
-    memory: float = 4.42e6
     run_bytes: float = 60.0
-    cycles: float = 1900.0
 
 
 NORM = PackedRates(
@@ -438,14 +436,15 @@ class Ranked(NamedTuple):
 
 
 def ranked(
-    form: Form, element: DType, rates: PackedRates, sms: int, moved_bytes: int, room: int
+    form: Form, element: DType, rates: PackedRates, m: Machine, moved_bytes: int, room: int
 ) -> list[Ranked]:
     """The ways that fit into at most `room` bytes of shared memory per block, the fastest first.
 
     >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.model import machine_of
     >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> x = normalise(axes_problem((1 << 20, 10), 1, "f32", keeps=True))
-    >>> best = ranked(x, dtype("f32"), NORM, 132, 80 << 20, 100 << 10)[0]
+    >>> best = ranked(x, dtype("f32"), NORM, machine_of("sm_90"), 80 << 20, 100 << 10)[0]
     >>> best.walk.tiling.lanes, best.held
     (1, True)
     """
@@ -453,11 +452,13 @@ def ranked(
     for walk in walks(form, element, both=rates.copies > 1):
         if walk.shared_bytes <= room:
             held = -(-walk.steps // walk.tiling.lanes) * walk.tiling.words <= MOST_WORDS
-            found.append(Ranked(way_us(walk, rates, sms, moved_bytes, held=held), held, walk))
+            found.append(Ranked(packed_us(walk, rates, m, moved_bytes, held=held), held, walk))
     return sorted(found, key=lambda one: one.us)
 
 
-def way_us(walk: PackedWalk, rates: PackedRates, sms: int, moved_bytes: int, *, held: bool = True) -> float:
+def packed_us(
+    walk: PackedWalk, rates: PackedRates, m: Machine, moved_bytes: int, *, held: bool = True
+) -> float:
     """The time that the model gives a packed kernel, in microseconds.
 
     `held`: a thread holds its part of a group in registers; else it reads shared memory at each step.
@@ -467,18 +468,19 @@ def way_us(walk: PackedWalk, rates: PackedRates, sms: int, moved_bytes: int, *, 
     once = rates.turn + rates.lane * log2(t.lanes)
     each = rates.access + t.vec * (rates.element + (rates.narrow if size < WORD_BYTES else 0))
     turns = walk.tiles * t.rows_per_thread * t.threads / WARP
-    issue = turns * (once + accesses * each * (1 if held else 1.5)) / 4
+    instructions = turns * (once + accesses * each * (1 if held else 1.5))
     waves = _waves(walk.form, t.lanes, t.vec, t.element)
     copied = walk.tiles * walk.all_units * walk.unit * size / 128
     shared = turns * accesses * waves * rates.passes * (1 if held else 2) + copied * rates.copies
     run = walk.run_elems * size
     alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
-    memory = moved_bytes / rates.memory * (1 + alone)
     blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
     turn_us = rates.turn_us + (0 if held else rates.read_us * accesses)
-    waiting = max(1.0, walk.tiles / (sms * blocks)) * (rates.block_us + turn_us * t.rows_per_thread)
-    streams = (memory, issue / (sms * rates.cycles), shared / (sms * rates.cycles), waiting)
-    return float(rates.launch_us + sum(x**3.2 for x in streams) ** (1 / 3.2))
+    work = Work(
+        moved_bytes * (1 + alone), instructions, shared,
+        walk.tiles, m.sms * blocks, rates.block_us + turn_us * t.rows_per_thread,
+    )  # fmt: skip
+    return time_us(work, m, 3.2)
 
 
 def _resident(walk: PackedWalk, words: float) -> int:

@@ -83,6 +83,7 @@ from types import MappingProxyType
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError
+from layoutalg.kernels.model import Machine, Work, machine_of, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
@@ -131,8 +132,6 @@ class HeldRates:
     `alone` is the cost of a block that has a multiprocessor to itself.
     """
 
-    launch: float = 3.0
-    memory: float = 4.17e6
     of_64: float = 0.885
     of_128: float = 0.957
     torn: float = 1.13
@@ -152,13 +151,15 @@ class HeldRates:
     join: float = 0.0305
     join_by_one: float = 0.0338
     alone: float = 1.105
-    cycles: float = 1755.0
-    power: float = 2.89
+
+
+def _held(sms: int) -> Machine:
+    return replace(machine_of("sm_90"), sms=sms, launch_us=3.0, bytes_per_us=4.17e6, cycles_per_us=1755.0)
 
 
 def copy_us(nbytes: int) -> float:
     """Microseconds of a copy of so many bytes."""
-    return HeldRates.launch + 2 * nbytes / HeldRates.memory
+    return time_us(Work(2 * nbytes), _held(1), 2.89)
 
 
 def held_us(
@@ -181,8 +182,8 @@ def held_us(
     except ResourceError:
         return inf
     torn = r.torn * SECTOR_BYTES if vector_bytes == VECTOR_BYTES else r.torn_lines * LINE_BYTES
-    memory = 2 * rows * across * vector_bytes / (r.memory * {64: r.of_64, 128: r.of_128}.get(width, 1.0))
-    memory *= (1 + apart * torn / width) / min(1.0, slabs / sms)
+    nbytes = 2 * rows * across * vector_bytes / {64: r.of_64, 128: r.of_128}.get(width, 1.0)
+    nbytes *= (1 + apart * torn / width) / min(1.0, slabs / sms)
     exchanges = 1 if formula == "rms_norm" else 2
     element = r.element + r.narrow * (vector_bytes < WORD_BYTES * vec) + r.mean * (formula == "layer_norm")
     halvings = log2(max(1, min(c.threads_per_row, WARP // min(WARP, side))))
@@ -194,10 +195,10 @@ def held_us(
         turn += r.join_by_one * parts * vec * lanes
     else:
         turn += r.join * parts * vec * exchanges
-    issue = slabs * instructions / (4 * sms * r.cycles)
-    waiting = max(1.0, slabs / (sms * each)) * turn
-    together: float = (memory**r.power + issue**r.power + waiting**r.power) ** (1 / r.power)
-    return r.launch + together * (1 + (r.alone - 1) * {1: 1.0, 2: 0.4}.get(each, 0.0))
+    work = Work(nbytes, slabs * instructions, blocks=slabs, at_once=sms * each, block_us=turn)
+    m = _held(sms)
+    us = time_us(work, m, 2.89)
+    return m.launch_us + (us - m.launch_us) * (1 + (r.alone - 1) * {1: 1.0, 2: 0.4}.get(each, 0.0))
 
 
 @lru_cache(1024)
@@ -388,13 +389,13 @@ many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653
 
 
 class TurnRates:
-    """Microseconds of a launch, of a row, and for each block, round, 64 KB and register of it.
+    """Microseconds of a row, and for each block, round, 64 KB and register of it.
 
-    `second_launch` comes on top for a second kernel, `narrow_...` for elements of two bytes; `memory` is in
-    bytes per microsecond, `power` the p.
+    `launch` is what clusters, `second_launch` what a second kernel take beside, `narrow_...` are for elements
+    of two bytes.
     """
 
-    launch: float = 6.0
+    launch: float = 3.5
     second_launch: float = 2.5
     row: float = 0.19
     block: float = 0.08
@@ -402,8 +403,10 @@ class TurnRates:
     per_64k: float = 1.65
     narrow_64k: float = 0.9
     narrow_word: float = 0.025
-    memory: float = 4.28e6
-    power: float = 2.45
+
+
+def _kept(sms: int) -> Machine:
+    return replace(machine_of("sm_90"), sms=sms, bytes_per_us=4.28e6)
 
 
 def kept_us(x: Ways, c: NormConfig, rounds: int, words: int, each: int) -> float:
@@ -418,16 +421,15 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, words: int, each: int) -> float
     turn = r.row + r.block * c.cluster + r.round * rounds
     turn += (r.per_64k + r.narrow_64k * narrow) * (rounds * c.threads * x.vector_bytes) / (1 << 16)
     turn += r.narrow_word * narrow * words
-    waiting = max(1.0, rows / clusters) * turn
-    memory = 2 * rows * x.form.count * x.element.nbytes / r.memory
-    together: float = (memory**r.power + waiting**r.power) ** (1 / r.power)
-    return r.launch + together
+    nbytes = 2 * rows * x.form.count * x.element.nbytes
+    work = Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=r.launch)
+    return time_us(work, _kept(x.sms), 2.45)
 
 
 def split_us(rows: int, row_bytes: int) -> float:
     """Microseconds of rows of which many blocks read parts, twice, by two kernels."""
-    r = TurnRates
-    return r.launch + r.second_launch + 3 * rows * row_bytes / r.memory
+    work = Work(3 * rows * row_bytes, beside_us=TurnRates.launch + TurnRates.second_launch)
+    return time_us(work, _kept(1), 2.45)
 
 
 GRID_DEPTH, GRID_STAGED = 2, 12
@@ -446,13 +448,8 @@ def moved_bytes(nbytes: int, kept: int) -> int:
     return 2 * nbytes + max(0, nbytes - kept)
 
 
-class GridRates:
-    """Microseconds of two launches, and of a turn: the barrier, and until memory is busy again; bytes per
-    microsecond."""
-
-    launch: float = 4.0
-    turn: float = 5.0
-    memory: float = 4.2e6
+GRID_LAUNCH_US, GRID_TURN_US = 1.5, 5.0
+"""Microseconds of the second launch, and of a turn: the barrier, and until memory is busy again."""
 
 
 def grid_us(rows: int, row_bytes: int, at_once: int, ring: int) -> float:
@@ -463,7 +460,10 @@ def grid_us(rows: int, row_bytes: int, at_once: int, ring: int) -> float:
     >>> grid_us(4, 40 << 20, 1, 25 << 20) < grid_us(4, 40 << 20, 4, 25 << 20)
     True
     """
-    r = GridRates
     whole, left = divmod(rows, at_once)
     turns = [at_once] * whole + [left] * (left > 0)
-    return r.launch + sum(r.turn + moved_bytes(n * row_bytes, ring) / r.memory for n in turns)
+    work = Work(
+        sum(moved_bytes(n * row_bytes, ring) for n in turns),
+        beside_us=GRID_LAUNCH_US + GRID_TURN_US * len(turns),
+    )
+    return time_us(work, replace(_kept(1), bytes_per_us=4.2e6), 2.45)

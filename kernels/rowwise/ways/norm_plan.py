@@ -33,6 +33,7 @@ from types import MappingProxyType
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.model import Machine, machine_of
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, SHORT_ROW_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.tensors import Form, normalise
@@ -215,13 +216,17 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     return streamed(form, p.dtype, PARTIALS[p.formula], sms, depth)[:STREAM_WAYS]
 
 
+def _h200(sms: int) -> Machine:
+    return replace(machine_of("sm_90"), sms=sms, bytes_per_us=4.42e6)
+
+
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
     """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
     long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     if long or backwards or not room or p.norm.adds or p.result != p.dtype:
         return []
-    found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
+    found = ranked(form, p.dtype, NORM, _h200(sms), p.moved_bytes, room)
     return [one for one in found if one.walk.starts_at_units or not p.in_place]
 
 
@@ -244,7 +249,7 @@ def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
         return False
     if best.walk.parts.runs > 1 and best.walk.unit < widest:
         return False
-    return (best.us - NORM.launch_us) * NORM.memory <= p.moved_bytes / LEAST_SHARE
+    return (best.us - 2.5) * 4.42e6 <= p.moved_bytes / LEAST_SHARE
 
 
 def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig) -> bool:
@@ -254,7 +259,7 @@ def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig) -> bool:
     they are read twice.
     """
     moved = p.moved_bytes * (1.5 if other.hold == "global" else 1.0)
-    us = NORM.launch_us + moved * touched_share(walk_of(form, p.dtype, other)) / NORM.memory
+    us = 2.5 + moved * touched_share(walk_of(form, p.dtype, other)) / 4.42e6
     return best.us * SHIFTED_GAIN <= us
 
 

@@ -20,11 +20,12 @@ a bound from below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import ceil, hypot, prod
 from typing import TYPE_CHECKING
 
-from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, PackedWalk, way_us
+from layoutalg.kernels.model import Machine
+from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP
 
@@ -42,50 +43,40 @@ PACKED_MARGIN = 1.04
 """The factor of the time of runs that are copied: the two models agree no better."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """The rates of a GPU in the model: microseconds, bytes, and work of an SM per microsecond.
+SM_THREADS = 2048
+"""Threads of a multiprocessor."""
 
-    A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
-    memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
-    loads of n bytes as if they were `narrow_bytes` wider, and one SM alone reads `of_one`, skewed columns
-    `of_skewed` bytes per microsecond.  An SM starts a block in `block_us`.  A block has `room` bytes for runs
-    that it copies, 0 without asynchronous copies.
-    """
+BARRIER_US, START_US = 0.1, 0.08
+"""Microseconds between groups of threads that share rows, per halving of them; of a multiprocessor to start a
+block."""
 
-    sms: int = 132
-    threads: int = 2048
-    launch_us: float = 2.5
-    barrier_us: float = 0.1
-    latency_us: float = 0.5
-    byte_us: float = 0.003
-    memory: float = 4.5e6
-    run_bytes: float = 8.0
-    narrow_bytes: float = 0.3
-    cycles: float = 1900.0
-    block_us: float = 0.08
-    of_one: float = 5.5e4
-    of_skewed: float = 3.6e4
-    room: int = RUN_BYTES
+LATENCY_US, BYTE_US = 0.5, 0.003
+"""Microseconds of a round of loads, and more for every byte that a thread has in flight."""
+
+SHORT_RUN_BYTES, NARROW_BYTES = 8.0, 0.3
+"""Bytes by which runs, and loads, are longer for the memory than they are."""
+
+OF_ONE, OF_SKEWED = 5.5e4, 3.6e4
+"""Bytes per microsecond that a multiprocessor alone reads, and of skewed columns."""
 
 
-def resident(c: ReduceConfig, rates: Rates, *, cut: bool = False) -> int:
+def resident(c: ReduceConfig, *, cut: bool = False) -> int:
     """Blocks that run on an SM at once.
 
     Vectors that are `cut` hold registers for their places too; other kernels have 32, or little more.
     """
-    blocks = min(32, rates.threads // c.threads)
+    blocks = min(32, SM_THREADS // c.threads)
     if cut:  # a vector in flight keeps its place and its row's ends until it is folded
         blocks = min(blocks, REGISTERS // (c.threads * (CUT_FIRST + CUT_MORE * c.depth * c.rows_per_thread)))
     return max(1, blocks)
 
 
-def pass_us(p: Pass, rates: Rates) -> float:
+def pass_us(p: Pass, m: Machine) -> float:
     """The time that the model gives a pass, in microseconds."""
-    return _pass_us(p, rates, resident(p.config, rates, cut=isinstance(p.walk, CutRows)), 0, 1.0)
+    return _pass_us(p, m, resident(p.config, cut=isinstance(p.walk, CutRows)), 0, 1.0)
 
 
-def counted_us(p: Pass, rates: Rates) -> float:
+def counted_us(p: Pass, m: Machine) -> float:
     """The same by what machine code has of columns whose steps are taken apart, of several reduced modes.
 
     NVRTC 13.5 for sm_90a makes 8 to 18 instructions more of each load than `pass_us` knows, and gives threads
@@ -94,41 +85,41 @@ def counted_us(p: Pass, rates: Rates) -> float:
     """
     c, walk = p.config, p.walk
     if walk.rows or sum(m.extent > 1 for m in walk.reduced) < 2:
-        return pass_us(p, rates)
-    blocks = resident(c, rates)
+        return pass_us(p, m)
+    blocks = resident(c)
     if c.depth >= WIDE_DEPTH and c.threads & (c.threads - 1):
         blocks = max(1, min(blocks, REGISTERS // (c.threads * APART_REGISTERS)))
-    waves = walk.blocks / (rates.sms * blocks)
+    waves = walk.blocks / (m.sms * blocks)
     last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)
-    return _pass_us(p, rates, blocks, APART, last**0.5)
+    return _pass_us(p, m, blocks, APART, last**0.5)
 
 
-def _pass_us(p: Pass, rates: Rates, at_once: int, further: int, share: float) -> float:
+def _pass_us(p: Pass, m: Machine, at_once: int, further: int, share: float) -> float:
     """The time of a pass with `at_once` blocks on an SM, `further` instructions of each load, and a share of
     the rates of memory and instructions."""
     c, walk = p.config, p.walk
     if isinstance(walk, PackedWalk):
         moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
-        return PACKED_MARGIN * way_us(walk, REDUCTION, rates.sms, moved)
+        return PACKED_MARGIN * packed_us(walk, REDUCTION, replace(m, bytes_per_us=4.42e6), moved)
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-(walk.steps + walk.edge_steps) // c.threads_per_row))
     written = walk.places * walk.values * c.splits * p.result.nbytes
     work = max(
-        loads * _lines(p) / (rates.sms * rates.cycles),
-        (_instructions(p, warps, loads) + loads * further) / (4 * rates.sms * rates.cycles),
+        loads * _lines(p) / (m.sms * m.cycles_per_us),
+        (_instructions(p, warps, loads) + loads * further) / (4 * m.sms * m.cycles_per_us),
     )
-    streaming = (_memory_us(p, rates) ** 4 + work**4) ** 0.25 / share
-    waves = -(-walk.blocks // (rates.sms * at_once))
+    streaming = (_memory_us(p, m) ** 4 + work**4) ** 0.25 / share
+    waves = -(-walk.blocks // (m.sms * at_once))
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
     flight = steps * c.rows_per_thread * p.walk.tiling.nbytes
-    waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
-    barriers = rates.barrier_us * (c.groups_per_row - 1).bit_length()
-    running = max(hypot(streaming, waiting), walk.blocks / rates.sms * rates.block_us)
-    return rates.launch_us + barriers + running + written / rates.memory
+    waiting = waves * rounds * (LATENCY_US + BYTE_US * flight)
+    barriers = BARRIER_US * (c.groups_per_row - 1).bit_length()
+    running = max(hypot(streaming, waiting), walk.blocks / m.sms * START_US)
+    return m.launch_us + barriers + running + written / m.bytes_per_us
 
 
-def _memory_us(p: Pass, rates: Rates) -> float:
+def _memory_us(p: Pass, m: Machine) -> float:
     c, walk = p.config, p.walk
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
     run = (
@@ -138,9 +129,9 @@ def _memory_us(p: Pass, rates: Rates) -> float:
         run = min(run, walk.lead.extent * p.element.nbytes)
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
         run = max(run, WARP * p.walk.tiling.nbytes)  # whole rows that touch
-    busy = min(rates.sms, walk.blocks) * (rates.of_skewed if isinstance(walk, SkewedSums) else rates.of_one)
-    share = 1 + rates.run_bytes / run + rates.narrow_bytes / p.walk.tiling.nbytes
-    return max(read / rates.memory * share, read / busy)
+    busy = min(m.sms, walk.blocks) * (OF_SKEWED if isinstance(walk, SkewedSums) else OF_ONE)
+    share = 1 + SHORT_RUN_BYTES / run + NARROW_BYTES / p.walk.tiling.nbytes
+    return max(read / m.bytes_per_us * share, read / busy)
 
 
 def _apart(p: Pass) -> int:

@@ -30,6 +30,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.model import Machine, machine_of
 from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass
 from layoutalg.kernels.rowwise.packed import (
     LONG_ROW_BYTES,
@@ -66,7 +67,7 @@ from layoutalg.kernels.rowwise.walk import (
     aligned,
     power_above,
 )
-from layoutalg.kernels.rowwise.ways.reduce_model import Rates, counted_us, pass_us, resident
+from layoutalg.kernels.rowwise.ways.reduce_model import counted_us, pass_us, resident
 
 VALUE = {1: "f32", 2: "u64", 4: "c128"}
 """The types of a workspace, as wide as values of so many words."""
@@ -273,13 +274,14 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     """
     if p.empty:
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
-    rates = _rates(arch)
-    found = configs(_form(p)[0], p.dtype, rates, words=_words(p.fold))
+    chip = find_arch(arch)
+    m = _machine(chip)
+    found = configs(_form(p)[0], p.dtype, chip, words=_words(p.fold))
     made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
     timed, new = ([q for q in made if q.keeps_more is is_new] for is_new in (False, True))
     if not new:
         return tuple(timed)
-    gains = new[0].predicted_us * LEAST_GAIN <= sum(counted_us(q, rates) for q in timed[0].passes)
+    gains = new[0].predicted_us * LEAST_GAIN <= sum(counted_us(q, m) for q in timed[0].passes)
     best = (new[0], timed[0]) if gains else (timed[0], new[0])
     return (*best, *timed[1:], *new[1:])
 
@@ -292,7 +294,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     >>> plan.workspace_elems
     128
     """
-    rates, (form, factor) = _rates(arch), _form(p)
+    chip, (form, factor) = find_arch(arch), _form(p)
     if c.splits == 1 and c.later is None:
         passes: tuple[Pass, ...] = (
             Pass(p.op, form, c, p.axes.dtype, p.result, factor, p.fold, labels=p.labels),
@@ -310,17 +312,21 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
         joined, joins = second_pass(form, c.later, c.splits, own.outputs), words > 1
         ways = (
             Pass(p.op, joined, d, value, p.result, factor, p.fold, joins, p.labels)
-            for d in configs(joined, value, rates, False, words)
+            for d in configs(joined, value, chip, False, words)
         )
-        passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
-    return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
+        passes = (part, min(ways, key=lambda way: pass_us(way, _machine(chip))))
+    return ReducePlan(p, passes, sum(pass_us(q, _machine(chip)) for q in passes))
 
 
 @lru_cache(64)
-def _rates(arch: str | Arch) -> Rates:
-    chip = find_arch(arch)
-    room = min(RUN_BYTES, chip.max_shared_bytes_per_block) if chip.compute_capability >= (8, 0) else 0
-    return Rates(room=room) if chip.board is None else Rates(sms=chip.board.sms, room=room)
+def _machine(chip: Arch) -> Machine:
+    m = replace(machine_of("sm_90"), bytes_per_us=4.5e6)
+    return m if chip.board is None else replace(m, sms=chip.board.sms)
+
+
+def _room(chip: Arch) -> int:
+    """Bytes of a block for runs that it copies, none without asynchronous copies."""
+    return min(RUN_BYTES, chip.max_shared_bytes_per_block) if chip.compute_capability >= (8, 0) else 0
 
 
 @lru_cache(64)
@@ -344,7 +350,7 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
 
 
 def candidates(
-    form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
+    form: Form, element: DType, chip: Arch, split: bool = True, words: int = 1
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
     """Configurations worth a comparison, each with its refusal, None where it fits.
 
@@ -352,21 +358,21 @@ def candidates(
 
     >>> from layoutalg.kernels.rowwise.tensors import axes_problem
     >>> form = normalise(axes_problem((8, 8192), 1, "f32"))
-    >>> tried = candidates(form, find_dtype("f32"), Rates())
+    >>> tried = candidates(form, find_dtype("f32"), find_arch("sm_90"))
     >>> next(str(why) for c, why in tried if c.groups_per_row == 16 and why is not None)
     'rows by 512 threads, split: each thread has one round of loads'
     """
     rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
-    if split and rates.room:
-        yield from ((config, None) for config in _packed(form, element, rates))
+    if split and _room(chip):
+        yield from ((config, None) for config in _packed(form, element, chip))
     found = _rows(form, element, words) if rows else _columns(form, element, words)
     for config in found:
-        yield from _with_splits(form, config, element, rates, words, split=split)
+        yield from _with_splits(form, config, element, chip, words, split=split)
     if split and words == 1:
         for later in _kept_first(form, element, wide=config.vec == widest):
             own = first_pass(form, later).form
             for one in _columns(own, element, words):
-                yield from _with_splits(own, replace(one, later=later), element, rates, words, split=True)
+                yield from _with_splits(own, replace(one, later=later), element, chip, words, split=True)
     if config.vec < (widest if rows else min(widest, MOST_WORDS // words)):
         yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
 
@@ -397,7 +403,7 @@ def _kept_first(form: Form, element: DType, *, wide: bool) -> Iterator[Later]:
 
 
 def _with_splits(
-    form: Form, config: ReduceConfig, element: DType, rates: Rates, words: int, *, split: bool
+    form: Form, config: ReduceConfig, element: DType, chip: Arch, words: int, *, split: bool
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
     """A configuration, and it with several blocks per row."""
     said = f"{'rows' if form.lead.reduced else 'columns'} by {config.threads_per_row} threads"
@@ -406,11 +412,11 @@ def _with_splits(
         return
     yield config, None
     if split:
-        yield from _split(config, reduction_walk(form, config.tiling(element), words), rates, said)
+        yield from _split(config, reduction_walk(form, config.tiling(element), words), _machine(chip), said)
 
 
 def _split(
-    config: ReduceConfig, walk: HeadTail, rates: Rates, said: str
+    config: ReduceConfig, walk: HeadTail, m: Machine, said: str
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
     """The configuration with as many blocks per row as fill the multiprocessors once or twice."""
     whole = walk.steps // (config.threads_per_row * config.depth)
@@ -418,12 +424,12 @@ def _split(
         why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
         return
-    at_once = resident(config, rates, cut=isinstance(walk, CutRows))
-    blocks = (waves * at_once * rates.sms for waves in (1, 2))
-    found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * rates.sms]
+    at_once = resident(config, cut=isinstance(walk, CutRows))
+    blocks = (waves * at_once * m.sms for waves in (1, 2))
+    found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * m.sms]
     yield from ((replace(config, splits=n), None) for n in found if n > 1)
     if max(found, default=1) <= 1:
-        why = f"{walk.tiles} blocks are enough for {rates.sms} multiprocessors"
+        why = f"{walk.tiles} blocks are enough for {m.sms} multiprocessors"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
 
 
@@ -437,10 +443,10 @@ def _narrow(form: Form) -> str:
 
 
 def configs(
-    form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
+    form: Form, element: DType, chip: Arch, split: bool = True, words: int = 1
 ) -> tuple[ReduceConfig, ...]:
     """The candidates that fit, each once."""
-    tried = candidates(form, element, rates, split, words)
+    tried = candidates(form, element, chip, split, words)
     return tuple(dict.fromkeys(c for c, why in tried if why is None))
 
 
@@ -452,7 +458,7 @@ def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig,
     'loads of 8 elements: rows of 31 elements are short, and do not start and end at such loads'
     """
     words = _words(p.fold)
-    tried = candidates(_form(p)[0], p.dtype, _rates(arch), words=words)
+    tried = candidates(_form(p)[0], p.dtype, find_arch(arch), words=words)
     return {c: why for c, why in tried if why is not None}
 
 
@@ -483,7 +489,7 @@ def _by_lanes(walk: HeadTail, vec: int, lanes: int, narrow: int, near: int) -> I
             yield ReduceConfig(vec, lanes, rows, groups, mine, own)
 
 
-def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
+def _packed(form: Form, element: DType, chip: Arch) -> Iterator[ReduceConfig]:
     """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors.
 
     Slabs of one run alone, and no rows of one load: others are read as fast by vectors.
@@ -495,7 +501,12 @@ def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
     if first.reduced and _row_vector(form, element) == first.extent:
         return
     read = prod(m.extent for m in form.modes if m.src) * element.nbytes
-    walks = (way.walk for way in ranked(form, element, REDUCTION, rates.sms, read, rates.room))
+    walks = (
+        way.walk
+        for way in ranked(
+            form, element, REDUCTION, replace(_machine(chip), bytes_per_us=4.42e6), read, _room(chip)
+        )
+    )
     fit = (w for w in walks if w.tiling.rows_per_thread <= MOST_TURNS and w.parts.runs == 1)
     for walk in islice(fit, PACKED_WAYS):
         t, accesses = walk.tiling, -(-walk.steps // walk.tiling.lanes)

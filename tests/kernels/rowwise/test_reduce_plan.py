@@ -12,18 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, norm_problem, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass, stream_of
 from layoutalg.kernels.rowwise.tensors import Form, axes_problem, normalise
 from layoutalg.kernels.rowwise.ways.norm_model import streamed
 from layoutalg.kernels.rowwise.ways.norm_plan import form_of
-from layoutalg.kernels.rowwise.ways.reduce_model import Rates
 from layoutalg.kernels.rowwise.ways.reduce_plan import configs, refusals
 from tests.kernels.rowwise.definition import of_form
 from tests.sweeps import each
-
-RATES = Rates()
 
 
 @each(
@@ -74,7 +72,7 @@ def test_blocks_fit_the_hardware() -> None:
     shapes = ((7, 3), (1000, 3), (3, 1000), (1, 1), (64, 33, 5), (100_000, 2), (2, 100_000))
     for shape, axes, element in product(shapes, (0, 1), ("f32", "f16")):
         p = reduce_problem(shape, axes, "sum", element)
-        for c in configs(normalise(p.axes), p.axes.dtype, RATES):
+        for c in configs(normalise(p.axes), p.axes.dtype, find_arch("sm_90")):
             assert c.threads % 32 == 0 and 32 <= c.threads <= 1024 and c.lanes_per_row <= 32
             assert all(n & (n - 1) == 0 for n in (c.lanes_per_row, c.groups_per_row))
 
