@@ -31,7 +31,7 @@ of shared memory.  Few lanes per group make both rare; many make enough threads.
     rows       groups of a block at once
     turns      groups of a thread, one after the other
 
-    time = launch + |(memory, issue, shared, waiting)|_3
+    time = launch + |(memory, issue, shared, waiting)|_3, see `model`
 
     memory     bytes by the memory's bandwidth; of several runs, one of n bytes counts as n + run_bytes
     issue      instructions of all warps, four per cycle on every multiprocessor
@@ -480,7 +480,7 @@ def packed_us(
         moved_bytes * (1 + alone), instructions, shared,
         walk.tiles, m.sms * blocks, rates.block_us + turn_us * t.rows_per_thread,
     )  # fmt: skip
-    return time_us(work, m, 3.2)
+    return time_us(work, m)
 
 
 def _resident(walk: PackedWalk, words: float) -> int:

@@ -33,7 +33,7 @@ from types import MappingProxyType
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.model import Machine, machine_of
+from layoutalg.kernels.model import Machine, Work, machine_of, time_us
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, SHORT_ROW_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.tensors import Form, normalise
@@ -173,10 +173,11 @@ def norm_candidates(
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
-    packed = _packed(p, form, sms, room)
-    if packed and _rather_packed(p, form, packed[0]):
+    m = machine_of(chip)
+    packed = _packed(p, form, m, room)
+    if packed and _rather_packed(p, form, packed[0], m):
         others = (c for c, why in _by_vectors(p, form, chip, sms, most) if why is None)
-        if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others)):
+        if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others), m):
             yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
     yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, sms, most))
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
@@ -216,17 +217,13 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     return streamed(form, p.dtype, PARTIALS[p.formula], sms, depth)[:STREAM_WAYS]
 
 
-def _h200(sms: int) -> Machine:
-    return replace(machine_of("sm_90"), sms=sms, bytes_per_us=4.42e6)
-
-
-def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
+def _packed(p: NormProblem, form: Form, m: Machine, room: int) -> list[Ranked]:
     """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
     long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     if long or backwards or not room or p.norm.adds or p.result != p.dtype:
         return []
-    found = ranked(form, p.dtype, NORM, _h200(sms), p.moved_bytes, room)
+    found = ranked(form, p.dtype, NORM, m, p.moved_bytes, room)
     return [one for one in found if one.walk.starts_at_units or not p.in_place]
 
 
@@ -237,7 +234,7 @@ def _by_runs(one: Ranked) -> NormConfig:
     return NormConfig(t.vec, t.rows_per_block, t.lanes, hold, turns=t.rows_per_thread)
 
 
-def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
+def _rather_packed(p: NormProblem, form: Form, best: Ranked, m: Machine) -> bool:
     """True where runs are faster than vectors: rows or slabs are short, or do not start at vectors.
 
     The model has to expect a share of the memory's bandwidth; runs that lie apart are copied by whole units.
@@ -249,18 +246,18 @@ def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
         return False
     if best.walk.parts.runs > 1 and best.walk.unit < widest:
         return False
-    return (best.us - 2.5) * 4.42e6 <= p.moved_bytes / LEAST_SHARE
+    return best.us <= time_us(Work(p.moved_bytes / LEAST_SHARE), m)
 
 
-def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig) -> bool:
+def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig, m: Machine) -> bool:
     """True where runs that start at different places of units gain enough by the model.
 
     Vectors take at least what memory takes for the sectors that they touch, and half as much again where
     they are read twice.
     """
     moved = p.moved_bytes * (1.5 if other.hold == "global" else 1.0)
-    us = 2.5 + moved * touched_share(walk_of(form, p.dtype, other)) / 4.42e6
-    return best.us * SHIFTED_GAIN <= us
+    touched = moved * touched_share(walk_of(form, p.dtype, other))
+    return best.us * SHIFTED_GAIN <= time_us(Work(touched), m)
 
 
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:

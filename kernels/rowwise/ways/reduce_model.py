@@ -1,30 +1,21 @@
-"""The time of a reduction's launch, by a model of an H200 that chooses among candidates.
+"""The work of a reduction's launch, by which its candidates are timed.
 
-Five things take time, and what overlaps does not add up:
+    memory          the bytes, more for short runs of rows, narrow loads and few multiprocessors
+    wavefronts      128-byte lines that the L1 cache looks up
+    waiting         waves of blocks x rounds of a thread x the latency of a round
+    beside          barriers between the groups of threads that share rows
 
-    memory      the bytes, by the memory's bandwidth, and more for short runs of rows
-    lines       128-byte lines that the L1 cache looks up, one per cycle on every SM
-    issue       instructions, four per cycle on every SM
-    waiting     waves of blocks x rounds of a thread x the latency of a round
-    barriers    between the groups of threads that share rows
-
-    work = max(lines, issue)
-    time = launch + barriers + sqrt(sqrt(memory^4 + work^4)^2 + waiting^2)
-
-and no less than an SM takes to start its blocks.
-
-Notes.  The numbers of `Rates` are those of an H200: of 220 timed reductions, by good plans and bad ones, half
-take 0.92 to 1.00 of what it says, and eight in ten 0.90 to 1.05.  They choose among candidates; they are not
-a bound from below.
+Notes.  The numbers were fitted to 220 reductions that an H200 timed, by good plans and bad ones, under a sum
+of other powers; with LATENCY_US first choices are nearest to those (0.9990 of their time by that sum, of 1,800
+drawn ones).  They choose among candidates; they are not a bound from below.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import ceil, hypot, prod
+from math import prod
 from typing import TYPE_CHECKING
 
-from layoutalg.kernels.model import Machine
+from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP
@@ -35,22 +26,13 @@ if TYPE_CHECKING:
 REGISTERS, CUT_FIRST, CUT_MORE = 1 << 16, 24, 6
 """Registers of a multiprocessor; by NVRTC, of a thread that reads cut vectors, and per vector in flight."""
 
-APART, APART_REGISTERS, WIDE_DEPTH = 12, 40, 16
-"""Instructions of a load whose step is taken apart, beside those of `_instructions`: 8 to 18 in 24 main
-loops; registers of a thread with so many loads in flight."""
-
-PACKED_MARGIN = 1.04
-"""The factor of the time of runs that are copied: the two models agree no better."""
-
-
 SM_THREADS = 2048
 """Threads of a multiprocessor."""
 
-BARRIER_US, START_US = 0.1, 0.08
-"""Microseconds between groups of threads that share rows, per halving of them; of a multiprocessor to start a
-block."""
+BARRIER_US = 0.1
+"""Microseconds between groups of threads that share rows, per halving of them."""
 
-LATENCY_US, BYTE_US = 0.5, 0.003
+LATENCY_US, BYTE_US = 0.65, 0.003
 """Microseconds of a round of loads, and more for every byte that a thread has in flight."""
 
 SHORT_RUN_BYTES, NARROW_BYTES = 8.0, 0.3
@@ -72,66 +54,43 @@ def resident(c: ReduceConfig, *, cut: bool = False) -> int:
 
 
 def pass_us(p: Pass, m: Machine) -> float:
-    """The time that the model gives a pass, in microseconds."""
-    return _pass_us(p, m, resident(p.config, cut=isinstance(p.walk, CutRows)), 0, 1.0)
-
-
-def counted_us(p: Pass, m: Machine) -> float:
-    """The same by what machine code has of columns whose steps are taken apart, of several reduced modes.
-
-    NVRTC 13.5 for sm_90a makes 8 to 18 instructions more of each load than `pass_us` knows, and gives threads
-    40 registers or more where 16 loads are in flight and threads are not a power of two, so that fewer blocks
-    are resident, and the last of their waves may be short.
-    """
-    c, walk = p.config, p.walk
-    if walk.rows or sum(m.extent > 1 for m in walk.reduced) < 2:
-        return pass_us(p, m)
-    blocks = resident(c)
-    if c.depth >= WIDE_DEPTH and c.threads & (c.threads - 1):
-        blocks = max(1, min(blocks, REGISTERS // (c.threads * APART_REGISTERS)))
-    waves = walk.blocks / (m.sms * blocks)
-    last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)
-    return _pass_us(p, m, blocks, APART, last**0.5)
-
-
-def _pass_us(p: Pass, m: Machine, at_once: int, further: int, share: float) -> float:
-    """The time of a pass with `at_once` blocks on an SM, `further` instructions of each load, and a share of
-    the rates of memory and instructions."""
+    """The time of a pass, in microseconds."""
     c, walk = p.config, p.walk
     if isinstance(walk, PackedWalk):
         moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
-        return PACKED_MARGIN * packed_us(walk, REDUCTION, replace(m, bytes_per_us=4.42e6), moved)
+        return packed_us(walk, REDUCTION, m, moved)
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-(walk.steps + walk.edge_steps) // c.threads_per_row))
     written = walk.places * walk.values * c.splits * p.result.nbytes
-    work = max(
-        loads * _lines(p) / (m.sms * m.cycles_per_us),
-        (_instructions(p, warps, loads) + loads * further) / (4 * m.sms * m.cycles_per_us),
-    )
-    streaming = (_memory_us(p, m) ** 4 + work**4) ** 0.25 / share
-    waves = -(-walk.blocks // (m.sms * at_once))
+    waves = -(-walk.blocks // (m.sms * resident(c, cut=isinstance(walk, CutRows))))
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
-    flight = steps * c.rows_per_thread * p.walk.tiling.nbytes
-    waiting = waves * rounds * (LATENCY_US + BYTE_US * flight)
-    barriers = BARRIER_US * (c.groups_per_row - 1).bit_length()
-    running = max(hypot(streaming, waiting), walk.blocks / m.sms * START_US)
-    return m.launch_us + barriers + running + written / m.bytes_per_us
+    flight = steps * c.rows_per_thread * walk.tiling.nbytes
+    return time_us(
+        Work(
+            _read_bytes(p, m) + written,
+            _instructions(p, warps, loads),
+            loads * _lines(p),
+            blocks=waves,
+            block_us=rounds * (LATENCY_US + BYTE_US * flight),
+            beside_us=BARRIER_US * (c.groups_per_row - 1).bit_length(),
+        ),
+        m,
+    )
 
 
-def _memory_us(p: Pass, m: Machine) -> float:
-    c, walk = p.config, p.walk
+def _read_bytes(p: Pass, m: Machine) -> float:
+    """Bytes that take the memory as long as what is read: short runs and narrow loads take longer, and so do
+    few multiprocessors."""
+    c, walk, loaded = p.config, p.walk, p.walk.tiling.nbytes
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
-    run = (
-        c.lanes_per_row * c.depth if walk.rows else min(c.rows_per_block, walk.vectors)
-    ) * p.walk.tiling.nbytes
+    run = (c.lanes_per_row * c.depth if walk.rows else min(c.rows_per_block, walk.vectors)) * loaded
     if walk.rows and walk.outer:
         run = min(run, walk.lead.extent * p.element.nbytes)
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
-        run = max(run, WARP * p.walk.tiling.nbytes)  # whole rows that touch
+        run = max(run, WARP * loaded)  # whole rows that touch
     busy = min(m.sms, walk.blocks) * (OF_SKEWED if isinstance(walk, SkewedSums) else OF_ONE)
-    share = 1 + SHORT_RUN_BYTES / run + NARROW_BYTES / p.walk.tiling.nbytes
-    return max(read / m.bytes_per_us * share, read / busy)
+    return read * max(1 + SHORT_RUN_BYTES / run + NARROW_BYTES / loaded, m.bytes_per_us / busy)
 
 
 def _apart(p: Pass) -> int:

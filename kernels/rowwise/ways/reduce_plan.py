@@ -10,8 +10,7 @@ waits: enough bytes in flight on every SM, and as much to do for each.
 Where several modes are reduced the first pass may reduce one of them alone, and the second one the others:
 pieces of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.  Rows
 of few columns can lie beside each other in the first pass, so that these are whole vectors: see
-`forms`.  A first pass that keeps more comes first only where the model sees it gain by
-`LEAST_GAIN`.
+`forms`.
 
 Candidates are few; each is given a time by a model, see reduce_model, and the fastest comes first.  The
 second pass of a split is a reduction too, of a workspace (splits, rows), and is planned in the same way.
@@ -67,7 +66,7 @@ from layoutalg.kernels.rowwise.walk import (
     aligned,
     power_above,
 )
-from layoutalg.kernels.rowwise.ways.reduce_model import counted_us, pass_us, resident
+from layoutalg.kernels.rowwise.ways.reduce_model import pass_us, resident
 
 VALUE = {1: "f32", 2: "u64", 4: "c128"}
 """The types of a workspace, as wide as values of so many words."""
@@ -85,11 +84,6 @@ that takes some of them beside each other."""
 
 CUT_VECTORS = 4
 """Rows of at least so many of the widest vectors may be read by these from any start."""
-
-
-LEAST_GAIN = 1.08
-"""The least gain by the model of a plan whose first pass keeps several modes, or rows: of two that were timed
-on an H200, gains of 1.10 and 1.34 by the model were 1.07 and 1.60 (2026-11-23)."""
 
 
 def _words(fold: str) -> int:
@@ -257,16 +251,9 @@ class ReducePlan:
         """Roundings that an element can pass through, except that to the result's type."""
         return sum(p.additions for p in self.passes)
 
-    @property
-    def keeps_more(self) -> bool:
-        """True where the first pass keeps several reduced modes, or rows that lie beside each other."""
-        return isinstance(self.passes[0].config.later, tuple | Beside)
-
 
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
-
-    The best whose first pass keeps more is the second at least, so that tuning times it.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
     >>> print(plans(reduce_problem((64, 256, 56, 56), (0, 2, 3), "mean", "f16"))[0].passes[0].form)
@@ -274,16 +261,8 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     """
     if p.empty:
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
-    chip = find_arch(arch)
-    m = _machine(chip)
-    found = configs(_form(p)[0], p.dtype, chip, words=_words(p.fold))
-    made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
-    timed, new = ([q for q in made if q.keeps_more is is_new] for is_new in (False, True))
-    if not new:
-        return tuple(timed)
-    gains = new[0].predicted_us * LEAST_GAIN <= sum(counted_us(q, m) for q in timed[0].passes)
-    best = (new[0], timed[0]) if gains else (timed[0], new[0])
-    return (*best, *timed[1:], *new[1:])
+    found = configs(_form(p)[0], p.dtype, find_arch(arch), words=_words(p.fold))
+    return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
@@ -295,6 +274,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     128
     """
     chip, (form, factor) = find_arch(arch), _form(p)
+    m = machine_of(chip)
     if c.splits == 1 and c.later is None:
         passes: tuple[Pass, ...] = (
             Pass(p.op, form, c, p.axes.dtype, p.result, factor, p.fold, labels=p.labels),
@@ -314,14 +294,8 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
             Pass(p.op, joined, d, value, p.result, factor, p.fold, joins, p.labels)
             for d in configs(joined, value, chip, False, words)
         )
-        passes = (part, min(ways, key=lambda way: pass_us(way, _machine(chip))))
-    return ReducePlan(p, passes, sum(pass_us(q, _machine(chip)) for q in passes))
-
-
-@lru_cache(64)
-def _machine(chip: Arch) -> Machine:
-    m = replace(machine_of("sm_90"), bytes_per_us=4.5e6)
-    return m if chip.board is None else replace(m, sms=chip.board.sms)
+        passes = (part, min(ways, key=lambda way: pass_us(way, m)))
+    return ReducePlan(p, passes, sum(pass_us(q, m) for q in passes))
 
 
 def _room(chip: Arch) -> int:
@@ -412,7 +386,7 @@ def _with_splits(
         return
     yield config, None
     if split:
-        yield from _split(config, reduction_walk(form, config.tiling(element), words), _machine(chip), said)
+        yield from _split(config, reduction_walk(form, config.tiling(element), words), machine_of(chip), said)
 
 
 def _split(
@@ -501,12 +475,7 @@ def _packed(form: Form, element: DType, chip: Arch) -> Iterator[ReduceConfig]:
     if first.reduced and _row_vector(form, element) == first.extent:
         return
     read = prod(m.extent for m in form.modes if m.src) * element.nbytes
-    walks = (
-        way.walk
-        for way in ranked(
-            form, element, REDUCTION, replace(_machine(chip), bytes_per_us=4.42e6), read, _room(chip)
-        )
-    )
+    walks = (way.walk for way in ranked(form, element, REDUCTION, machine_of(chip), read, _room(chip)))
     fit = (w for w in walks if w.tiling.rows_per_thread <= MOST_TURNS and w.parts.runs == 1)
     for walk in islice(fit, PACKED_WAYS):
         t, accesses = walk.tiling, -(-walk.steps // walk.tiling.lanes)

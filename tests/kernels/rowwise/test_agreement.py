@@ -279,7 +279,7 @@ DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
     "skewed": (2, 2, skewed_columns),
     "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
-    "shared vector": (4, 7, a_shared_vector),
+    "shared vector": (4, 6, a_shared_vector),
     "packed norm": (12, 4, a_packed_norm),
     "packed reduction": (12, 8, a_packed_reduction),
     "row of a cluster": (6, 4, a_row_of_a_cluster),
