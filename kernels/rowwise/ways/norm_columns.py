@@ -1,6 +1,6 @@
 """The configurations of norms over columns, best first: slabs that are held, and slabs that are read twice.
 
-Notes.  Slabs are ranked by the expected share of a copy, in `norm_model`.  Slabs of 32 bytes, of
+Notes.  Times are those of `norm_model`.  Slabs of 32 bytes, of
 which the parts of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
 
@@ -130,38 +130,37 @@ class ColumnWays(Ways):
 
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
-    """Configurations of columns, best first: slabs that a block or a cluster holds, by the share of a copy
-    that is expected of them, then those that are read twice."""
+    """Configurations of columns, best first: slabs that a block or a cluster holds, and those that are read
+    twice, by the time that is expected of them."""
     if x.skewed:
         yield from _skewed(x)
         return
-    held = sorted(_held(x), key=_by_share)[:HELD_WAYS]
+    nbytes = x.form.count * x.form.outputs * x.element.nbytes
+    copy, long = copy_us(nbytes, x.machine), nbytes >= STREAM_BYTES
+    ways = sorted(_held(x), key=_us)[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters)
-        held += [way for way in by_clusters if way[1].rows_per_block <= x.across]
-    found = sorted(held, key=_by_share)
-    long = x.form.count * x.form.outputs * x.element.nbytes >= STREAM_BYTES
-    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
-    least = (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else 0.0
-    yield from (c for share, c in found if share >= least)
+        ways += [(copy / share, c) for share, c in by_clusters if c.rows_per_block <= x.across]
     if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
-        yield c
-    yield from _columns_twice(x)
-    yield from (c for share, c in found if share < least)
+        ways.append((inf, c))
+    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
+    twice = copy / (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else inf
+    ways += [(twice, c) for c in _columns_twice(x)]
+    yield from (c for _, c in sorted(ways, key=_us))
 
 
-def _by_share(way: tuple[float, NormConfig]) -> float:
-    return -way[0]
+def _us(way: tuple[float, NormConfig]) -> float:
+    return way[0]
 
 
 def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
-    """Slabs that one block holds, each with the share of a copy that is expected."""
-    across, nbytes = x.form.outputs // x.vec, x.form.count * x.form.outputs * x.element.nbytes
+    """Slabs that one block holds, each with its time."""
+    across = x.form.outputs // x.vec
     for c in held_columns(x.form.count, across, x.vec, x.vector_bytes):
         if c.hold == "registers" or x.room:
-            us = held_us(c, x.form.count, across, x.vector_bytes, x.chip, x.formula, apart=x.apart)
+            us = held_us(x, c, across, apart=x.apart)
             if us < inf:
-                yield copy_us(nbytes) / us, c
+                yield us, c
 
 
 def _skewed(x: ColumnWays) -> Iterator[NormConfig]:

@@ -170,21 +170,20 @@ def norm_candidates(
     'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
     """
     chip, form = find_arch(arch), form_of(p)
-    sms = chip.board.sms if chip.board else 1
+    m = machine_of(chip)
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
-    m = machine_of(chip)
     packed = _packed(p, form, m, room)
     if packed and _rather_packed(p, form, packed[0], m):
-        others = (c for c, why in _by_vectors(p, form, chip, sms, most) if why is None)
+        others = (c for c, why in _by_vectors(p, form, chip, m, most) if why is None)
         if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others), m):
             yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, sms, most))
+    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, m, most))
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
 
 
 def _by_vectors(
-    p: NormProblem, form: Form, chip: Arch, sms: int, most: int
+    p: NormProblem, form: Form, chip: Arch, m: Machine, most: int
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
     widest, lead, tile = next(iter(_vectors(form, p))), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
@@ -194,10 +193,10 @@ def _by_vectors(
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
         x = (Ways if lead.reduced else ColumnWays)(
-            form, p.dtype, vec, sms, most if copies else 0, chip, p.formula
+            form, p.dtype, vec, m, most if copies else 0, chip, p.formula
         )
         ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
-        streams = _streams(p, form, sms) if vec == widest else []
+        streams = _streams(p, form, m.sms) if vec == widest else []
         for c in ways:
             if not whole and (lead.reduced or c.hold == "global"):
                 yield from ((s, None) for s in streams)
@@ -300,16 +299,15 @@ def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
 def _rows(x: Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
-    together = sorted((*_together(x), *_resident(x)), key=lambda one: one[0])
-    split = split_us(rows, x.form.count * x.element.nbytes) if together else inf
+    ways = [*_together(x), *_resident(x)]
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
-    yield from (c for us, c in together if us <= split)
     if rows < x.sms // 2 and splits > 1:
+        us = split_us(rows, x.form.count * x.element.nbytes, x.machine) if ways else 0.0
         if x.room and steps >= 8 * twice.threads_per_row * splits:
-            yield replace(twice, splits=splits, depth=4, staged=8)
-        yield replace(twice, splits=splits)
-    yield from (c for us, c in together if us > split)
+            ways.append((us, replace(twice, splits=splits, depth=4, staged=8)))
+        ways.append((us, replace(twice, splits=splits)))
+    yield from (c for _, c in sorted(ways, key=lambda way: way[0]))
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
         while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
@@ -339,7 +337,7 @@ def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
                 x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
                 shared_bytes=staged * nbytes + threads * cluster,
             ).blocks_per_sm  # fmt: skip
-            if (us := kept_us(x, c, rounds, words, each)) < inf:
+            if (us := kept_us(x, c, rounds, each)) < inf:
                 yield us, replace(c, staged=staged if words else 0)
 
 
@@ -357,6 +355,6 @@ def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
         if splits < 2 or rounds < 2:
             continue
         per_round = splits * at_once * threads * x.vector_bytes
-        us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round)
+        us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round, x.machine)
         parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
         yield us, NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)

@@ -6,8 +6,8 @@
     beside          barriers between the groups of threads that share rows
 
 Notes.  The numbers were fitted to 220 reductions that an H200 timed, by good plans and bad ones, under a sum
-of other powers; with LATENCY_US first choices are nearest to those (0.9990 of their time by that sum, of 1,800
-drawn ones).  They choose among candidates; they are not a bound from below.
+of other powers; with LATENCY_US first choices take least by that sum (0.9990 of its best, on 1,800 drawn
+ones).  They choose among candidates; they are not a bound from below.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.model import Machine
 from layoutalg.kernels.rowwise.forms import Stream, stream_of
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import packed_walk
@@ -116,15 +117,20 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
 
 @dataclass(frozen=True)
 class Ways:
-    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
+    """A form in vectors of `vec`, and what is there for it: a board, shared memory of a block."""
 
     form: Form
     element: DType
     vec: int
-    sms: int
+    machine: Machine
     room: int
     chip: Arch
     formula: str
+
+    @property
+    def sms(self) -> int:
+        """Multiprocessors."""
+        return self.machine.sms
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""

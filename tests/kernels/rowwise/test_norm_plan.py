@@ -62,7 +62,7 @@ def test_every_configuration_fits(seed: int) -> None:
         )),
         *(("softmax", (rows, 1 << 18), 1, "f32", {"splits": splits, "cluster": cluster})
           for rows, splits, cluster in (
-            (1, range(2, 999), [1]), (7, [1], range(2, 17)), (65, [1], range(2, 17)))),
+            (1, [1], range(2, 17)), (7, [1], range(2, 17)), (65, [1], range(2, 17)))),
         *(("softmax", ((1 << 27) // n, n), 1, dtype, {"cluster": range(least, most + 1), "hold": "shared"})
           for n, dtype, least, most in (
             (16384, "bf16", 1, 6), (65536, "f32", 4, 16), (262144, "f32", 12, 16),
@@ -193,7 +193,7 @@ LONG_ROWS = json.loads((Path(__file__).parents[2] / "data" / "long_rows.json").r
 """Every way of keeping long rows, timed: those of which the model's numbers are, drawn ones, and few rows."""
 
 
-@each(("name", "least", "mean"), [("fixed", 0.95, 0.985), ("drawn", 0.94, 0.975), ("few", 0.84, 0.93)])
+@each(("name", "least", "mean"), [("fixed", 0.95, 0.985), ("drawn", 0.94, 0.982), ("few", 0.84, 0.938)])
 def test_what_keeps_long_rows_is_near_the_best_of_all_that_was_measured(
     name: str, least: float, mean: float
 ) -> None:
