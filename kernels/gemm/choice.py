@@ -68,7 +68,7 @@ from layoutalg.kernels.gemm.times import (
     Tile,
     sm90_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, check_sm90_problem
+from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.identity import difference, distance, nearest
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -196,10 +196,9 @@ def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives one the vectors, elements and edges that a problem needs.
 
-    `rules` raises where a problem alone says that no tile fits; `fields` are those that depend on the problem
-    alone; `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that
-    have it.  `offered` are the tiles of problems that have others than `tiles`.  The clock of a family that
-    starts `warm` does not have what memory takes.
+    `fields` are those that depend on the problem alone; `parted` makes a configuration one for
+    parts of k, and `shared` one by stream-K, of families that have it.  `offered` are the tiles of problems
+    that have others than `tiles`.  The clock of a family that starts `warm` does not have what memory takes.
     """
 
     family: str
@@ -207,7 +206,6 @@ class Choice(Generic[C]):
     clock: Clock
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
-    rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     shared: Callable[[C], C] | None = None
     offered: Callable[[GemmProblem], Iterable[Tile[C]]] | None = None
@@ -232,28 +230,41 @@ class Choice(Generic[C]):
         >>> print(SM80.configs(gemm_problem(8192, 8192, 8192))[0])
         128x256x64, 4 stages
         """
-        found, refused = self.timed(p, arch)
-        if refused and not found:
-            raise refused[-1][1]
-        return tuple(config for _, config in found)
+        found, last = list[C](), None
+        for _, config, why in self.timed(p, arch):
+            last = why
+            if why is None:
+                found.append(config)
+        if last is not None and not found:
+            raise last
+        return tuple(found)
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
-        """The same behind the nanoseconds that are expected of each; and tiles that do not fit, with why."""
-        ranked, refused = _ranked(self, p, find_arch(arch))
-        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
+    ) -> Iterator[tuple[float, C, LayoutAlgError | None]]:
+        """Yield the same behind the nanoseconds that are expected of each, then tiles that do not fit, with
+        their refusals.
 
-    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
-        """The first of `timed`, None where nothing fits; the others are not made.
-
-        >>> from layoutalg.kernels.gemm.problem import gemm_problem
-        >>> p = gemm_problem(256, 256, 16384, "bf16")
-        >>> SM90.fastest(p) == SM90.timed(p)[0][0]
-        True
+        Rules are checked as tiles come out, so that who takes the first pays for few.
         """
-        first = _first(self, p, find_arch(arch))
-        return None if first is None else (first[0], self._parted(p, first[1], first[2]))
+        chip: Arch = find_arch(arch)
+        refusals: dict[int, LayoutAlgError | None] = {}  # by identity, since hashing takes longer
+
+        def refusal(config: C) -> LayoutAlgError | None:
+            if id(config) not in refusals:  # tiles come once per number of parts
+                refusals[id(config)] = _refusal(p, config, chip)
+            return refusals[id(config)]
+
+        usual = list(_usual(self, p, chip))
+        ranked: list[Expected] = sorted(usual, key=_EXPECTED)
+        first: float = next((ns for ns, config, _ in ranked if refusal(config) is None), 0.0)
+        ranked = sorted([*_by_streamk(self, p, chip, first), *ranked], key=_EXPECTED)
+        for ns, config, splits in ranked:
+            if refusal(config) is None:
+                yield ns, self._parted(p, config, splits), None
+        for config in dict.fromkeys(config for _, config, _ in usual):
+            if (why := refusal(config)) is not None:
+                yield inf, config, why
 
     def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
         return config if splits == 1 else self.parted(p, _with(config, (("splits", splits),)))
@@ -263,34 +274,6 @@ Expected: TypeAlias = "tuple[float, Any, int]"
 """Nanoseconds, a tile as the problem needs it, parts of k."""
 
 _EXPECTED = itemgetter(0)
-
-
-@lru_cache(maxsize=256)
-def _ranked(
-    choice: Choice[Any], p: GemmProblem, chip: Arch
-) -> tuple[list[Expected], tuple[tuple[Any, LayoutAlgError], ...]]:
-    """The configurations that fit, the fastest first, and those that do not, each with its refusal."""
-    usual = list(_usual(choice, p, chip))
-    refusals = {config: _refusal(p, config, chip) for config in dict.fromkeys(x[1] for x in usual)}
-    fitting = sorted((x for x in usual if refusals[x[1]] is None), key=_EXPECTED)
-    if fitting:
-        shared = [x for x in _by_streamk(choice, p, chip, fitting[0][0]) if not _refusal(p, x[1], chip)]
-        fitting = sorted([*shared, *fitting], key=_EXPECTED)
-    return fitting, tuple((config, why) for config, why in refusals.items() if why is not None)
-
-
-@lru_cache(maxsize=256)
-def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
-    """The first of `_ranked`: rules are checked for as few tiles as possible."""
-    try:
-        choice.rules(p, chip)
-    except LayoutAlgError:
-        return None
-    usual = _first_that_fits(p, chip, sorted(_usual(choice, p, chip), key=_EXPECTED))
-    if usual is None:
-        return None
-    shared = sorted(_by_streamk(choice, p, chip, usual[0]), key=_EXPECTED)
-    return _first_that_fits(p, chip, shared) or usual
 
 
 @lru_cache(maxsize=16)
@@ -327,16 +310,6 @@ def _refusal(p: GemmProblem, config: Any, chip: Arch) -> LayoutAlgError | None:
         check_config(p, config, chip)
     except LayoutAlgError as error:
         return error
-    return None
-
-
-def _first_that_fits(p: GemmProblem, chip: Arch, ranked: Iterable[Expected]) -> Expected | None:
-    refused: set[int] = set()  # tiles come once per number of parts; by identity, since hashing takes longer
-    for expected in ranked:
-        if id(expected[1]) not in refused:
-            if _refusal(p, expected[1], chip) is None:
-                return expected
-            refused.add(id(expected[1]))
     return None
 
 
@@ -412,7 +385,6 @@ SM90: Choice[Sm90Config] = Choice(
     _sm90_clock,
     _fit_sm90,
     ("through", "result_vec"),
-    rules=check_sm90_problem,
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
     warm=False,
@@ -463,8 +435,8 @@ def expected_family(
         choices.append(GEMV)
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
     for choice in choices:
-        ns, config = choice.fastest(p, chip) or (inf, None)
-        found.append((ns + choice.warm * cold_ns(p, chip), choice.family, config))
+        ns, config, why = next(choice.timed(p, chip), (inf, None, None))
+        found.append((ns + choice.warm * cold_ns(p, chip), choice.family, None if why else config))
     return min(found, key=lambda x: x[0])
 
 

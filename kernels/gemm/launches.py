@@ -270,12 +270,7 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    first = choice.fastest(p, arch)
-    if first is not None:
-        yield Candidate(first[1])
-    found, refused = choice.timed(p, arch)
-    yield from (Candidate(config) for _, config in found[1:])
-    yield from (Candidate(config, refusal) for config, refusal in refused)
+    yield from (Candidate(config, why) for _, config, why in choice.timed(p, arch))
 
 
 def way(config: AnyConfig) -> str:
@@ -300,8 +295,8 @@ def way(config: AnyConfig) -> str:
 
 def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
     """The time that `expected_family` gives a configuration: tiles without wgmma start cold too."""
-    for ns, config in choice.timed(p, arch)[0]:
-        if config == c:
+    for ns, config, why in choice.timed(p, arch):
+        if config == c and why is None:
             return ns + choice.warm * cold_ns(p, find_arch(arch))
     raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
 

@@ -128,7 +128,8 @@ def compile_all(asked: Iterator[tuple[GemmProblem, Sm90Config]]) -> None:
 
 def tried(p: GemmProblem) -> tuple[Sm90Config, ...]:
     """The choices that are not expected to be far behind the first, the offered ones before others."""
-    offered, clock = SM90.timed(p)[0], sm90_clock(p, 132)
+    offered = [(ns, config) for ns, config, why in SM90.timed(p) if why is None]
+    clock = sm90_clock(p, 132)
     found = {config: ns for ns, config in offered} | {c: clock(c, c.splits) for c in grid(p)}
     near = [c for c in sorted(found, key=found.__getitem__) if found[c] <= EXPECTED * offered[0][0]]
     own = {config for _, config in offered}
