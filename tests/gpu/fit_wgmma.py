@@ -5,7 +5,7 @@ python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and
 
 The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
 begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
-the squares of e^(-3 x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
+the squares of e^(-x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
 is near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the logarithms of the
 numbers, which keeps them positive.
 
@@ -110,7 +110,7 @@ def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     names = list(asdict(first))
     fastest = np.full(times.problem.max() + 1, np.inf)
     np.minimum.at(fastest, times.problem, times.ns)
-    weights = np.exp(-3 * (times.ns / fastest[times.problem] - 1))
+    weights = np.exp(1 - times.ns / fastest[times.problem])
 
     def law_at(x: Any) -> WgmmaLaw:
         return WgmmaLaw(**dict(zip(names, map(float, np.exp(x)), strict=True)))
@@ -163,8 +163,8 @@ def said_off(times: Times, law: WgmmaLaw) -> str:
 
 
 def text_of(law: WgmmaLaw) -> str:
-    """The numbers as the module has them."""
-    return "LAW = WgmmaLaw(\n" + "".join(f"    {name}={x:.4g},\n" for name, x in asdict(law).items()) + ")"
+    """The numbers as the board's file has them."""
+    return json.dumps({name: float(f"{x:.4g}") for name, x in asdict(law).items()}, indent=1)
 
 
 def main(args: list[str]) -> int:

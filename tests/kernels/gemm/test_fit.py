@@ -71,9 +71,7 @@ def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
     found = fitted(times_of([row for name, rows in parts.items() if "fresh" not in name for row in rows]))
     for name, x in asdict(found).items():
         assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
-    law: dict[str, Any] = {}
-    exec(f"from layoutalg.kernels.gemm.times import WgmmaLaw\n{text_of(LAW)}", law)
-    assert law["LAW"] == LAW
+    assert WgmmaLaw(**json.loads(text_of(LAW))) == LAW
 
 
 @pytest.mark.parametrize(("part", "problems"), [("fresh", 32), ("fresh few", 23)])
