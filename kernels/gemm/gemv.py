@@ -17,8 +17,8 @@ memory, in the order of their numbers: equal calls give equal bits.  Sums are f3
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import gcd, hypot
+from dataclasses import dataclass, replace
+from math import gcd
 
 from layoutalg.arch import Arch
 from layoutalg.codegen import instr
@@ -30,6 +30,7 @@ from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch
 from layoutalg.kernels.identity import check_fields
+from layoutalg.kernels.model import Work, machine_of, time_us
 from layoutalg.layout import Layout
 
 WARP, VECTOR_BYTES = 32, 16
@@ -40,29 +41,8 @@ MOST_ROWS = 8
 IN_FLIGHT = 8
 """The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
 
-# The rates of the time model are those that reductions were fitted to on an H200 (`Rates` of
-# rowwise/reduce_plan), since this kernel reads as they do.
-
-LAUNCH_US = 2.5
-"""Microseconds of a launch."""
-
-BARRIER_US = 0.1
+JOIN_US = 0.1
 """Microseconds in which warps join their sums."""
-
-LATENCY_US = 0.5
-"""Microseconds from a round of loads to its first byte."""
-
-BYTE_US = 0.003
-"""Microseconds more for each byte that a thread has in flight in a round."""
-
-MEMORY_BYTES_PER_US = 4.5e6
-"""Bytes that memory brings in a microsecond; of other boards in proportion to their bandwidth."""
-
-NARROW_BYTES = 0.3
-"""Bytes that a load costs memory beside its own: narrow ones take longer for as many bytes."""
-
-CYCLES_PER_US = 1900.0
-"""Cycles of a multiprocessor in a microsecond."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
@@ -162,25 +142,26 @@ def vector(p: GemmProblem) -> int:
 
 
 def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
-    """Nanoseconds by the model of reductions: memory or instructions, and waiting for rounds of loads."""
-    size, sms = p.operand.nbytes, chip.board.sms if chip.board else 1
-    share = chip.board.dram_bytes_per_s / 4.8e12 if chip.board else 1.0
-    blocks = -(-p.n // block_columns(p, c)) * p.products
-    along, across = (p.k, p.n) if p.b_major == "k" else (p.n, p.k)
+    """Nanoseconds: memory or instructions, and waiting for rounds of loads.
+
+    Only the longer of memory and instructions counts, or ways that differ in instructions alone, which most
+    of them hide, would no longer be equal, and the first of them is the one that was timed.
+    """
+    m, wide, along_k = machine_of(chip), c.vec * p.operand.nbytes, p.b_major == "k"
+    along, across = (p.k, p.n) if along_k else (p.n, p.k)
     loads = -(-along // c.vec) * across * p.products
-    wide = c.vec * size
-    memory = loads * (wide + NARROW_BYTES) / (MEMORY_BYTES_PER_US * share)
-    if p.b_major == "k":
-        per_load = 2 + c.vec * (1 + c.rows) + c.rows / c.columns * (2 + c.vec)
-        ways = c.lanes
-    else:
-        per_load = 2 + c.vec * (1 + c.rows) + 3 * c.rows
-        ways = c.groups
-    issue = loads / WARP * per_load / (4 * sms * CYCLES_PER_US)
-    rounds = -(-p.k // ((c.vec if p.b_major == "k" else 1) * ways * c.depth))
-    waves = -(-blocks // (sms * (THREADS[p.b_major][1] // c.threads)))
-    waiting = waves * rounds * (LATENCY_US + BYTE_US * c.depth * c.columns * wide)
-    return 1e3 * (LAUNCH_US + BARRIER_US + hypot(max(memory, issue), waiting))
+    of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
+    rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
+    blocks, together = -(-p.n // block_columns(p, c)) * p.products, THREADS[p.b_major][1] // c.threads
+    waiting = Work(
+        0,
+        blocks=-(-blocks // (m.sms * together)),
+        block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide),
+        beside_us=JOIN_US,
+    )
+    memory = replace(waiting, nbytes=loads * (wide + m.load_bytes))
+    issue = replace(waiting, instructions=loads / WARP * (2 + c.vec * (1 + c.rows) + of_a))
+    return 1e3 * max(time_us(memory, m), time_us(issue, m))
 
 
 def offered(p: GemmProblem) -> Iterator[GemvConfig]:

@@ -29,7 +29,10 @@ MEASURED = "H200-SXM"
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The numbers of a board: multiprocessors, microseconds of a launch and of one that follows another,
-    bytes that memory moves and cycles of a multiprocessor in a microsecond, and of single ways.
+    bytes that memory moves and cycles of a multiprocessor in a microsecond, and those of single ways.
+
+    A round of loads takes `load_us`, and `byte_us` more for every byte that a thread has in flight; a load
+    costs memory `load_bytes` beside its own.
 
     >>> isinstance(machine_of("sm_80"), Machine), machine_of("sm_80").board
     (True, 'A100-SXM4-80GB')
@@ -42,6 +45,9 @@ class Machine:
     next_launch_us: Rate
     bytes_per_us: Rate
     cycles_per_us: Rate
+    load_us: Rate
+    byte_us: Rate
+    load_bytes: Rate
     ways: Mapping[str, Mapping[str, Rate]] = field(hash=False)
 
 

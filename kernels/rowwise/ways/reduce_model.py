@@ -6,7 +6,7 @@
     beside          barriers between the groups of threads that share rows
 
 Notes.  The numbers were fitted to 220 reductions that an H200 timed, by good plans and bad ones, under a sum
-of other powers; with LATENCY_US first choices take least by that sum (0.9990 of its best, on 1,800 drawn
+of other powers; first choices take least by that sum (0.9990 of its best, on 1,800 drawn
 ones).  They choose among candidates; they are not a bound from below.
 """
 
@@ -32,11 +32,8 @@ SM_THREADS = 2048
 BARRIER_US = 0.1
 """Microseconds between groups of threads that share rows, per halving of them."""
 
-LATENCY_US, BYTE_US = 0.65, 0.003
-"""Microseconds of a round of loads, and more for every byte that a thread has in flight."""
-
-SHORT_RUN_BYTES, NARROW_BYTES = 8.0, 0.3
-"""Bytes by which runs, and loads, are longer for the memory than they are."""
+SHORT_RUN_BYTES = 8.0
+"""Bytes by which runs are longer for the memory than they are."""
 
 OF_ONE, OF_SKEWED = 5.5e4, 3.6e4
 """Bytes per microsecond that a multiprocessor alone reads, and of skewed columns."""
@@ -72,7 +69,7 @@ def pass_us(p: Pass, m: Machine) -> float:
             _instructions(p, warps, loads),
             loads * _lines(p),
             blocks=waves,
-            block_us=rounds * (LATENCY_US + BYTE_US * flight),
+            block_us=rounds * (m.load_us + m.byte_us * flight),
             beside_us=BARRIER_US * (c.groups_per_row - 1).bit_length(),
         ),
         m,
@@ -90,7 +87,7 @@ def _read_bytes(p: Pass, m: Machine) -> float:
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
         run = max(run, WARP * loaded)  # whole rows that touch
     busy = min(m.sms, walk.blocks) * (OF_SKEWED if isinstance(walk, SkewedSums) else OF_ONE)
-    return read * max(1 + SHORT_RUN_BYTES / run + NARROW_BYTES / loaded, m.bytes_per_us / busy)
+    return read * max(1 + SHORT_RUN_BYTES / run + m.load_bytes / loaded, m.bytes_per_us / busy)
 
 
 def _apart(p: Pass) -> int:
