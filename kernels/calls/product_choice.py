@@ -7,13 +7,11 @@ do not start at multiples of 16 bytes, which TMA does not read.
 Each way has a problem, the family and the configuration that the cost model expects to be fastest for it,
 and the copies, whose time is that of a launch and of their bytes at the bandwidth of memory:
 
-    copy = launch + (bytes read + bytes written) / (share * bandwidth)
+    copy = launch that follows another + (bytes read + bytes written) / (share * the memory's rate)
 
-Notes.  `share` is what copies reach of the bandwidth that is stated for the board: 0.85 in vectors of 16
-bytes and 0.58 in single elements, as the f16 permutes of docs/measured.md do on an H200 (a plain copy at
-4,097 and 31x63x127x255 at 2,773 of 4,800 GB/s).  A launch is what the second one of a product in parts was
-fitted to (SM80_SUMS).  Neither was fitted to copies of operands: the choice is between ways whose times
-differ by more.
+Notes.  `share` is 0.93 in vectors of 16 bytes and 0.63 in single elements, as of the f16 permutes of
+docs/measured.md on an H200 (a plain copy at 4,097 and 31x63x127x255 at 2,773 GB/s).  It was not fitted to
+copies of operands: the choice is between ways whose times differ by more.
 """
 
 from __future__ import annotations
@@ -23,20 +21,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from layoutalg.arch import find_arch
 from layoutalg.kernels.calls.arrays import KEPT_FORMS
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, plan_of
 from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig, expected_family
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.tuning import current_lock
 
-COPY_LAUNCH_NS = 1595
-"""The cost of an additional launch."""
-
-WIDE_SHARE, NARROW_SHARE = 0.85, 0.58
-"""The shares of the memory's bandwidth that copies in 16-byte vectors reach, and those in single elements."""
-
-DEFAULT_BYTES_PER_S = 1e12
-"""The bandwidth of a board that is not known."""
+WIDE_SHARE, NARROW_SHARE = 0.93, 0.63
+"""The shares of the memory's rate that copies in 16-byte vectors reach, and those in single elements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +56,11 @@ def copy_ns(part: Copy, itemsize: int, arch: str) -> float:
     """Nanoseconds that are expected of a copy of an operand: see the module's text.
 
     >>> round(copy_ns(Copy((4096, 4096), (8192, 2)), 2, "sm_90"))
-    18043
+    18200
     """
-    board = find_arch(arch).board
-    bandwidth = board.dram_bytes_per_s if board else DEFAULT_BYTES_PER_S
+    m, nbytes = machine_of(arch), 2 * prod(part.shape) * itemsize
     wide = part.strides[-1] == itemsize and not any(d % 16 for d in part.strides[:-1])
-    return COPY_LAUNCH_NS + 2e9 * prod(part.shape) * itemsize / bandwidth / (
-        WIDE_SHARE if wide else NARROW_SHARE
-    )
+    return 1e3 * (m.next_launch_us + nbytes / m.bytes_per_us / (WIDE_SHARE if wide else NARROW_SHARE))
 
 
 @functools.lru_cache(KEPT_FORMS)

@@ -70,6 +70,7 @@ from layoutalg.kernels.gemm.times import (
 )
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.identity import difference, distance, nearest
+from layoutalg.kernels.model import machine_of
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """The numbers of parts that are tried."""
@@ -86,8 +87,8 @@ STREAMK_GAIN = 0.03
 COLD_NS = 2500
 """Nanoseconds that a cold L2 adds to tiles whose times are those of a warm one."""
 
-COLD_SHARE = 0.29
-"""The share of what memory takes for all operands that a cold L2 adds beside.
+COLD_SHARE = 0.27
+"""The share of what memory takes for all operands, at its rate, that a cold L2 adds beside.
 Both were chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of the time expected
 with them, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2.
 """
@@ -150,17 +151,12 @@ def clock_by(sums: Sums) -> Clock:
     >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
     2600.0
     """
-    return lambda p, chip: lambda c, tile, splits: expected_ns(p, c, tile, sums, _sms(chip), splits)
-
-
-def _sms(chip: Arch) -> int:
-    """Multiprocessors: one where no board of the architecture is known."""
-    return chip.board.sms if chip.board else 1
+    return lambda p, chip: lambda c, tile, splits: expected_ns(p, c, tile, sums, machine_of(chip).sms, splits)
 
 
 def _sm90_clock(p: GemmProblem, chip: Arch) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
     """The law of wgmma, which has no numbers of single tiles."""
-    clock = sm90_clock(p, _sms(chip))
+    clock = sm90_clock(p, machine_of(chip).sms)
     return lambda c, tile, splits: clock(c, splits)
 
 
@@ -286,7 +282,7 @@ def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected
     """Every tile, with every number of parts worth trying, whether or not it fits."""
     clock = choice.clock(p, chip)
     for tile, config in _fitted(choice, p, chip):
-        for splits in offered_splits(p, config, _sms(chip)):
+        for splits in offered_splits(p, config, machine_of(chip).sms):
             yield clock(config, tile, splits), config, splits
 
 
@@ -447,12 +443,11 @@ def cold_ns(p: GemmProblem, chip: Arch) -> float:
     >>> round(cold_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
     17
     """
-    bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
     each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
     nbytes = 0
     for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
         nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
-    return COLD_NS + 1e9 * COLD_SHARE * nbytes / bandwidth
+    return COLD_NS + 1e3 * COLD_SHARE * nbytes / machine_of(chip).bytes_per_us
 
 
 def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:

@@ -26,6 +26,7 @@ from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.matrix import VECTOR_BYTES, MatrixProblem, vector_elems
+from layoutalg.kernels.model import machine_of
 from layoutalg.layout import AnyLayout, Layout, concat, modes
 from layoutalg.synthesis import synthesize
 
@@ -176,7 +177,7 @@ def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[Tra
     chip = find_arch(arch)
     tried = (_config(p, tile, chip) for tile in _tiles(p))
     found = [c for c in tried if isinstance(c, TransposeConfig)]
-    sms = chip.board.sms if chip.board else 1
+    sms = machine_of(chip).sms
     filling = [c for c in found if -(-p.m // c.tile_m) * -(-p.n // c.tile_n) >= sms]
     return tuple(filling + [c for c in reversed(found) if c not in filling])
 
@@ -205,7 +206,7 @@ def further_transposes(p: MatrixProblem, arch: str | Arch = "sm_90") -> Iterator
     True
     """
     chip, size = find_arch(arch), p.element_bytes
-    sms = chip.board.sms if chip.board else 1
+    sms = machine_of(chip).sms
     sides = [n // size for n in FURTHER_SIDES_BYTES if n // size >= 4] if _by_vectors(p) else FURTHER_SIDES
     chosen = transpose_configs(p, arch)
     if not chosen:

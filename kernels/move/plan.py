@@ -33,6 +33,7 @@ import numpy as np
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
@@ -140,7 +141,7 @@ def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
 
 
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
-    sms = _sms(arch)
+    sms = machine_of(arch).sms
     if _rows_stay_whole(x):
         yield _direct(x, sms)
     tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES])]
@@ -290,10 +291,6 @@ def _threaded(stage: Stage) -> PermuteConfig:
     threads = _threads(stage)
     loading, storing = _loading(stage, threads), _storing(stage, threads)
     return replace(stage.config, threads=threads, loading=loading, storing=storing)
-
-
-def _sms(arch: str | Arch) -> int:
-    return board.sms if (board := find_arch(arch).board) else 1
 
 
 def _is_dense(x: Moves) -> bool:

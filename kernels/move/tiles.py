@@ -51,6 +51,7 @@ from math import gcd, prod
 from types import MappingProxyType
 
 from layoutalg.arch import Arch
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 
@@ -250,7 +251,7 @@ def memory_time(stage: Stage, arch: Arch) -> float:
     >>> time(0), time(8)
     (1.08, 0.99)
     """
-    sms = arch.board.sms if arch.board else 1
+    sms = machine_of(arch).sms
     elements, moved = prod(m.extent for m in stage.modes), moved_bytes(stage)
     read, written = elements * stage.size, elements * stage.dst_size
     filled = LINE_BYTES if stage.config.lines else HALF_LINE_BYTES
