@@ -333,7 +333,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--times", type=int, default=1, help="so many times the published number of problems")
-    parser.add_argument("--rooms", default=",".join(ROOMS))
+    parser.add_argument("--rooms", default=",".join(PROBLEMS))
     parser.add_argument("--run", action="store_true", help="run them")
     parser.add_argument("--write", action="store_true", help="run them and record those that are right")
     parser.add_argument("--seconds", type=float, default=1e9, help="no kind is begun after these")
