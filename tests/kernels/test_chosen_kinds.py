@@ -48,7 +48,7 @@ def _chosen(name: str, case: chosen_kinds.Case) -> tuple[chosen_kinds.Case, Any,
     return found
 
 
-FEW = [name for name, (_, elems) in chosen_kinds.recorded().items() if 0 < elems < FEW_ELEMS][::EVERY]
+FEW = [name for name, (_, elems) in chosen_kinds.recorded().items() if 0 < elems < FEW_ELEMS][EVERY::EVERY]
 
 
 @each("name", FEW, sample=1)
