@@ -153,6 +153,16 @@ def test_what_is_said_of_all_is_said_where_all_were_read(tmp_path: Path) -> None
     )
 
 
+def test_nothing_is_said_of_all_sizes_that_some_change(tmp_path: Path) -> None:
+    body = "{{ __shared__ float s[4096]; s[threadIdx.x{}] = 1; o[n] = 2; if (n == 3) s[threadIdx.x] = 3; }}"
+    text = "__global__ void k(float* o, int n) "
+    said = run("kernel", written(tmp_path, text + body.format(" / n")), "--block", "32", "--fix").stdout
+    assert "as they are counted; with other n may be one." in said
+    said = run("kernel", written(tmp_path, text + body.format(" + n")), "--block", "32", "--fix").stdout
+    assert "No shared array has bank conflicts." in said
+    assert "Not given, and counted as 1,024: n." in said and "counted with n = 3" in said
+
+
 def test_a_note_is_in_the_table_and_in_the_fields(tmp_path: Path) -> None:
     text = """
 __global__ void k(const float4* x, float* y) { __shared__ float4 s[32]; s[threadIdx.x] = x[threadIdx.x];

@@ -275,6 +275,10 @@ def _without_conflicts(reading: KernelReading) -> str:
     read, memory = sum(a.read for a in reading.memory), len(reading.memory)
     if reading.grid is None and any(a.read and not a.instructions for a in reading.memory):
         return "No bank conflict is in the accesses that block (0,0,0) executes; --grid counts other blocks."
+    open_ = sorted({name for a in reading.memory if a.ways is not None for name in a.depends})
+    if open_:
+        names = ", ".join(open_)
+        return f"No bank conflict is in the accesses as they are counted; with other {names} may be one."
     if read == memory and not reading.unfollowed:
         return "No shared array has bank conflicts."
     return f"No bank conflict is in the {read} of {memory} accesses that were read."
