@@ -90,9 +90,9 @@ __global__ void k(float* p, int n) {
 )
 def test_what_the_turns_of_a_loop_wait_for_is_wanted(loop: str) -> None:
     text = f"__global__ void k(float* p, int n, int m) {{ int t = threadIdx.x; {loop} p[i * m] = 1; }}"
-    first = read_kernel(text, 32).wanted
-    assert first and set(first) <= {"n", "m"}
-    assert not read_kernel(text, 32, sets={"n": 4, "m": 2}).wanted
+    reading, given = read_kernel(text, 32), read_kernel(text, 32, sets={"n": 4, "m": 2})
+    assert {"n"} <= {*reading.wanted, *(each.name for each in reading.taken)} <= {"n", "m"}
+    assert not given.wanted and not given.taken
 
 
 def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
