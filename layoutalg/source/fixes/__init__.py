@@ -2,6 +2,7 @@
 
 `fixes_of` takes a reading and answers Fix records, and what is to be said where there are none.
 
+    arrays     shared arrays, their accesses and their memory
     search     the paddings and swizzles that are tried, the counts after each, and in words what was tried
     edits      what a declaration and its uses have to become: one edit, or the accesses to rewrite
 """

@@ -30,17 +30,8 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.source.costs import Cost, Launch, cost_of, sum_of
-from layoutalg.source.fixes.edits import (
-    Edit,
-    SharedArray,
-    edited,
-    hindrances,
-    padding_edit,
-    past_limit,
-    rewriting,
-    same_memory,
-    shared_array,
-)
+from layoutalg.source.fixes.arrays import SharedArray, past_limit, same_memory, shared_array
+from layoutalg.source.fixes.edits import Edit, edited, hindrances, padding_edit, rewriting
 from layoutalg.source.front import LINES, Declaration
 from layoutalg.source.machine import Touch
 from layoutalg.source.rows import KernelReading
