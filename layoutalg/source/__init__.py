@@ -22,7 +22,7 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     statements     statements, executed once for all threads; what is not followed, and what it may change
     loops          loops, executed once for all iterations
     recurrences    how a variable changes from iteration to iteration
-    fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array
+    fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array; patch_of, its diff
     unread         what may touch memory and was not read
     costs          what an access costs
     rows/          the records of a reading, sizes that are not given, what a compiler may join
@@ -38,10 +38,11 @@ from layoutalg.source.rows import CONSTANT, FETCH, REGISTERS, KernelReading, Sou
 from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:
-    from layoutalg.source.fixes import Fix, fixes_of
+    from layoutalg.source.fixes import Fix, fixes_of, patch_of, patched_fixes
 
 __getattr__ = later(
-    "layoutalg.source", {"Fix": "layoutalg.source.fixes", "fixes_of": "layoutalg.source.fixes"}
+    "layoutalg.source",
+    dict.fromkeys(("Fix", "fixes_of", "patch_of", "patched_fixes"), "layoutalg.source.fixes"),
 )  # a search is not imported by who only reads
 
 __all__ = [
@@ -53,6 +54,8 @@ __all__ = [
     "SourceAccess",
     "Unfollowed",
     "fixes_of",
+    "patch_of",
+    "patched_fixes",
     "read_kernel",
     "refuse_unread",
 ]

@@ -57,7 +57,8 @@ class Touch:
     """An access as it was read: an instruction of every lane for which all `conditions` hold, in each turn.
 
     `offset` is in bytes from the start of `array`; of a shared one, `declared` is its declaration and `inner`
-    are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
+    are (index, extent) of the subscripts that name the element, `base` is the offset of the pointer that they
+    are of.  `why` says why it is not read, "" where it
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
     `function` is what it stands in, `block` what it is executed by.
@@ -76,6 +77,7 @@ class Touch:
     carried: bool = False
     declared: Declaration | None = None
     inner: tuple[tuple[Sum, int], ...] = ()
+    base: Sum = ZERO
     epoch: int = 0
     align: int = 0
     function: str = ""
@@ -312,7 +314,7 @@ class State:
             made.wanted = (unread.name,) if unread.name else ()
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)
-        made.inner = target.inner if isinstance(target, Address) else ()
+        made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
         made.epoch = self.epoch
         made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)

@@ -288,6 +288,8 @@ class Places(Unread):
         held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
         if held is not None and held.type is not None and held.type.kind == "array":
             at = replace(at, inner=(*at.inner, (index.exact, held.type.extent)))
+        elif node.kind == "subscript":
+            at = replace(at, base=base.offset)
         return Place(node.type, at)
 
     def this(self) -> Place | None:

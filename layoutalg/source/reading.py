@@ -29,6 +29,7 @@ from layoutalg.source.rows import (
     Joined,
     KernelReading,
     Open,
+    Question,
     Row,
     Sized,
     SourceAccess,
@@ -87,6 +88,7 @@ def read_kernel(
     folder: str | None = None,
     include: Sequence[str] = (),
     defines: Mapping[str, str] | None = None,
+    changed: Mapping[str, str] | None = None,
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
@@ -94,7 +96,8 @@ def read_kernel(
     source, where they are constants there.  Without `grid` the counts are those of block
     (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
     names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
-    user's own lie, `include` are further ones, as for a compiler's -I, and `defines` its macros, as for -D.
+    user's own lie, `include` are further ones, as for a compiler's -I, and `defines` its macros, as for -D;
+    `changed` are texts in place of those of headers, by their paths.
 
     Arrays are taken to start at multiples of 1024 bytes.  An instruction is counted for each evaluation of
     the access in the source, as if nothing were kept in registers from turn to turn.
@@ -117,13 +120,15 @@ def read_kernel(
     values = checked_sets(sets or {})
     parsed = parse_cuda(
         text, kernel=kernel, sets=values, folder=folder, include=include, arch=machine.name,
-        defines=defines or {},
+        defines=defines or {}, changed=changed,
     )  # fmt: skip
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
         raise ParseError("the source has no __global__ function with a body" + _first_removed(parsed))
-    return _Reading(parsed, given or Launch((1, 1, 1), blocks), machine, values, given is not None).result()
+    question = Question(text, block, grid, sets, kernel, arch, folder, include, defines, changed)
+    reading = _Reading(parsed, given or Launch((1, 1, 1), blocks), machine, values, given is not None)
+    return replace(reading.result(), asked=question, paths=parsed.paths)
 
 
 def checked_sets(sets: Mapping[str, int | float | str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from layoutalg.source.front.parsing import Type
-from layoutalg.source.terms import Sum, add, constant, held, minus, select
+from layoutalg.source.terms import ZERO, Sum, add, constant, held, minus, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,15 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """`offset` bytes behind the start of `array`; `inner` are (index, extent) of the subscripts to it."""
+    """`offset` bytes behind the start of `array`; `inner` are (index, extent) of the subscripts to it.
+
+    `base` is the offset of the pointer that was subscripted last.
+    """
 
     array: Array
     offset: Sum
     inner: tuple[tuple[Sum, int], ...] = ()
+    base: Sum = ZERO
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,7 +251,7 @@ def _rounded(value: float, width: int) -> float | None:
 
 def moved(address: Address, by: Sum) -> Address:
     """An address some bytes on."""
-    return Address(address.array, add(address.offset, by), address.inner)
+    return Address(address.array, add(address.offset, by), address.inner, address.base)
 
 
 def apart(a: Address, b: Address) -> Sum | None:

@@ -8,9 +8,10 @@ or through pointers, casts, sizes, references, functions and macros, and most ar
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -170,25 +171,28 @@ def whole_text(kernels: Sequence[Drawn], moved: Mapping[int, Moved] | None = Non
     return "".join(parts)
 
 
-def results(texts: Sequence[str], kernels: Sequence[Drawn]) -> Any:
-    """What each kernel of some texts writes: float32 of shape (texts, kernels, 1024)."""
+def results(texts: Sequence[str], kernels: Sequence[Any], sizes: Sequence[int] = (1000,)) -> Iterator[Any]:
+    """What each kernel of some texts writes for each value of n: float32 of shape (texts, kernels, 1024)."""
     parts: list[str] = []
     cases: list[str] = []
     for n, text in enumerate(texts):
         parts.append(f"namespace v{n} {{\n{text}\n}}\n")
         for one in kernels:
             at = len(cases)
-            cases.append(f"case {at}: v{n}::k{one.number}(o + {at} * 1024, 1000); break;")
+            cases.append(f"case {at}: v{n}::k{one.number}(o + {at} * 1024, n); break;")
     switch = "\n".join(cases)
-    main = f"__global__ void every(int which, float* o) {{ switch (which) {{\n{switch}\n}} }}\n"
+    main = f"__global__ void every(int which, float* o, int n) {{ switch (which) {{\n{switch}\n}} }}\n"
     flags = (f"-I{HERE}", "-fno-strict-aliasing", "-O0", "-w")
     launch = compile_shared(host_text("".join(parts) + main, "every"), flags=flags).shim_launch
     launch.restype = ctypes.c_char_p
-    out = np.zeros((len(texts), len(kernels), 1024), dtype=np.float32)
-    for n in range(len(cases)):
-        arguments = (_Argument * 2)()
-        arguments[0].kind, arguments[0].value = b"i", n
+    for n, case in itertools.product(sizes, range(len(cases))):
+        if not case:
+            out = np.zeros((len(texts), len(kernels), 1024), dtype=np.float32)
+        arguments = (_Argument * 3)()
+        arguments[0].kind, arguments[0].value = b"i", case
         arguments[1].kind, arguments[1].value, arguments[1].bytes = b"p", out.ctypes.data, out.nbytes
-        fault = launch(_dim3((1,)), _dim3(BLOCK), arguments, 2, 1 << 16, False)
-        assert fault is None, (fault, kernels[n % len(kernels)].rendered())
-    return out
+        arguments[2].kind, arguments[2].value = b"i", n
+        fault = launch(_dim3((1,)), _dim3(BLOCK), arguments, 3, 1 << 16, False)
+        assert fault is None, (fault, kernels[case % len(kernels)].rendered())
+        if case == len(cases) - 1:
+            yield out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from layoutalg.layout import ComposedLayout
 from layoutalg.source import Fix, fixes_of, read_kernel
-from layoutalg.source.fixes import Edit
+from layoutalg.source.fixes import Edit, patch_of, patched_fixes
 from tests.sweeps import each
 
 ROWS = """
@@ -56,11 +58,13 @@ def test_a_swizzle_stays_inside_of_the_array(size: int) -> None:
     assert max(reached) < size + found.extra_bytes // 4 and len(reached) == size
 
 
-def test_where_nothing_is_found_what_was_tried_is_said() -> None:
+def test_where_nothing_is_perfect_the_best_is_shown_with_what_is_left() -> None:
     """Rows of 32 need an odd pad, those of 33 an even one; what takes 32 t to t takes 33 t to 0."""
     body = "__shared__ float s[1056]; int t = threadIdx.x; p[t] = s[32 * t] + s[33 * t];"
     fixes, notes = fixes_of(read_kernel(f"__global__ void k(float *p) {{ {body} }}", 32))
-    assert not fixes
+    assert [(fix.kind, fix.before, fix.after, fix.left) for fix in fixes] == [
+        (kind, 33, 3, ("line 1, ld.shared.b32: 2-way",)) for kind in ("padding", "swizzle")
+    ]
     assert notes == (
         "s: conflicts are left by pads of 4, 8, ..., 128 bytes per row of 33 or 32 elements and by 110 "
         "swizzles Sw<B,M,S>, with B of 1 to 5, M of 0 to 8, S of 1 to 10; others were not tried",
@@ -80,10 +84,10 @@ PLAIN = "__shared__ float s[32][32];\ns[ty][tx] = 1; __syncthreads();\n"
 
 def test_an_edit_is_offered_where_every_use_is_an_element() -> None:
     fixes, _ = fixed(f"{PLAIN}o[tx + 32 * ty] = s[tx][ty];")
-    (edit,) = (fix.edit for fix in fixes if fix.edit is not None)
-    assert edit == Edit(2, 24, "32", "33")
-    swizzle = next(fix for fix in fixes if fix.kind == "swizzle")
-    assert swizzle.rewrite == ("write s[i][col] as (&s[0][0])[s_index(i, col)], in lines 3, 4",)
+    assert [fix.edits for fix in fixes] == [
+        (Edit("", 2, 24, "32", "33"),),
+        (Edit("", 3, 7, "tx", "tx ^ (ty % 32)"), Edit("", 4, 25, "ty", "ty ^ (tx % 32)")),
+    ]
 
 
 USES = (
@@ -120,7 +124,7 @@ def test_another_use_is_named_and_no_edit_is_offered(body: str, said: str, used:
     line = said.partition(", ")[0]
     at = int(line.removeprefix("line ").partition(" ")[0])
     wanted = said.replace(f"line {at}", f"line {at + (10 * number if at > 2 else 0)}")
-    assert {fix.kind for fix in fixes} == {"padding", "swizzle"} and not any(fix.edit for fix in fixes)
+    assert {fix.kind for fix in fixes} == {"padding", "swizzle"} and not any(fix.edits for fix in fixes)
     assert all(any(wanted in rewrite for rewrite in fix.rewrite) for fix in fixes), fixes[0].rewrite
     assert all("__shared__" not in fix.code for fix in fixes)
 
@@ -136,13 +140,17 @@ def test_arrays_of_one_name_are_several() -> None:
     fixes, notes = fixes_of(
         read_kernel(two + two.replace("void a", "void b").replace("[32];", "[64];"), (32, 32))
     )
-    assert [(fix.line, fix.extra_bytes) for fix in fixes if fix.edit] == [(2, 128), (6, 128)] and not notes
+    assert [(fix.line, fix.extra_bytes) for fix in fixes if fix.kind == "padding"] == [
+        (2, 128),
+        (6, 128),
+    ] and not notes
 
 
 def test_static_memory_past_the_limit_is_not_offered() -> None:
     body = "__shared__ float s[384][32];\ns[ty][tx] = 1; o[tx + 32 * ty] = s[tx][ty];"
     fixes, notes = fixed(body)
-    assert [fix.kind for fix in fixes] == ["swizzle"]
+    (swizzle,) = fixes
+    assert swizzle.code == "s[ty][tx ^ (ty % 32)] = 1; o[tx + 32 * ty] = s[tx][ty ^ (tx % 32)];"
     assert "50,688 bytes of static shared memory, and at most 49,152 compile" in notes[0]
     fixes, _ = fixed(body.replace("384", "352"))
     assert [fix.kind for fix in fixes] == ["padding", "swizzle"]
@@ -151,16 +159,48 @@ def test_static_memory_past_the_limit_is_not_offered() -> None:
 def test_memory_of_the_launch_stays_with_the_launch() -> None:
     fixes, _ = fixed("extern __shared__ float s[];\ns[tx + 32 * ty] = 1; o[tx + 32 * ty] = s[32 * tx + ty];")
     assert [(fix.kind, fix.launch_bytes) for fix in fixes] == [("padding", 4220), ("swizzle", 4096)]
-    assert not any(fix.edit or "__shared__" in fix.code for fix in fixes)
+    assert [len(fix.edits) for fix in fixes] == [0, 2]  # the text of the launch may be anywhere
     body = "extern __shared__ float s[];\ns[ty + 32 * tx + 56960] = 1; o[tx] = s[58112 - 1];"
     fixes, notes = fixed(body)
     assert [fix.kind for fix in fixes] == ["swizzle"] and "bytes of shared memory, and a block" in notes[0]
 
 
+TILES = """extern __shared__ float s[];
+float* a = s; float* b = &s[n * 32];
+for (int x = 0; x < n; ++x) a[tx * n + x] = 1;
+for (int x = 0; x < 32; ++x) b[32 * tx + x] = a[x * n];
+"""
+
+
+def test_the_tiles_of_one_array_have_rows_of_their_own() -> None:
+    start = "__global__ void k(float* o, int n) { int tx = threadIdx.x;"
+    fixes, notes = fixes_of(read_kernel(f"{start}\n{TILES}\n}}", 32, sets={"n": 64}))
+    assert [(fix.start, fix.end, str(fix.layout)) for fix in fixes] == [
+        (0, 8192, "(32,64):(65,1)"),
+        (0, 8192, "Sw<5,0,6> o 0 o (32,64):(64,1)"),
+        (8192, 12288, "(32,32):(33,1)"),
+        (8192, 12288, "Sw<5,0,5> o 0 o (32,32):(32,1)"),
+    ]
+    assert [fix.launch_bytes for fix in fixes] == [12416, 12288, 12544, 12288] and not notes
+
+
+def test_a_header_of_the_user_is_patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = "__shared__ float s[W][W];\n  s[y][x] = o[x];\n  __syncthreads(); o[x] = s[x][y];"
+    header = f"constexpr int W = 32;\n__device__ void turn(float* o, int x, int y) {{\n  {body}\n}}\n"
+    (tmp_path / "turn.cuh").write_text(header)
+    text = '#include "turn.cuh"\n__global__ void k(float* o) { turn(o, threadIdx.x, threadIdx.y); }\n'
+    reading = read_kernel(text, (32, 32), folder=str(tmp_path))
+    fixes, _ = fixes_of(reading)
+    assert [(fix.file, fix.line, len(fix.edits)) for fix in fixes] == [("turn.cuh", 3, 1), ("turn.cuh", 3, 2)]
+    patch = patch_of(reading, patched_fixes(fixes), "k.cu").splitlines()
+    assert patch[:2] == ["--- turn.cuh", "+++ turn.cuh"] and "+  __shared__ float s[W][W + 1];" in patch
+
+
 def test_structs_keep_their_type() -> None:
     fixes, _ = fixed("__shared__ Cell s[32][32];\ns[ty][tx].x = 1; o[tx + 32 * ty] = s[tx][ty].x;",
                      head="struct Cell { float x; };\n")  # fmt: skip
-    assert next(fix.code for fix in fixes if fix.edit).startswith("__shared__ Cell s[32][33];")
+    assert next(fix.code for fix in fixes if fix.edits).startswith("__shared__ Cell s[32][33];")
     fixes, notes = fixed("__shared__ Tile s;\ns.a[ty][tx] = 1; o[tx + 32 * ty] = s.a[tx][ty];",
                          head="struct Tile { float a[32][32]; };\n")  # fmt: skip
     assert not fixes and "it is one Tile of 4096 bytes, not an array of elements" in notes[0]
@@ -169,6 +209,11 @@ def test_structs_keep_their_type() -> None:
 def test_edits_of_one_declaration_stand_together() -> None:
     body = "__shared__ float s[32][32], r[32][TILE * 2];\ns[ty][tx] = r[ty][tx] = 1;"
     body += "o[tx] = s[tx][ty] + r[tx][ty];"
-    fixes, _ = fixed(body, head="#define TILE 16\n")
-    codes = {fix.code for fix in fixes if fix.edit}
-    assert codes == {"__shared__ float s[32][33], r[32][(TILE * 2) + 1];  // rows of 33 instead of 32"}
+    start = "#define TILE 16\n__global__ void k(float* o) { int tx = threadIdx.x, ty = threadIdx.y;\n"
+    reading = read_kernel(f"{start}{body}\n}}", (32, 32))
+    fixes, _ = fixes_of(reading)
+    patch = patch_of(reading, patched_fixes(fixes), "a.cu")
+    assert (
+        "-__shared__ float s[32][32], r[32][TILE * 2];\n+__shared__ float s[32][33], r[32][(TILE * 2) + 1];"
+        in patch
+    )

@@ -55,11 +55,11 @@ def test_json_and_fixes(tmp_path: Path) -> None:
         ("swizzle", "Sw<5,0,5> o 0 o (32,32):(32,1)"),
     ]
     assert "tile[TILE][TILE + 1];" in found["fixes"][0]["code"]
-    edit = {"line": 5, "column": 31, "before": "TILE", "after": "TILE + 1"}
-    assert [fix["edit"] for fix in found["fixes"]] == [edit, None]
-    assert found["fixes"][1]["rewrite"] == [
-        "write tile[i][col] as (&tile[0][0])[tile_index(i, col)], in lines 7, 9"
-    ]
+    edit = {"file": "", "line": 5, "column": 31, "before": "TILE", "after": "TILE + 1"}
+    padding, swizzle = found["fixes"]
+    assert padding["edits"] == [edit] and len(swizzle["edits"]) == 2 and found["patch"] is None
+    patch = answer("kernel", place, "--block", "32x32", "--set", "n=1024", "--patch")["patch"]
+    assert "+  __shared__ float tile[TILE][TILE + 1];" in patch.splitlines()
 
 
 @pytest.mark.deep

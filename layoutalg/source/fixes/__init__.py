@@ -3,13 +3,18 @@
 `fixes_of` takes a reading and answers Fix records, and what is to be said where there are none.
 
     arrays     shared arrays, their accesses and their memory
+    remedies   a padding or a swizzle of a tile, and the fix that it is
     search     the paddings and swizzles that are tried, the counts after each, and in words what was tried
-    edits      what a declaration and its uses have to become: one edit, or the accesses to rewrite
+    sites      edits of subscripts and declarations that may make it
+    check      those edits read again and compared, and their patch
+    edits      uses that an edit does not reach, and accesses to rewrite in words
 """
 
 from __future__ import annotations
 
+from layoutalg.source.fixes.check import patch_of, patched_fixes
 from layoutalg.source.fixes.edits import Edit
-from layoutalg.source.fixes.search import Fix, fixes_of
+from layoutalg.source.fixes.remedies import Fix
+from layoutalg.source.fixes.search import fixes_of
 
-__all__ = ["Edit", "Fix", "fixes_of"]
+__all__ = ["Edit", "Fix", "fixes_of", "patch_of", "patched_fixes"]

@@ -10,8 +10,10 @@ A pad is tried in steps of the widest vector, for rows as they are declared, or 
 long as the strides of their addresses and as all banks.  The swizzle comes from `layoutalg.synthesis`, with
 the accesses of the source as thread-value maps; where those are not maps of bits, or no swizzle exists, all
 Sw<B,M,S> that map the array onto itself are tried.  Either is applied to the sums of all accesses to the
-array, and each of them is counted anew: a remedy is reported only where no conflict is left.  An array is a
-declaration, not a name: declarations in two kernels or scopes are two arrays.
+array, and each of them is counted anew: the remedy that leaves the fewest wavefronts past the ideal is
+reported, with the accesses that keep conflicts, if any do.  An array is a declaration, not a name:
+declarations in two kernels or scopes are two arrays.  An array of one dimension may hold several tiles: its
+parts are the ranges of bytes between which no access moves, and each has rows, and remedies, of its own.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from layoutalg.arch import Arch, find_arch, find_instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import code
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.source.costs import Cost, Launch, cost_of, sum_of
-from layoutalg.source.fixes.arrays import SharedArray, past_limit, same_memory, shared_array
-from layoutalg.source.fixes.edits import Edit, edited, hindrances, padding_edit, rewriting
-from layoutalg.source.front import LINES, Declaration
+from layoutalg.source.fixes.arrays import SharedArray, parts, past_limit, same_memory, shared_array
+from layoutalg.source.fixes.check import offered
+from layoutalg.source.fixes.edits import hindrances, rewriting
+from layoutalg.source.fixes.remedies import Fix, Remedy, Tile, moved
+from layoutalg.source.front import LINES
 from layoutalg.source.machine import Touch
 from layoutalg.source.rows import KernelReading
-from layoutalg.source.terms import Sum, add, bits, constant, floor_div, scale, values
+from layoutalg.source.terms import Sum, values
 from layoutalg.synthesis import synthesize
 
 
@@ -102,50 +106,6 @@ MOST_PITCHES, MOST_PAD, MOST_BITS = 8, 128, 5
 _NAMES = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A remedy for one array: `kind` is padding or swizzle, `layout` where element (row, column) goes.
-
-    `line` is that of the array's declaration.  `before` and `after` are wavefronts of all accesses to the
-    array, `ideal` the fewest; `extra_bytes` is the memory that it costs.  With an `edit` that change of the
-    text is all; without one, the accesses must be written as `rewrite` says, with the function that `code`
-    is.  `launch_bytes` is the dynamic shared memory that the launch then gives, of what was read; None of a
-    static array.
-    """
-
-    array: str
-    line: int
-    kind: str
-    layout: AnyLayout
-    extra_bytes: int
-    before: int
-    after: int
-    ideal: int
-    code: str
-    edit: Edit | None = None
-    rewrite: tuple[str, ...] = ()
-    launch_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """A shared array as rows of `pitch` elements."""
-
-    array: SharedArray
-    rows: int
-    pitch: int
-
-    @property
-    def element_bytes(self) -> int:
-        """Bytes of an element."""
-        return self.array.element.bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.pitch * self.element_bytes
-
-
 def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     """Return (remedies for the arrays that have conflicts, sentences on the arrays without a remedy).
 
@@ -158,70 +118,54 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     machine = find_arch(reading.arch)
     fixes: list[Fix] = []
     notes: list[str] = []
-    added: dict[str, int] = {}  # static bytes of the paddings so far, by the kernels that have the array
+    added: dict[tuple[str, bool], int] = {}  # bytes of paddings so far, by kernel and by who gives the memory
     names = Counter(declared.name for declared in reading.shared)
     for declared in reading.shared:
         array = shared_array(reading, declared)
         shared = [t for t in array.touches if find_instruction(t.op, machine).space == "shared"]
         launch = Launch(next((t.block for t in shared), reading.block), reading.grid)
-        search = _Search(reading, replace(array, touches=tuple(shared)), launch, machine, added)
-        if search.before.total == search.before.ideal:
-            continue
-        own = search.remedies()
-        fixes += own
-        name = (
-            declared.name if names[declared.name] == 1 else f"{declared.name} of line {declared.line % LINES}"
-        )
-        if own and array.unread:
-            count = len({(t.line, t.column) for t in array.unread})
-            notes.append(f"{count} accesses to {name} are not read: what is said of it holds for the others")
-        if not own:
-            notes.append(f"{name}: {search.tried.words()}")
-        elif search.tried.refused:
-            notes.append(f"{name}: {'; '.join(search.tried.refused)}")
-    return tuple(_together(fixes, reading)), tuple(notes)
+        for part in parts(replace(array, touches=tuple(shared)), launch):
+            search = _Search(reading, part, launch, machine, added)
+            if search.before.total == search.before.ideal:
+                continue
+            own = search.remedies()
+            fixes += own
+            name = part.name if part.whole is None else bytes_of(part)
+            if names[declared.name] > 1:
+                name += f" of line {declared.line % LINES}"
+            if own and array.unread:
+                count = len({(t.line, t.column) for t in array.unread})
+                note = f"{count} accesses to {name} are not read: what is said of it holds for the others"
+                notes.append(note)
+            if not own or all(fix.excess for fix in own):
+                notes.append(f"{name}: {search.tried.words()}")
+            elif search.tried.refused:
+                notes.append(f"{name}: {'; '.join(search.tried.refused)}")
+    return offered(reading, fixes), tuple(notes)
 
 
-def _together(fixes: list[Fix], reading: KernelReading) -> Iterator[Fix]:
-    """The fixes, with all edits of one statement in the code of each of them."""
-    for fix in fixes:
-        declared = next(
-            (d for d in reading.shared if (d.name, d.line % LINES) == (fix.array, fix.line)), None
-        )
-        if fix.edit is None or declared is None or declared.written is None:
-            yield fix
-            continue
-        first, last = declared.written.line, declared.written.line + declared.written.text.count("\n")
-        edits = {f.edit for f in fixes if f.edit is not None and first <= f.edit.line <= last}
-        within = [e for e in edits if _is_in(e, declared)]
-        yield replace(fix, code=f"{edited(declared, within)}{fix.code}")
-
-
-def _is_in(edit: Edit, declared: Declaration) -> bool:
-    """Whether an edit is in the statement of a declaration."""
-    written = declared.written
-    if written is None:
-        return False
-    lines = written.text.encode().split(b"\n")
-    row = edit.line - written.line
-    start = written.column if row == 0 else 1
-    return start <= edit.column < start + len(lines[row])
+def bytes_of(part: SharedArray) -> str:
+    """The bytes of an array that a part is, as smem[0:4096]."""
+    first, size = part.start * part.element.bytes, part.size * part.element.bytes
+    return f"{part.name}[{first}:{first + size}]"
 
 
 class _Search:
     """The remedies of one array."""
 
     def __init__(
-        self, reading: KernelReading, array: SharedArray, launch: Launch, machine: Arch, added: dict[str, int]
-    ) -> None:
+        self, reading: KernelReading, array: SharedArray, launch: Launch, machine: Arch,
+        added: dict[tuple[str, bool], int],
+    ) -> None:  # fmt: skip
         self.reading, self.launch, self.machine, self.added = reading, launch, machine, added
         self.tried = Tried()
         costs = [(touch, cost_of(touch, launch, machine)) for touch in array.touches]
         self.before = Cost()
         for _, cost in costs:
             self.before = sum_of(self.before, cost)
-        worst_first = sorted(costs, key=lambda each: -each[1].ways)
+        worst_first = sorted(costs, key=lambda each: each[1].ideal - each[1].total)
         self.array = replace(array, touches=tuple(touch for touch, _ in worst_first))
+        self.least: dict[type, int] = dict.fromkeys((int, Swizzle), self.before.total - self.before.ideal)
 
     def remedies(self) -> list[Fix]:
         """The padding and the swizzle that take the least memory."""
@@ -235,14 +179,14 @@ class _Search:
                 None
             )
             return []
-        own = list(self._all())
-        best = {kind: min((f for f in own if f.kind == kind), key=lambda f: f.extra_bytes, default=None)
-                for kind in ("padding", "swizzle")}  # fmt: skip
-        for fix in best.values():
-            if fix is not None and fix.launch_bytes is None and fix.kind == "padding":
-                for key in self._kernels():
-                    self.added[key] = self.added.get(key, 0) + fix.extra_bytes
-        return [fix for fix in best.values() if fix is not None]
+        found: dict[type, list[Remedy]] = {int: [], Swizzle: []}
+        for remedy in self._all():
+            found[type(remedy.by)].append(remedy)
+            self.least[type(remedy.by)] = min(self.least[type(remedy.by)], remedy.rank()[0])
+        roomy = (next(filter(self._has_room, sorted(own, key=Remedy.rank)), None) for own in found.values())
+        best = [remedy for remedy in roomy if remedy is not None]
+        least = min((remedy.rank()[0] for remedy in best), default=0)
+        return [self._fix(remedy) for remedy in best if remedy.rank()[0] == least]
 
     def _kernels(self) -> list[str]:
         """The kernels that have the array."""
@@ -250,28 +194,23 @@ class _Search:
         pairs = zip(self.reading.kernels, self.reading.together, strict=True)
         return [name for name, own in pairs if any(d.key == key for d in own)]
 
-    def _all(self) -> Iterator[Fix]:
+    def _all(self) -> Iterator[Remedy]:
         tiles, in_place = list(self._tiles()), False
         for tile in tiles:
-            padded = self._padding(tile)
-            if padded is not None:
-                yield padded
-            swizzled = self._swizzle(tile)
-            if swizzled is not None:
-                in_place = True
+            yield from self._paddings(tile)
+            for swizzled in self._swizzle(tile):
+                in_place = in_place or not swizzled.rank()[0]
                 yield swizzled
         if tiles and not in_place:
             by_banks = (tile for tile in tiles if tile.row_bytes == MOST_PAD)
-            swizzled = self._searched(next(by_banks, tiles[0]))
-            if swizzled is not None:
-                yield swizzled
+            yield from self._searched(next(by_banks, tiles[0]))
 
-    def _tiles(self) -> Iterator[_Tile]:
+    def _tiles(self) -> Iterator[Tile]:
         """The array as it is declared in rows, or by each pitch that its addresses are made of."""
         array = self.array
         size, element = array.size, array.element.bytes
         if len(array.dims) > 1:
-            yield _Tile(array, -(-size // array.dims[-1]), array.dims[-1])
+            yield Tile(array, -(-size // array.dims[-1]), array.dims[-1])
             return
         users: Counter[int] = Counter()
         for touch in array.touches:
@@ -279,11 +218,12 @@ class _Search:
         pitches = sorted((p for p in users if 1 < p < size), key=lambda p: (-users[p], -p))[:MOST_PITCHES]
         banks = MOST_PAD // element
         for pitch in (*pitches, *({banks} - set(pitches) if 1 < banks < size else ())):
-            yield _Tile(array, -(-size // pitch), pitch)
+            yield Tile(array, -(-size // pitch), pitch)
 
-    def _free(self, to: Callable[[Sum], Sum]) -> Cost | None:
-        """The cost of all accesses with their addresses moved; None where one of them has a conflict."""
-        total = Cost()
+    def _costs(self, to: Callable[[Sum], Sum], least: int) -> tuple[Cost, ...] | None:
+        """The cost of each access with its address moved; None where `least` wavefronts or more are past the
+        ideal, or lanes are not aligned any more."""
+        costs: list[Cost] = []
         known: dict[Any, Cost] = {}
         for touch in self.array.touches:
             key = (touch.op, touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
@@ -291,105 +231,114 @@ class _Search:
                 try:
                     moved = replace(touch, offset=to(touch.offset))
                     known[key] = cost_of(moved, self.launch, self.machine)
-                except LayoutAlgError:  # lanes that are not aligned any more
+                except LayoutAlgError:
                     return None
-            if known[key].total != known[key].ideal:
+            costs.append(known[key])
+            least -= known[key].total - known[key].ideal
+            if least <= 0:
                 return None
-            total = sum_of(total, known[key])
-        return total
+        return tuple(costs)
+
+    def _has_room(self, remedy: Remedy) -> bool:
+        array, extra = self.array, remedy.extra
+        before = max((self.added.get((key, array.dynamic), 0) for key in self._kernels()), default=0)
+        dynamic = self._memory + before + extra if array.dynamic else 0
+        past = past_limit(array, self.reading, self.machine, before + extra if extra else 0, dynamic)
+        if past:
+            what = "leaves no conflict" if not remedy.rank()[0] else "leaves the fewest conflicts"
+            self.tried.refused[f"a {remedy.kind} that {what} takes {past}"] = None
+        return not past
+
+    @property
+    def _memory(self) -> int:
+        """Bytes of the array that are reached, of a part those of the whole."""
+        return (self.array.whole or self.array).reach * self.array.element.bytes
+
+    def _fix(self, remedy: Remedy) -> Fix:
+        """A remedy with the function that accesses must be rewritten with."""
+        array, pitch = self.array, remedy.tile.pitch
+        launched = None
+        for key in self._kernels() if remedy.kind == "padding" else ():
+            self.added[key, array.dynamic] = self.added.get((key, array.dynamic), 0) + remedy.extra
+        if array.dynamic:
+            pads = max(self.added.get((key, True), 0) for key in self._kernels())
+            launched = self._memory + (pads if remedy.kind == "padding" else 0)
+        start = array.start * array.element.bytes
+        total = Cost()
+        for cost in remedy.costs:
+            total = sum_of(total, cost)
+        hinder = hindrances(array, self.reading, self.launch, self.machine)
+        return Fix(
+            array.name, array.declared.file, array.declared.line % LINES, remedy.kind, remedy.layout,
+            remedy.extra, self.before.total, total.total, total.ideal,
+            code(remedy.layout, "cuda", array.function, parameters=("row", "col")), (),
+            rewriting(array, pitch, remedy.elements, hinder), launched, start,
+            start + array.size * array.element.bytes, array.whole is not None, tuple(self._left(remedy)),
+            remedy, hinder,
+        )  # fmt: skip
+
+    def _left(self, remedy: Remedy) -> Iterator[str]:
+        """The accesses that keep conflicts, by line."""
+        ways: dict[str, int] = {}
+        for touch, cost in zip(self.array.touches, remedy.costs, strict=True):
+            if cost.ways > 1:
+                name = f"line {touch.line % LINES}, {touch.op}"
+                ways[name] = max(ways.get(name, 0), cost.ways)
+        for name, most in ways.items():
+            yield f"{name}: {most}-way"
 
     # --- padding ----------------------------------------------------------------------------------------
 
-    def _padding(self, tile: _Tile) -> Fix | None:
-        """The least pad that leaves no conflict."""
+    def _paddings(self, tile: Tile) -> Iterator[Remedy]:
+        """Pads that leave fewer conflicts than those before, up to the least that leaves none."""
         widest = max(tile.element_bytes, *(t.width for t in self.array.touches))
         if tile.rows < 2 or widest % tile.element_bytes:
-            return None
+            return
         if any(tile.row_bytes % t.width for t in self.array.touches if t.width > tile.element_bytes):
             self.tried.refused[f"vectors of {widest} bytes cross rows of {tile.pitch} elements"] = None
-            return None
-        row = tile.row_bytes
+            return
+        last = self.array.size - 1
         for pad in range(widest, MOST_PAD + 1, widest):
-            after = self._free(lambda at, pad=pad: add(at, scale(floor_div(at, row), pad)))  # type: ignore[misc]
-            if after is not None:
-                return self._padded(tile, pad // tile.element_bytes, after)
+            more = pad // tile.element_bytes
+            costs = self._costs(lambda at, more=more: moved(at, more, tile), self.least[int])  # type: ignore[misc]
+            if costs is not None:
+                static = not self.array.dynamic and self.array.whole is None
+                elements = tile.rows * (tile.pitch + more) if static else last + last // tile.pitch * more + 1
+                if self.array.whole is not None:  # what follows stays at a multiple of every vector
+                    elements += -(elements - self.array.size) * tile.element_bytes % 16 // tile.element_bytes
+                remedy = Remedy(tile, more, elements, costs)
+                yield remedy
+                if not remedy.rank()[0]:
+                    return
             self.tried.padded(tile.pitch, pad)
-        return None
-
-    def _padded(self, tile: _Tile, pad: int, after: Cost) -> Fix | None:
-        """The padding of a tile, unless its memory does not fit."""
-        array = self.array
-        layout = storage_layout((tile.rows, tile.pitch), "row", pad)
-        last = array.size - 1
-        elements = last + last // tile.pitch * pad + 1 if array.dynamic else tile.rows * (tile.pitch + pad)
-        extra = (elements - array.size) * tile.element_bytes
-        if not self._has_room("padding", extra, elements):
-            return None
-        hinder = hindrances(array, self.reading, self.launch, self.machine)
-        edit = None if hinder or len(array.dims) < 2 or array.dynamic else padding_edit(array, pad)
-        if edit is not None:
-            text = f"  // rows of {tile.pitch + pad} instead of {tile.pitch}"
-            return self._fix("padding", layout, extra, after, text, edit)
-        words = rewriting(array, tile.pitch, elements, hinder)
-        return self._fix("padding", layout, extra, after, self._code(layout), None, words, elements)
-
-    def _has_room(self, kind: str, extra: int, elements: int) -> bool:
-        array = self.array
-        before = max((self.added.get(key, 0) for key in self._kernels()), default=0)
-        dynamic = elements * array.element.bytes if array.dynamic else 0
-        past = past_limit(array, self.reading, self.machine, before + extra if extra else 0, dynamic)
-        if past:
-            self.tried.refused[f"a {kind} that leaves no conflict takes {past}"] = None
-        return not past
-
-    def _fix(
-        self,
-        kind: str,
-        layout: AnyLayout,
-        extra: int,
-        after: Cost,
-        text: str,
-        edit: Edit | None,
-        words: tuple[str, ...] = (),
-        elements: int = 0,
-    ) -> Fix:
-        array = self.array
-        launched = elements * array.element.bytes if array.dynamic else None
-        return Fix(
-            array.name, array.declared.line % LINES, kind, layout, extra, self.before.total, after.total,
-            after.ideal, text, edit, words, launched,
-        )  # fmt: skip
-
-    def _code(self, layout: AnyLayout) -> str:
-        return code(layout, "cuda", f"{self.array.name}_index", parameters=("row", "col"))
 
     # --- swizzles ---------------------------------------------------------------------------------------
 
-    def _swizzle(self, tile: _Tile) -> Fix | None:
-        """The single swizzle that synthesis finds for the accesses, where it leaves no conflict."""
+    def _swizzle(self, tile: Tile) -> Iterator[Remedy]:
+        """The single swizzle that synthesis finds for the accesses."""
         shape = (tile.rows, tile.pitch)
         plain = storage_layout(shape, "row")
         element = _NAMES.get(tile.element_bytes)
         if element is None or tile.pitch & (tile.pitch - 1):
-            return None
+            return
         touches = self.array.touches
         mapped = (_access(touch, tile, self.launch, element) for touch in touches)
         accesses = list(dict.fromkeys(access for access in mapped if access is not None))
         if not accesses:
-            return None
+            return
         try:
             answer = synthesize(
                 shape, accesses, element=element, order="row", form="single", arch=self.machine
             )
         except LayoutAlgError:
-            return None
+            return
         layout = answer.layout
         if not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1 or layout.inner != plain:
-            return None
-        return self._applied(tile, layout.swizzles[0], tile.rows * tile.pitch)
+            return
+        yield from self._applied(tile, layout.swizzles[0], tile.rows * tile.pitch)
 
-    def _searched(self, tile: _Tile) -> Fix | None:
-        """The first swizzle that leaves no conflict, of few bits rather.
+    def _searched(self, tile: Tile) -> Iterator[Remedy]:
+        """Swizzles that leave fewer conflicts than those before, of few bits rather, up to one without any.
 
         All that keep vectors whole and map the array onto itself are tried.
         """
@@ -403,42 +352,29 @@ class _Search:
                 for shift in range(count, highest - base - count + 1):
                     swizzle = Swizzle(count, base, shift)
                     if all(swizzle(at) < size for at in range(last, size)):
-                        fix = self._applied(tile, swizzle, size)
-                        if fix is not None:
-                            return fix
-        return None
+                        for remedy in self._applied(tile, swizzle, size):
+                            yield remedy
+                            if not remedy.rank()[0]:
+                                return
 
-    def _whole(self, tile: _Tile) -> int:
+    def _whole(self, tile: Tile) -> int:
         """The bits of an element's number that stay in a vector."""
         widest = max(t.width for t in self.array.touches)
         return max(0, (widest // tile.element_bytes).bit_length() - 1)
 
-    def _applied(self, tile: _Tile, swizzle: Swizzle, elements: int) -> Fix | None:
-        """A swizzle as a remedy for `elements` elements, where it leaves no conflict."""
+    def _applied(self, tile: Tile, swizzle: Swizzle, elements: int) -> Iterator[Remedy]:
+        """A swizzle as a remedy for `elements` elements, where it leaves fewer conflicts than others."""
         if tile.element_bytes & (tile.element_bytes - 1) or swizzle.base < self._whole(tile):
-            return None
-        after = self._free(lambda at: _swizzled(at, swizzle, tile.element_bytes))
-        if after is None:
+            return
+        costs = self._costs(lambda at: moved(at, swizzle, tile), self.least[Swizzle])
+        remedy = None if costs is None else Remedy(tile, swizzle, elements, costs)
+        if remedy is not None:
+            yield remedy
+        if remedy is None or remedy.rank()[0]:
             self.tried.swizzles[swizzle] = None
-            return None
-        extra = (elements - self.array.size) * tile.element_bytes
-        if not self._has_room("swizzle", extra, elements):
-            return None
-        layout = ComposedLayout(swizzle, 0, storage_layout((tile.rows, tile.pitch), "row"))
-        hinder = hindrances(self.array, self.reading, self.launch, self.machine)
-        words = rewriting(self.array, tile.pitch, elements, hinder)
-        return self._fix("swizzle", layout, extra, after, self._code(layout), None, words, elements)
 
 
-def _swizzled(at: Sum, swizzle: Swizzle, element_bytes: int) -> Sum:
-    """Sw<B,M,S> of an address in bytes; S above zero."""
-    low = swizzle.base + swizzle.shift
-    mask = ((1 << swizzle.bits) - 1 << low) * element_bytes
-    taken = floor_div(bits("and", at, constant(mask)), 1 << swizzle.shift)
-    return bits("xor", at, taken)
-
-
-def _access(touch: Touch, tile: _Tile, launch: Launch, element: str) -> Access | None:
+def _access(touch: Touch, tile: Tile, launch: Launch, element: str) -> Access | None:
     """An access as a thread-value map onto flat indices of the tile, where it is linear in its bits."""
     import numpy as np
 

@@ -39,9 +39,11 @@ from layoutalg.source.front.ptx import (
     touches_memory,
 )
 from layoutalg.source.front.shim import takes_values
+from layoutalg.source.front.uses import MACRO, extents
 
 __all__ = [
     "LINES",
+    "MACRO",
     "Declaration",
     "Function",
     "Instruction",
@@ -52,6 +54,7 @@ __all__ = [
     "Site",
     "Type",
     "address",
+    "extents",
     "leaves",
     "memory_operations",
     "parse_cuda",

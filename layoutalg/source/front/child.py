@@ -74,7 +74,7 @@ class Parser:
         self.folder = folder
         self.path = str(folder / MAIN)
         self.own: list[str] = asked["folders"]
-        self.texts = Texts(folder / MAIN, asked["text"], self.own)
+        self.texts = Texts(folder / MAIN, asked["text"], self.own, asked["changed"])
         self.census = self.texts.main.census
         self.sets: dict[str, str] = asked["sets"]
         self.used: set[str] = set()
@@ -452,7 +452,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             dump = Dump(parser.texts)
             entry["root"] = dump.function_of(target)
             dump.finish()
-            note_uses(parser.census, dump)
+            note_uses(parser.texts, dump)
             entry |= {
                 "types": dump.types,
                 "decls": dump.decls,
@@ -478,6 +478,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     out["assumed"] = parser.assumed()
     out["open"] = sorted(parser.numbers)
     out["files"] = [text.name for text in parser.texts]
+    out["paths"] = ["", *(text.path for text in [*parser.texts][1:])]
     out["unknown"] = open_names(parser, folder, every)
     out["defined"] = sorted(parser.defines)
     out["headers"] = parser.headers

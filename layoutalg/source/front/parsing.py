@@ -106,8 +106,8 @@ class Node:
 class Declaration:
     """A variable: `space` is local, shared, constant or global.
 
-    Of a shared one, `written` is its declaration in the text with its uses, None where that is not in the
-    file as it is written, and `references` are the lines and columns where the front end's tree names it.
+    Of a shared one, `written` is its declaration in its text with its uses, None where that is not there
+    as it is written, and `references` are the lines and columns where the front end's tree names it.
     """
 
     number: int
@@ -248,6 +248,7 @@ class Parsed:
     functions: frozenset[str]
     hidden: tuple[tuple[str, int], ...] = ()
     files: tuple[str, ...] = ("",)
+    paths: tuple[str, ...] = ("",)
     open: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     choices: tuple[Choice, ...] = ()
@@ -272,9 +273,11 @@ def parse_cuda(
     include: Sequence[str] = (),
     arch: str = "sm_90",
     defines: Mapping[str, str] | None = None,
+    changed: Mapping[str, str] | None = None,
 ) -> Parsed:
     """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers,
-    as `include` have, in their order; `defines` are macros with their text.
+    as `include` have, in their order; `defines` are macros with their text,
+    `changed` are texts in place of those of headers, by path.
 
     `__CUDA_ARCH__` is that of `arch`, the name of an architecture.
 
@@ -286,7 +289,7 @@ def parse_cuda(
     number = 10 * int("".join(c for c in arch if c.isdigit()))
     question: dict[str, Any] = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "arch": number}
     question["defines"] = _checked_defines(defines or {})
-    question["folders"] = [*filter(None, (folder, *include))]
+    question |= {"folders": [*filter(None, (folder, *include))], "changed": dict(changed or {})}
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
         ran = run_tool(command, timeout_s=SECONDS, fed=json.dumps(question).encode())
@@ -342,6 +345,7 @@ def _parsed(reply: Any) -> Parsed:
         kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]), tuple(reply["defined"]),
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
         tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
+        tuple(reply["paths"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
         tuple(Choice(*(*map(tuple, choice[:3]), choice[3])) for choice in reply["choices"]),
     )  # fmt: skip

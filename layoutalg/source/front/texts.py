@@ -198,9 +198,9 @@ def _blank(text: bytes) -> bytes:
 class Texts:
     """The user's file and own headers; `missing` are the headers that it includes and that are not there."""
 
-    def __init__(self, main: Path, text: str, folders: list[str]) -> None:
+    def __init__(self, main: Path, text: str, folders: list[str], changed: dict[str, str]) -> None:
         self.main = Text(str(main), "", 0, text.encode())
-        self.folders = folders
+        self.folders, self.changed = folders, changed
         self.by_path: dict[str, Text] = {str(main): self.main}
         self.missing: list[str] = []
         self._size = 0
@@ -243,7 +243,7 @@ class Texts:
                 real = str(path.resolve())
                 if real in self.by_path or self._size + path.stat().st_size > Most.TEXT.number:
                     continue
-                given = path.read_bytes()
+                given = self.changed[real].encode() if real in self.changed else path.read_bytes()
                 self._size += len(given)
                 self.by_path[real] = Text(real, name, len(self.by_path), given)
                 waiting.append(self.by_path[real])

@@ -12,11 +12,14 @@ also in statements that have an error; a use of a form that is not listed here i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from layoutalg.source.front.census import Census
 from layoutalg.source.front.shim import takes_values
+
+MACRO = "a macro names it"
+"""The form of a use in the body of a macro, at which it is noted."""
 
 _THROUGH = frozenset({"parenthesized_expression", "conditional_expression", "comma_expression"})
 """The value of these is the element itself."""
@@ -54,18 +57,18 @@ class Written(NamedTuple):
     uses: tuple[Use, ...]
 
 
-def note_uses(census: Census, dump: Any) -> None:
-    """Add `written` to the shared arrays of a dump, None for an array that is not in the file."""
+def note_uses(texts: Iterable[Any], dump: Any) -> None:
+    """Add `written` to the shared arrays of a dump, None for an array that is in none of the texts."""
+    censuses = {text.name: text.census for text in texts}
     for entry in dump.decls:
         if entry.get("space") != "shared":
             continue
         dims, kind = 0, dump.types[entry["type"]]
         while kind["kind"] == "array":
             dims, kind = dims + 1, dump.types[kind["to"]]
-        in_file = not entry["file"]
-        entry["written"] = (
-            written(census, entry["name"], entry["line"], entry["column"], dims) if in_file else None
-        )
+        census = censuses.get(entry["file"])
+        place = entry["name"], entry["line"], entry["column"], dims
+        entry["written"] = None if census is None else written(census, *place)
 
 
 def written(census: Census, name: str, line: int, column: int, dims: int) -> Written | None:
@@ -74,14 +77,14 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
     None where the name is not there: a macro writes the declaration.
     """
     text = census.text
-    at = _offset(text, line, column)
+    at = _offset(text, line - census.before, column)
     if text[at : at + len(name)] != name.encode():
         return None
-    extents, end = _extents(text, at + len(name), dims)
+    spans, end = extents(text, at + len(name), dims)
     start = max(text.rfind(c, 0, at) for c in (b";", b"{", b"}")) + 1
     start += len(text[start:at]) - len(text[start:at].lstrip())
     stop = text.find(b";", end)
-    if stop < 0 or len(extents) != dims:
+    if stop < 0 or len(spans) != dims:
         return None
     scope: Any = census.tree.root_node.descendant_for_byte_range(at, at)
     while scope.parent is not None and scope.type != "compound_statement":
@@ -90,8 +93,8 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
     uses += _in_macros(census, name, scope)
     statement = text[start : stop + 1].decode("utf-8", "replace")
     row, first = text.count(b"\n", 0, start), start - (text.rfind(b"\n", 0, start) + 1)
-    places = tuple((a - start, b - start) for a, b in extents)
-    return Written(row + 1, first + 1, statement, places, tuple(uses))
+    places = tuple((a - start, b - start) for a, b in spans)
+    return Written(census.before + row + 1, first + 1, statement, places, tuple(uses))
 
 
 def _offset(text: bytes, line: int, column: int) -> int:
@@ -101,8 +104,8 @@ def _offset(text: bytes, line: int, column: int) -> int:
     return at + column - 1
 
 
-def _extents(text: bytes, at: int, dims: int) -> tuple[list[tuple[int, int]], int]:
-    """(start, end) of what is in the brackets behind a name, and where they end."""
+def extents(text: bytes, at: int, dims: int) -> tuple[list[tuple[int, int]], int]:
+    """(start, end) of what is in up to `dims` brackets behind a name, and where they end."""
     spans: list[tuple[int, int]] = []
     while len(spans) < dims:
         opened = re.compile(rb"\s*\[").match(text, at)
@@ -145,7 +148,7 @@ def _in_macros(census: Census, name: str, scope: Any) -> Iterator[Use]:
             head != name or re.search(rf"\b{re.escape(name)}\s*\(", within)
         ):  # fmt: skip
             yield Use(
-                node.start_point[0] + 1, node.start_point[1] + 1, "a macro names it", _line(census, node)
+                census.before + node.start_point[0] + 1, node.start_point[1] + 1, MACRO, _line(census, node)
             )
 
 
@@ -157,7 +160,7 @@ def _macro(census: Census, node: Any) -> str:
 
 def _use(census: Census, node: Any, dims: int) -> Use:
     line, column = node.start_point
-    return Use(line + 1, column + 1, _form(census, node, dims), _line(census, node))
+    return Use(census.before + line + 1, column + 1, _form(census, node, dims), _line(census, node))
 
 
 def _line(census: Census, node: Any) -> str:

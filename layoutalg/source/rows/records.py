@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from layoutalg.arch import Arch
 from layoutalg.source.front import Declaration
 from layoutalg.source.machine import Touch
 from layoutalg.source.unread import NEVER_REACHED
@@ -106,6 +108,21 @@ def line_of(file: str, line: int) -> str:
     return f"{file}, line {line}" if file else f"line {line}"
 
 
+class Question(NamedTuple):
+    """The arguments of `read_kernel`, to ask it again about a changed text."""
+
+    text: str
+    block: tuple[int, ...] | int | None = None
+    grid: tuple[int, ...] | int | None = None
+    sets: Mapping[str, int | float | str] | None = None
+    kernel: str | None = None
+    arch: str | Arch = "sm_90"
+    folder: str | None = None
+    include: Sequence[str] = ()
+    defines: Mapping[str, str] | None = None
+    changed: Mapping[str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class KernelReading:
     """The reading of a kernel: `accesses` in the order of the text, counted for one block, or `grid` blocks.
@@ -115,6 +132,7 @@ class KernelReading:
     `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
     of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
     the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
+    `asked` is the question, `paths` are those of the headers by which lines count, behind the text's own, "".
     """
 
     kernels: tuple[str, ...]
@@ -131,6 +149,8 @@ class KernelReading:
     seen: frozenset[tuple[int, int]]
     unfollowed: tuple[Unfollowed, ...] = ()
     taken: tuple[TakenNumber, ...] = ()
+    asked: Question | None = None
+    paths: tuple[str, ...] = ("",)
 
     @property
     def block(self) -> tuple[int, int, int]:

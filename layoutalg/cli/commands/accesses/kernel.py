@@ -74,8 +74,10 @@ class Unfollowed:
 
 @dataclass(frozen=True)
 class EditAnswer:
-    """The one change of the text that is needed."""
+    """A change of a text."""
 
+    file: str
+    """The path of a header, empty for the source itself."""
     line: Positive
     column: Positive
     """In bytes."""
@@ -88,6 +90,8 @@ class FixAnswer:
     """A change that removes the conflicts of an array, in wavefronts of all its accesses."""
 
     array: str
+    file: str
+    """The header that the line is in, empty for the source itself."""
     line: Positive
     """The line of the array's declaration."""
     kind: Literal["padding", "swizzle"]
@@ -97,13 +101,18 @@ class FixAnswer:
     after: Count
     ideal: Count
     code: str
-    """The statement with the edit, or an index function."""
-    edit: EditAnswer | None
-    """null where accesses must be rewritten."""
+    """The lines with the edits, or an index function."""
+    edits: tuple[EditAnswer, ...]
+    """All that has to be changed, read again and compared; empty where accesses must be rewritten."""
     rewrite: tuple[str, ...]
-    """Without an edit: what must be rewritten, by line."""
+    """Without edits: what must be rewritten, by line."""
     launch_bytes: Count | None
     """Dynamic shared memory that the launch then gives, of what was read; null of a static array."""
+    start: Count
+    """The bytes of the array that it is for begin here."""
+    end: Count
+    left: tuple[str, ...]
+    """The accesses that keep conflicts, where none was found that leaves none."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,8 @@ class KernelAnswer(Answer, command="kernel"):
     notes: tuple[str, ...]
     fixes: tuple[FixAnswer, ...] | None
     """With --fix, null without it."""
+    patch: str | None
+    """With --patch, a unified diff, empty where no edit was found; null without it."""
 
 
 MOST_PLACES = 6
@@ -167,6 +178,9 @@ def kernel_command(
         bool,
         option("Show the padding or swizzle that removes the bank conflicts, and what to change."),
     ] = False,
+    patch: Annotated[
+        bool, option("Print the edits of --fix as a unified diff, for patch -p0 or git apply -p0.")
+    ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
@@ -195,13 +209,19 @@ def kernel_command(
         refuse_unread(reading)
         fixes: tuple[Fix, ...] = ()
         notes: tuple[str, ...] = ()
-        if fix:
-            from layoutalg.source import fixes_of
+        edits: tuple[Fix, ...] = ()
+        diff = ""
+        if fix or patch:
+            from layoutalg.source import fixes_of, patch_of, patched_fixes
 
             fixes, notes = fixes_of(reading)
+            edits = patched_fixes(fixes)
+            diff = patch_of(reading, edits, source)
     if as_json:
-        named = (*reading.notes, *notes)
-        say_answer(taken(KernelAnswer, reading, source=source, notes=named, fixes=fixes if fix else None))
+        asked = {"fixes": fixes if fix or patch else None, "patch": diff if patch else None}
+        say_answer(taken(KernelAnswer, reading, source=source, notes=(*reading.notes, *notes), **asked))
+    elif patch:
+        _show_patch(edits, diff, fixes)
     else:
         _show(reading, notes)
         for repair in fixes:
@@ -284,10 +304,34 @@ def _without_conflicts(reading: KernelReading) -> str:
     return f"No bank conflict is in the {read} of {memory} accesses that were read."
 
 
-def _show_fix(fix: Fix) -> None:
+def _show_patch(edits: tuple[Fix, ...], diff: str, fixes: tuple[Fix, ...]) -> None:
+    """The sentences of the fixes that a patch makes, which tools skip, and the patch."""
+    for fix in edits:
+        say_verbatim(_head(fix))
+    for fix in fixes:
+        place = fix.array, fix.file, fix.line, fix.start
+        if all((e.array, e.file, e.line, e.start) != place for e in edits):
+            say_verbatim(f"Not in this patch: {_head(fix)}")
+    if not diff:
+        say_verbatim("No edit of the text was found that removes a bank conflict.")
+    for line in diff.split("\n")[:-1]:
+        say_verbatim(line)
+
+
+def _head(fix: Fix) -> str:
+    """A sentence on what a fix does."""
     extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
-    counts = f"{count(fix.before)} wavefronts become {count(fix.after)}, the ideal"
-    say("", f"{fix.array} (line {fix.line}), by {fix.kind}: {counts}; {extra}.")
+    ideal = f", with {count(fix.ideal)} as the ideal" if fix.left else ", the ideal"
+    counts = f"{count(fix.before)} wavefronts become {count(fix.after)}{ideal}"
+    name = f"{fix.array}[{fix.start}:{fix.end}]" if fix.part else fix.array
+    place = f"{fix.file}, line {fix.line}" if fix.file else f"line {fix.line}"
+    return f"{name} ({place}), by {fix.kind}: {counts}; {extra}."
+
+
+def _show_fix(fix: Fix) -> None:
+    say("", _head(fix))
+    if fix.left:
+        say(f"Left are conflicts in {'; '.join(fix.left)}.")
     say_verbatim(str(fix.layout))
     for line in fix.code.splitlines():
         say_verbatim(line)
