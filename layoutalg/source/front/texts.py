@@ -14,7 +14,7 @@ Lines of all texts count in one numbering, as in a compiler.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +198,11 @@ def _blank(text: bytes) -> bytes:
 class Texts:
     """The user's file and own headers; `missing` are the headers that it includes and that are not there."""
 
-    def __init__(self, main: Path, text: str, folders: list[str], changed: dict[str, str]) -> None:
+    def __init__(
+        self, main: Path, text: str, folders: list[str], changed: Mapping[str, str] | None = None
+    ) -> None:
         self.main = Text(str(main), "", 0, text.encode())
-        self.folders, self.changed = folders, changed
+        self.folders, self.changed = folders, changed or {}
         self.by_path: dict[str, Text] = {str(main): self.main}
         self.missing: list[str] = []
         self._size = 0
