@@ -16,6 +16,7 @@ to MOST_UNROLLED turns; of what is still not known every access says so.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,9 @@ from layoutalg.source.values import Address, Cells, Number, Unknown, Value, chos
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
+FEW_UNROLLED = 16
+"""Turns of a loop that is read turn by turn when it is met again, without a trial of all at once."""
+
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
 
@@ -101,6 +105,10 @@ class Reader(Statements):
             parts = _Parts(node.children[1], None, node.part(0), False)
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         registers = dict(self.registers)
+        if id(node) in self.unrolled:
+            with contextlib.suppress(NoForm):
+                self._one_by_one(parts)
+                return False
         carried = ""
         changed, formless = self._changed(parts), set[int]()
         while True:
@@ -124,22 +132,35 @@ class Reader(Statements):
         self.variables = dict(start)
         del self.touches[mark:]
         self.frames_back(frames)
-        self.unrolling += 1
         try:
-            self._turn_by_turn(parts)
+            if self._one_by_one(parts) <= FEW_UNROLLED:
+                self.unrolled.add(id(node))
         except NoForm as error:
-            self.variables, self.registers = dict(start), registers
-            del self.touches[mark:]
-            self.frames_back(frames)
+            self.registers = registers
             if carried or touched:
                 self.variables = after
                 self.touches += touched
                 self.frames_back(after_frames)
                 return False
+            self.unrolling += 1
             self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason, error.name)
-        finally:
             self.unrolling -= 1
         return False
+
+    def _one_by_one(self, parts: _Parts) -> int:
+        """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
+        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        registers = dict(self.registers)
+        self.unrolling += 1
+        try:
+            return self._turn_by_turn(parts)
+        except NoForm:
+            self.variables, self.registers = start, registers
+            del self.touches[mark:]
+            self.frames_back(frames)
+            raise
+        finally:
+            self.unrolling -= 1
 
     def _lost(self, start: dict[int, Value]) -> bool:
         """Whether a number that was known before is not known behind the loop, by the loop alone."""
@@ -418,8 +439,8 @@ class Reader(Statements):
 
     # --- turn by turn -----------------------------------------------------------------------------------
 
-    def _turn_by_turn(self, parts: _Parts) -> None:
-        """Read the body for each turn; raises NoForm where it does not end."""
+    def _turn_by_turn(self, parts: _Parts) -> int:
+        """Read the body for each turn, and return their number; raises NoForm where it does not end."""
         effects = parts.condition is not None and self._acts(parts.condition)
         with self.frame("loop") as frame:
             for number in range(MOST_UNROLLED + 1):
@@ -441,7 +462,7 @@ class Reader(Statements):
                     condition = tabled(condition, self.threads)
                 if isinstance(running, Sum) and running.known and not running.constant:
                     self.after_breaks(frame)
-                    return
+                    return number
                 if effects:  # for lanes that have ended, it is not asked again
                     frame.breaks.append((conjunction(self._inside(frame), inverse(condition)),
                                          dict(self.variables)))  # fmt: skip
@@ -460,7 +481,7 @@ class Reader(Statements):
                 if ended:  # lanes that did not come in go on with what they had
                     self.variables = self.merge(condition, self.variables, before)
                     self.after_breaks(frame)
-                    return
+                    return number
                 if parts.step is not None:
                     with self.under(condition):
                         self.value(parts.step)

@@ -171,6 +171,7 @@ class State:
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
         self.unrolling = 0
+        self.unrolled: set[int] = set()
         self.epoch = 0
         self.fenced: set[str] = set()
         self.held_types: dict[int, Type | None] = {}
