@@ -50,6 +50,7 @@ from layoutalg.codegen.gpu.monitor import (
 from layoutalg.codegen.gpu.nvrtc import (
     Cubin,
     compile_cubin,
+    compile_image,
     compile_options,
     compile_ptx,
     compile_target,

@@ -15,7 +15,7 @@ import ctypes
 import functools
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,6 +120,17 @@ def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
     target = compile_target(arch)
     options = (f"--gpu-architecture={target.replace('sm', 'compute')}", "--std=c++17")
     return _compile(source, name, target, options, "PTX")[0].rstrip(b"\0").decode()
+
+
+def compile_image(source: str, name: str, arch: str, options: Iterable[str]) -> bytes:
+    """The machine code of a CUDA source, compiled with further options.
+
+    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile.
+
+    >>> compile_image('extern "C" __global__ void nothing() {}', "nothing", "sm_90", ["-w"])[1:4]
+    b'ELF'
+    """
+    return _compile(source, name, arch, (*compile_options(arch), *options), "CUBIN")[0]
 
 
 def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: str) -> tuple[bytes, str]:

@@ -291,9 +291,9 @@ def read_code(
     return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 
 
-def disassemble(image: bytes, *, encodings: bool = False) -> str:
+def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:
     """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it; with `encodings` the words of each
-    instruction, which cuobjdump prints always.
+    instruction, which cuobjdump prints always, with `lines` those of the source, which only nvdisasm does.
 
     Raises UnsupportedError when neither is installed, CompileError when it refuses the image.
 
@@ -303,7 +303,10 @@ def disassemble(image: bytes, *, encodings: bool = False) -> str:
     ['nothing']
     """
     tool, option = find_disassembler()
-    return _disassembled(tool, (option, "-hex") if encodings and option == "-c" else (option,), image)
+    if lines and option != "-c":
+        raise UnsupportedError("lines of machine code need nvdisasm: pip install 'layoutalg[sass]' brings it")
+    more = {"-hex": encodings, "-gi": lines} if option == "-c" else {}
+    return _disassembled(tool, (option, *(word for word, wanted in more.items() if wanted)), image)
 
 
 @lru_cache(maxsize=4)

@@ -118,6 +118,13 @@ def a_name(value: Any, reading: Reading) -> str:
     return text.strip()
 
 
+def a_truth(value: Any, reading: Reading) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(f"{_shown(value)} is neither true nor false")
+    return value
+
+
 def a_layout(value: Any, reading: Reading) -> AnyLayout:
     """A layout in CuTe notation, or in another that `layoutalg convert` reads."""
     layout = parse(a_text(value, reading))

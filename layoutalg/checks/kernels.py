@@ -6,6 +6,9 @@
     set = {N = 4096, BM = 128}
     limits = ["ways <= 1", "unread <= 0", "efficiency >= 80%"]
 
+With `compile = true`, accesses that the compiler has joined into vectors are counted so: a kernel without
+bank conflicts in its machine code passes where its text alone has some.
+
 Nothing of the source is run.  Where a limit is broken or undecided, the accesses that conflict, that move
 more sectors than their bytes need, or that are not read are reported by line.
 
@@ -19,7 +22,18 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values, a_file, a_name, a_text
+from layoutalg.checks.fields import (
+    ARCH,
+    Evidence,
+    Field,
+    Kind,
+    Reading,
+    Values,
+    a_file,
+    a_name,
+    a_text,
+    a_truth,
+)
 from layoutalg.checks.limits import Property, Quantity, by_name
 from layoutalg.errors import ArgumentTypeError, ParseError
 from layoutalg.source import KernelReading, SourceAccess, Unfollowed, read_kernel, refuse_unread
@@ -57,7 +71,7 @@ def _reading(values: Values) -> KernelReading:
     path, text = values["file"]
     reading = read_kernel(
         text, values["block"], grid=values["grid"], sets=values["set"], kernel=values["kernel"],
-        arch=values["arch"], folder=str(path.resolve().parent),
+        arch=values["arch"], folder=str(path.resolve().parent), compiled=values["compile"],
     )  # fmt: skip
     refuse_unread(reading)
     return reading
@@ -202,6 +216,7 @@ KERNEL = Kind(
         Field("grid", f"blocks of the grid, to count all of them: {_SIZES}", _some_extents),
         Field("set", "a table of values for names that the source leaves open", _some_values, default={}),
         Field("kernel", "one of the source's kernels", a_name),
+        Field("compile", "whether accesses are counted as the compiler joins them", a_truth, default=False),
         ARCH,
     ),
     _reading,

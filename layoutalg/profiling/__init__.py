@@ -22,7 +22,7 @@ from layoutalg.profiling.explaining import Finding, explain_launch
 from layoutalg.profiling.fitting import fit_pitch
 from layoutalg.profiling.joining import with_ends
 from layoutalg.profiling.reading import read_report
-from layoutalg.profiling.records import Launch, instruction_op
+from layoutalg.profiling.records import Launch, instruction_op, never_executed
 from layoutalg.profiling.words import (
     HEADER,
     SASS_HEADER,
@@ -46,6 +46,7 @@ __all__ = [
     "fit_pitch",
     "instruction_op",
     "launch_answer",
+    "never_executed",
     "read_report",
     "sass_rows",
     "title_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,9 @@ from layoutalg.source.rows import (
     FETCH,
     REGISTERS,
     TAKEN,
+    Code,
     Joined,
+    Joiner,
     KernelReading,
     Open,
     Question,
@@ -35,8 +38,9 @@ from layoutalg.source.rows import (
     SourceAccess,
     TakenNumber,
     Unfollowed,
-    joined_rows,
     line_of,
+    statement_end,
+    statement_ends,
 )
 from layoutalg.source.terms import ZERO, add, constant, size, variable
 from layoutalg.source.unread import (
@@ -89,6 +93,7 @@ def read_kernel(
     include: Sequence[str] = (),
     defines: Mapping[str, str] | None = None,
     changed: Mapping[str, str] | None = None,
+    compiled: bool = False,
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
@@ -98,6 +103,9 @@ def read_kernel(
     names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
     user's own lie, `include` are further ones, as for a compiler's -I, and `defines` its macros, as for -D;
     `changed` are texts in place of those of headers, by their paths.
+
+    With `compiled`, nvcc or NVRTC compiles the source, and accesses that its machine code has joined into
+    vectors are counted so.
 
     Arrays are taken to start at multiples of 1024 bytes.  An instruction is counted for each evaluation of
     the access in the source, as if nothing were kept in registers from turn to turn.
@@ -128,6 +136,12 @@ def read_kernel(
         raise ParseError("the source has no __global__ function with a body" + _first_removed(parsed))
     question = Question(text, block, grid, sets, kernel, arch, folder, include, defines, changed)
     reading = _Reading(parsed, given or Launch((1, 1, 1), blocks), machine, values, given is not None)
+    if compiled:
+        from layoutalg.source.rows import machine_code
+
+        folders = [spot for spot in (folder, *include) if spot]
+        reading.code = machine_code(text, parsed, values | dict(defines or {}), folders, machine.name)
+        reading.ends = statement_ends(text)
     return replace(reading.result(), asked=question, paths=parsed.paths)
 
 
@@ -186,6 +200,8 @@ class _Reading:
     ) -> None:
         self.parsed, self.launch, self.machine, self.given = parsed, launch, machine, given
         self.fixed, self.sides, self.kernel = fixed, launch.grid, ""
+        self.code: Mapping[str, Code] = {}
+        self.ends: Sequence[int] = ()
         self.blocks: list[tuple[int, int, int] | None] = []
         self.used: set[str] = set(parsed.defined)
         self.accesses: list[SourceAccess] = []
@@ -311,6 +327,7 @@ class _Reading:
             first.references = tuple(sorted({*first.references, *declared.references}))
         self.seen |= reader.seen
         self._keep(reader, kernel, root)
+        self._unlisted(kernel)
         self._census(kernel, reader.reached, reader.seen)
 
     def _executed(self, kernel: Kernel, root: Function, *, taken: bool = False) -> tuple[Reader, str]:
@@ -410,7 +427,14 @@ class _Reading:
         """Keep an access for each place, op and array of the source, with the sum of its touches."""
         counted: dict[Row, Sized] = {}
         unread: dict[Row, str] = {}
-        rows = _by_row(reader.touches)
+        touched, code = reader.touches, self.code.get(kernel.name)
+        instructions: dict[Row, Counter[str]] = {}
+        if code is not None:
+            joiner = Joiner(touched, reader.fenced, self.launch, self.machine)
+            pairs = list(joiner.compiled(code, self._statement))
+            touched = [touch for touch, _ in pairs]
+            instructions = {(t.line, t.column, t.op, t.array): ops for t, ops in pairs}
+        rows = _by_row(touched)
         numbers = Open(dict(self.ranges), reader.bounds)
         for row, touches in rows.items():
             unread[row] = next((t.why for t in touches if t.why), "")
@@ -431,17 +455,24 @@ class _Reading:
                 self.unread += rows[row]
         counted |= again
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
-        joined = dict(joined_rows(own, reader.fenced, self.launch, self.machine))
+        joiner = Joiner(own, reader.fenced, self.launch, self.machine)
+        joined = dict(joiner.rows()) if code is None else {}
         for row, (cost, touches, taken, sizes, depends) in counted.items():
             shared = ".global" not in row[2] and ":global" not in row[2]
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
             self.taken |= {name: min(TAKEN, numbers.ranges[name][1]) for name in taken}
+            note, compiled, ops = self._note(taken, joined.get(row)), None, instructions.get(row)
+            if ops is not None:
+                compiled = ops[row[2].partition(":")[0]]
+                if not compiled and cost.instructions:
+                    became = " and ".join(f"{count} {op}" for op, count in sorted(ops.items()))
+                    note = f"counted as written; its statement became {became or 'no instruction like it'}"
             self.accesses.append(
                 SourceAccess(
                     *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
-                    efficiency, True, None, self._note(taken, joined.get(row)), sizes=sizes, depends=depends,
+                    efficiency, True, None, note, sizes=sizes, depends=depends, compiled=compiled,
                     kernel=self.kernel, function=touches[0].function,
                 )
             )  # fmt: skip
@@ -472,6 +503,19 @@ class _Reading:
                 found[row] = Sized(cost, touches, values, tuple(values), tuple(values))
                 lost |= set() if cost.instructions else {_access(row)}
         return {row: sized for row, sized in found.items() if _access(row) not in lost}
+
+    def _statement(self, access: Any) -> tuple[str, int]:
+        """The statement of an access."""
+        file, line = self.parsed.place(access.line)
+        return file, line if file else statement_end(self.ends, line)
+
+    def _unlisted(self, kernel: Kernel) -> None:
+        """Report instructions of the machine code of statements in which no access is listed."""
+        listed = {*map(self._statement, self.accesses), *map(self._statement, self.parsed.sites)}
+        for (file, line), ops in self.code.get(kernel.name, {}).items():
+            if (file, line) not in listed:
+                why = f"the machine code has {' and '.join(sorted(ops))} here, where no access is listed"
+                self.unfollowed[Unfollowed(self.parsed.line(file, line), why)] = None
 
     def _note(self, taken: dict[str, int], joined: Joined | None) -> str | None:
         """A remark on the counts of an access."""

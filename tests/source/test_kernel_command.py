@@ -47,7 +47,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     assert store == {
         "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
-        "note": None, "file": "", "sizes": [], "depends": [],
+        "note": None, "compiled": None, "file": "", "sizes": [], "depends": [],
         "kernel": "transpose", "function": "transpose",
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
@@ -169,7 +169,7 @@ __global__ void k(const float4* x, float* y) { __shared__ float4 s[32]; s[thread
   const float* c = reinterpret_cast<const float*>(&s[threadIdx.x]); float a = 0;
   __syncthreads(); for (int k = 0; k < 4; k++) a += c[k]; y[threadIdx.x] = a; }
 """
-    note = "counted as written; a compiler may join these into one ld.shared.v4.b32 of 4 wavefronts"
+    note = "counted as written; a compiler probably joins these into one ld.shared.v4.b32 of 4 wavefronts"
     place = written(tmp_path, text)
     assert [a["note"] for a in answer("kernel", place, "--block", "32")["accesses"]] == [
         None,

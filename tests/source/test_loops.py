@@ -76,7 +76,7 @@ def test_what_is_not_proved_has_no_note(number: int, read: list[list[SourceAcces
     """And what a compiler may join has one, with the count of the joined form."""
     notes = {a.note for a in read[len(LOOPS) + number] if a.note and a.space == "shared"}
     said = (
-        f"counted as written; a compiler may join these into {JOINED[number][1]}"
+        f"counted as written; a compiler probably joins these into {JOINED[number][1]}"
         if number < len(JOINED)
         else ""
     )

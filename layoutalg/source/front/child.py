@@ -447,6 +447,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
         entry["launches"] = shapes(parser, alike or launches)
         entry["template"] = template_parameters(kernel)
         entry["others"] = others
+        entry["instance"] = use[:2] if use is not None else ((), "")
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
         if target is not None:
             dump = Dump(parser.texts)

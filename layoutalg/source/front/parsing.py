@@ -208,7 +208,8 @@ class Kernel:
     """A kernel of the text; `root` is None where `why` says why it is not read.
 
     Of a template, `others` are the arguments of the instances in the text that are not read, and the
-    options that choose them.  `launches` are those of the text, where it has some those of the instance.
+    options that choose them.  `launches` are those of the text, where it has some those of the instance;
+    `instance` are its arguments, and declarations of what they name.
     """
 
     name: str
@@ -222,6 +223,7 @@ class Kernel:
     functions: Mapping[int, Function] = field(default_factory=dict)
     others: tuple[tuple[str, str], ...] = ()
     launches: tuple[Shape, ...] = ()
+    instance: tuple[tuple[str, ...], str] = ((), "")
 
 
 @dataclass(slots=True, eq=False)
@@ -257,6 +259,10 @@ class Parsed:
         """(file, line in it) of a line in the numbering of all texts; the main file's name is ""."""
         number, within = divmod(line, LINES)
         return self.files[number] if number < len(self.files) else "another header", within
+
+    def line(self, file: str, line: int) -> int:
+        """The number of a line of a file in the numbering of all texts."""
+        return self.files.index(file) * LINES + line
 
     def removal(self, removed: Removed) -> str:
         """The error of a statement that was taken out, with its place."""
@@ -405,7 +411,9 @@ def _kernel(raw: Any) -> Kernel:
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
     others = tuple(map(tuple, raw["others"]))
-    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches)
+    arguments, declared = raw["instance"]
+    instance = tuple(arguments), declared
+    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches, instance)
 
 
 def _written(raw: Any) -> Written | None:

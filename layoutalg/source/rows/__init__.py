@@ -2,12 +2,16 @@
 
 records    SourceAccess, KernelReading and their parts
 sizes      Open: the values that numbers which are not given are counted with, and what depends on them
-joined     joined_rows: accesses that a compiler may join, and their cost then
+joined     Joiner: accesses that a compiler may join, and their cost then, or that it has joined
+compiling  machine_code: the instructions of a kernel that touch memory, by statement
 """
 
 from __future__ import annotations
 
-from layoutalg.source.rows.joined import Joined, joined_rows
+from typing import TYPE_CHECKING
+
+from layoutalg.optional import later
+from layoutalg.source.rows.joined import Code, Joined, Joiner, statement_end, statement_ends
 from layoutalg.source.rows.records import (
     CONSTANT,
     FETCH,
@@ -22,12 +26,21 @@ from layoutalg.source.rows.records import (
 )
 from layoutalg.source.rows.sizes import TAKEN, Open, Sized
 
+if TYPE_CHECKING:
+    from layoutalg.source.rows.compiling import machine_code
+
+__getattr__ = later(
+    "layoutalg.source.rows", {"machine_code": "layoutalg.source.rows.compiling"}
+)  # compilers are not imported by who only reads
+
 __all__ = [
     "CONSTANT",
     "FETCH",
     "REGISTERS",
     "TAKEN",
+    "Code",
     "Joined",
+    "Joiner",
     "KernelReading",
     "Open",
     "Question",
@@ -36,6 +49,8 @@ __all__ = [
     "SourceAccess",
     "TakenNumber",
     "Unfollowed",
-    "joined_rows",
     "line_of",
+    "machine_code",
+    "statement_end",
+    "statement_ends",
 ]

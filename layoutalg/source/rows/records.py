@@ -35,7 +35,8 @@ class SourceAccess:
     counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
     that are not given and on which the counts depend; with other values of those in `depends` the ways or
     the efficiency may be others, with any value of the rest the ways are no more.  It stands in `function`,
-    which `kernel` executes.
+    which `kernel` executes.  `compiled` are the instructions of this op that the machine code has at its
+    statement, None where that was not asked for.
     """
 
     line: int
@@ -55,6 +56,7 @@ class SourceAccess:
     depends: tuple[str, ...] = ()
     kernel: str = ""
     function: str = ""
+    compiled: int | None = None
 
     @property
     def place(self) -> str:

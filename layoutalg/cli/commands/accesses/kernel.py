@@ -46,6 +46,8 @@ class AccessRow:
     """Why it is not read."""
     note: str | None
     """A remark on the counts."""
+    compiled: Count | None
+    """With --compile: the instructions of this op in the machine code of its statement."""
     file: str
     """The header that the line is in, empty for the source itself."""
     sizes: tuple[str, ...]
@@ -181,6 +183,14 @@ def kernel_command(
     patch: Annotated[
         bool, option("Print the edits of --fix as a unified diff, for patch -p0 or git apply -p0.")
     ] = False,
+    compiled: Annotated[
+        bool,
+        option(
+            "Compile the source with nvcc or NVRTC, count accesses as its machine code has joined them, and "
+            "show how many instructions each became.",
+            "--compile",
+        ),
+    ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
@@ -204,7 +214,7 @@ def kernel_command(
     with progress("reading", quiet=as_json):
         reading = read_kernel(
             text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder,
-            include=folders, defines=macros,
+            include=folders, defines=macros, compiled=compiled,
         )  # fmt: skip
         refuse_unread(reading)
         fixes: tuple[Fix, ...] = ()
@@ -349,10 +359,12 @@ def _show_fix(fix: Fix) -> None:
 def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts: list[str | Table] = []
     what = "block (0,0,0)" if reading.grid is None else f"all {count(_blocks(reading))} blocks"
-    columns = ("line", "access", "array", "instructions", "wavefronts", "sectors", "ideal", "")
     rows = [a for a in reading.memory if a.read]
+    compiled = any(a.compiled is not None for a in rows)
+    more = ("compiled",) if compiled else ()
+    columns = ("line", "access", "array", "instructions", "wavefronts", "sectors", "ideal", "", *more)
     for name, block in zip(reading.kernels, reading.blocks, strict=True):
-        own = [_row(a) for a in rows if a.kernel == name]
+        own = [(*_row(a), *([str(a.compiled or 0)] if compiled else ())) for a in rows if a.kernel == name]
         if own and block is not None:
             title = f"{name}: {what} of {'x'.join(map(str, block))} threads"
             parts.append(table(title, columns, own, left=3))

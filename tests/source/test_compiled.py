@@ -1,0 +1,94 @@
+"""What a compiler makes of accesses: machine code decides which of them are one, and a gate heeds it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen.gpu import find_disassembler
+from layoutalg.errors import CompileError, UnsupportedError
+from layoutalg.source import KernelReading, read_kernel
+from tests.checks.test_gates import outcome
+from tests.sweeps import first
+
+
+def _is_there() -> bool:
+    try:
+        disassembler = find_disassembler()[1] == "-c"
+    except UnsupportedError:
+        return False
+    return disassembler and importlib.util.find_spec("nvidia.cu13") is not None
+
+
+pytestmark = pytest.mark.skipif(not _is_there(), reason="needs NVRTC and nvdisasm")
+
+NEIGHBOURS = """
+__device__ __forceinline__ float one(const float* p, int i) { return p[i]; }
+template <int N> __global__ void sums(const float4* in, float* out) {
+  __shared__ float4 s[256]; __shared__ float u[32 * 5];
+  s[threadIdx.x] = in[threadIdx.x];
+  u[threadIdx.x * 5] = in[threadIdx.x].x;
+  __syncthreads();
+  const float* own = reinterpret_cast<const float*>(&s[threadIdx.x]);
+  float sum = 0;
+  BODY
+  out[threadIdx.x] = sum * N;
+}
+"""
+LOOP = "for (int k = 0; k < 4; ++k) sum += one(own, k) * u[threadIdx.x * 5 + k];"
+ROLLED = f"#pragma unroll 1\n{LOOP}"
+SPLIT = "sum = own[0];\nsum += own[1];\nsum += own[2];\nsum += own[3] + u[threadIdx.x * 5 + 1];"
+
+
+def reading(body: str, monkeypatch: pytest.MonkeyPatch, *, nvcc: bool = False) -> KernelReading:
+    """The reading of a body by its machine code."""
+    if not nvcc:
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+    elif shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not on PATH")
+    text = NEIGHBOURS.replace("BODY", body)
+    return read_kernel(text, 32, sets={"N": 3}, compiled=True)
+
+
+@pytest.mark.parametrize("nvcc", [False, True])
+def test_a_loop_of_neighbours_is_what_its_code_says(nvcc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unrolled, own is one vector, in the line of the helper, while u beside it has scalar loads."""
+    rows = {(a.line, a.op, a.array): a for a in reading(LOOP, monkeypatch, nvcc=nvcc).accesses}
+    joined, scalar = rows[2, "ld.shared.b128", "s"], rows[10, "ld.shared.b32", "u"]
+    assert (joined.total, joined.ways, joined.compiled, joined.note) == (4, 1, 1, None)
+    assert (scalar.total, scalar.ways, scalar.compiled, scalar.note) == (4, 1, 4, None)
+
+
+def test_what_is_not_joined_stays_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    (own,) = (a for a in reading(ROLLED, monkeypatch).accesses if a.array == "s" and a.op.startswith("ld"))
+    assert (own.op, own.total, own.ways, own.compiled, own.note) == ("ld.shared.b32", 16, 4, 1, None)
+
+
+def test_neighbours_on_several_lines_are_one_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [a for a in reading(SPLIT, monkeypatch).accesses if a.line > 8 and a.op.startswith("ld")]
+    assert [(a.op, a.array, a.total, a.compiled) for a in found] == [
+        ("ld.shared.b128", "s", 4, 1), ("ld.shared.b32", "u", 1, 1),
+    ]  # fmt: skip
+
+
+def test_a_statement_without_instructions_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = reading("own[1];", monkeypatch).accesses
+    (gone,) = (a for a in found if a.array == "s" and a.op.startswith("ld"))
+    assert gone.compiled == 0
+    assert gone.note == "counted as written; its statement became no instruction like it"
+
+
+def test_a_gate_is_passed_by_what_the_compiler_joins(tmp_path: Path) -> None:
+    text = NEIGHBOURS.replace("BODY", LOOP)
+    for keys, passed in (("set = {N = 3}", False), ("set = {N = 3}\ncompile = true", True)):
+        found = outcome(tmp_path, text, "conflict-free", keys=keys)
+        assert (found.status == "passed") is passed
+
+
+@pytest.mark.parametrize("more", first(1, ("static_assert(false);", "absent();")))
+def test_what_does_not_compile_is_refused_with_its_error(more: str) -> None:
+    with pytest.raises(CompileError, match=r"(nvcc|NVRTC) does not compile the source: .*error"):
+        read_kernel(f"__global__ void k(float* p) {{ p[0] = 1; {more} }}", 32, compiled=True)
