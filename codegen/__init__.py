@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         maximum,
         minimum,
         normcdf,
+        rcp,
         reciprocal,
         rsqrt,
         sqrt,
@@ -120,7 +121,7 @@ _PLACES = {
     "language": ("Fragment Kernel Program Tensor TmaRing compile launch local_tile pipeline simulate verify"),
     "program": "MemRef",
     "reduction": "AlongRows reduce_along reduce_tile",
-    "terms": "exp exp2 log log1p maximum minimum normcdf reciprocal rsqrt sqrt tanh",
+    "terms": "exp exp2 log log1p maximum minimum normcdf rcp reciprocal rsqrt sqrt tanh",
 }
 
 __all__ = [
@@ -129,8 +130,8 @@ __all__ = [
     "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
     "Requires", "ScalarFunction", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into",
     "launch", "local_tile", "log", "log1p", "maximum", "minimum", "minus", "normcdf", "out", "pipeline",
-    "read", "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_epilogue",
-    "tile_product", "to_cuda", "traffic", "updated", "value", "verify", "write",
+    "rcp", "read", "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh",
+    "tile_epilogue", "tile_product", "to_cuda", "traffic", "updated", "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -97,6 +97,7 @@ normcdf = _function("normcdf", "The normal distribution function of x.")
 tanh = _function("tanh", "The hyperbolic tangent of x.")
 sqrt = _function("sqrt", "The square root of x, rounded to the nearest.")
 rsqrt = _function("rsqrt", "1 / sqrt(x), an approximation of the hardware.")
+rcp = _function("rcp", "1 / x, an approximation of the hardware.")
 reciprocal = _function("reciprocal", "1 / x, rounded to the nearest.")
 
 

@@ -26,10 +26,11 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from layoutalg.codegen import terms
 from layoutalg.codegen.instr.lanewise import OPERATIONS, Block, Value, Writer, lanewise
-from layoutalg.codegen.instr.record import Instr, Operand, into, out, value
+from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
 from layoutalg.codegen.instr.words import PACKED, words_of_vector
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
@@ -156,7 +157,6 @@ def elementwise(formula: Formula, n: int) -> Instr:
     element = element_of(formula)
     formula = fused(formula)
     leaves, steps = _leaves(formula), list(_steps(formula))
-    applied = sum(step not in PACKED for step in steps)
     ops = f"{len(steps)}_ops" if len(steps) > 2 else "_".join(steps) or "move"
     name = f"map{n}_{ops}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
     kind = "s32" if element == "s32" else "f32"
@@ -167,10 +167,33 @@ def elementwise(formula: Formula, n: int) -> Instr:
         for x, spelled in leaves.items()
     }
     made = lanewise(name, operands, Block({"d": _stated(formula, read)}, n), element=kind)
-    if applied < 2:
+    return _stepwise(made, "d", formula, leaves, read, n, kind)
+
+
+def in_place(name: str, formula: Any, n: int) -> Instr:
+    """v[i] = a formula of v[i] for n floats: one of terms, whose leaves are numbers and something else, v."""
+
+    def applied(x: Any) -> Formula:
+        if isinstance(x, terms.Value):
+            return Apply(x.op, tuple(map(applied, x.args)))
+        return Number(x, "f32") if isinstance(x, int | float) else v
+
+    v = Input(0, "f32")
+    steps = fused(applied(formula))
+    made = lanewise(name, [updated("v", n)], Block({"v": _stated(steps, {v: "v"})}, n))
+    return _stepwise(made, "v", steps, {v: "x"}, {v: "v"}, n, "f32")
+
+
+def _stepwise(
+    made: Instr, target: str, formula: Formula, leaves: Mapping[Input | Word, str],
+    read: Mapping[Formula, Value], n: int, kind: str,
+) -> Instr:  # fmt: skip
+    """The instruction with its formula, if that has several operations, in a function of one element."""
+    if sum(step not in PACKED for step in _steps(formula)) < 2:
         return made
-    function, call = f"{name}_of", ("call", f"{name}_of", *read.values())
-    text = Writer(kind, made.operands).helper(name, [Block({"d": call}, n)])
+    function = f"{made.name}_of"
+    call = ("call", function, *read.values())
+    text = Writer(kind, made.operands).helper(made.name, [Block({target: call}, n)])
     own = _function(function, formula, leaves, kind)
     return replace(made, text=f"{own}__device__ __forceinline__ {text}")
 

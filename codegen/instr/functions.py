@@ -5,13 +5,21 @@
     k.store(f(v), part)                    the same in the kernel language
 
 The idea.  A formula is stated once.  The kernel language prints it operation by operation, an epilogue as the
-C that one would write, of floats, doubles or integers; its value is that of NumPy in float64 (int64 of
-integers), or `exact` where that is more accurate.  The device may differ from it by
+C that one would write, of floats, doubles or integers, unless the floats of a function are `stepwise`; its
+value is that of NumPy in float64 (int64 of integers), or `exact` where that is more accurate.  The device may
+differ from it by
 
-    |device - f(x)| <= u places(x, f(x)) + absolute
+    |device - f(x)| <= u places(x, f(x)) + relative |f(x)| + absolute
 
 with u the roundoff of the type, and `slope` bounds how an error of x grows.  The number that arrives is exact
 on both sides, so that a bound for a whole computation follows from these.
+
+Results of 16 bits are rounded by far more than u: `narrow` is what stands for a function there, with less
+work for each number and a bound of its own.  That of gelu is x Q(-x), Q(t) the normal distribution beyond t:
+
+    gelu(x) = max(x, 0) - t Q(t),  t = |x|,  log2 Q(t) a polynomial up to where t Q(t) is below all floats
+
+so that of -infinity it is 0, the limit, where the product is not a number.
 
 Sources: CUDA C++ Programming Guide, "Mathematical Functions" (normcdff 5 ulp, expf 2 ulp, tanhf 2 ulp,
 normcdf 5 ulp, exp 1 ulp; division is rounded to the nearest); D. Hendrycks, K. Gimpel, "Gaussian error linear
@@ -30,9 +38,11 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.expr import check_name
+from layoutalg.codegen.instr.formula import in_place
 from layoutalg.codegen.instr.lanewise import OPERATIONS
 from layoutalg.codegen.instr.record import Instr, updated
 from layoutalg.codegen.instr.words import (
+    PACKED,
     Array,
     at,
     decode,
@@ -44,7 +54,7 @@ from layoutalg.codegen.instr.words import (
     ref,
     words_of_vector,
 )
-from layoutalg.codegen.terms import Arithmetic, Value, exp, maximum, normcdf, tanh
+from layoutalg.codegen.terms import Arithmetic, Value, exp, exp2, maximum, minimum, normcdf, rcp
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
 _FORMS: Mapping[str, tuple[str, str, str]] = {
@@ -74,9 +84,11 @@ def four_places(x: Any, y: Any) -> Any:
 class ScalarFunction:
     """A function of one number; `formula` is that of x, and is kept as the Value that it gives.
 
-    `places` are the roundoffs by which the device may be off, by x and f(x), beside `absolute`; no difference
-    of two values is larger than `slope` times that of their x.  Two are equal when they have the same name,
-    text of the formula, and bounds.  Raises what `check_name` raises, ArgumentTypeError for what is not a
+    `places` are the roundoffs by which the device may be off, by x and f(x), beside `absolute` and a share,
+    `relative`, of f(x); no difference of two values is larger than `slope` times that of their x.  `stepwise`
+    prints floats operation by operation, with the hardware's approximations; `narrow` stands for the function
+    where results have 16 bits.  Two are equal when they have the same name, text of the formula, and bounds.
+     Raises what `check_name` raises, ArgumentTypeError for what is not a
     formula of x, UnknownNameError for an operation that there is not.
 
     >>> double = ScalarFunction("twice", lambda x: x + x, slope=2.0)
@@ -90,6 +102,9 @@ class ScalarFunction:
     absolute: float = 0.0
     slope: float = 1.0
     exact: Callable[[Any], Any] | None = None
+    relative: float = 0.0
+    stepwise: bool = False
+    narrow: ScalarFunction | None = None
     text: str = field(init=False, repr=False)  # other than numbers, it knows 0 from -0
 
     def __post_init__(self) -> None:
@@ -117,15 +132,22 @@ class ScalarFunction:
 
         def apply(op: str, args: tuple[Any, ...]) -> Array:
             own = OPERATIONS[op]
-            return (own.exact or own.effect)(*(numpy.asarray(arg, x.dtype) for arg in args))
+            with numpy.errstate(all="ignore"):
+                return (own.exact or own.effect)(*(numpy.asarray(arg, x.dtype) for arg in args))
 
         return _applied(self.formula, x, apply)
 
     @property
     def elements(self) -> tuple[str, ...]:
         """The element types that it is computed with; integers where every step is one of integers."""
+        if self.relative:
+            return ("f32",)
         whole = all(map(_is_whole, _parts(self.formula)))
         return ("f32", "f64", "s32") if whole else ("f32", "f64")
+
+    def rounded_to(self, result: str) -> ScalarFunction:
+        """The function that results of a type are finished by."""
+        return self.narrow if self.narrow and result in PACKED else self
 
     def instr(self, n: int, element: str) -> Instr:
         """v[i] = f(v[i]) for n numbers.  Raises UnsupportedError for a type that it is not computed with."""
@@ -187,7 +209,10 @@ def _text(formula: Any, element: str, *, inside: bool = False) -> str:
 
 @functools.cache
 def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
-    words, name = words_of_vector(n, element), f"{f.name}_{n}_{element}"
+    own = f"{f.name}_narrow" if f.relative else f.name  # what it stands for has the same name
+    words, name = words_of_vector(n, element), f"{own}_{n}_{element}"
+    if f.stepwise and element == "f32":
+        return in_place(name, f.formula, n)
     v, text = at("v", "i", words), _text(f.formula, element)
     if element == "f64":
         apply = f"auto f = [](double x) {{ return {text}; }};"
@@ -197,8 +222,7 @@ def _instr(f: ScalarFunction, n: int, element: str) -> Instr:
         lines = each(n, [f"const {kind} x = {get.format(v=v)};", put.format(v=v, f=text)])
 
     def effect(machine: Any, group: Any, v: Array) -> Array:
-        with numpy.errstate(all="ignore"):
-            return encode(numpy.asarray(f.meaning(decode(v, element))), element)
+        return encode(numpy.asarray(f.meaning(decode(v, element))), element)
 
     floats = "f32" if element == "f32" else ""
     helper = f"void {name}({ref('v', words, floats)}) {{\n{lines}}}"
@@ -218,26 +242,62 @@ def _silu_places(x: Any, y: Any) -> Any:
     return (4 * numpy.maximum(-x, 0) + 16) * abs(y)
 
 
+def _silu(x: Any) -> Any:
+    return x * rcp(exp(-x) + 1.0)
+
+
 def _tanh_places(x: Any, y: Any) -> Any:
-    """Roundoffs of x too, which 1 + tanh loses where it is about 0."""
+    """Roundoffs of x too: those of the exponent, up to the largest z e^-z."""
     return 16 * (abs(x) + abs(y))
 
 
-def _gelu_tanh(x: Any) -> Any:
-    return (x * 0.5) * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+_TANH = -2 * math.sqrt(2 / math.pi) * math.log2(math.e)
 
+
+def _gelu_tanh(x: Any) -> Any:
+    """x / (1 + e^-2z), which is x (1 + tanh z) / 2, with z = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    return x * rcp(exp2(x * (x * x * (0.044715 * _TANH) + _TANH)) + 1.0)
+
+
+_LOG_TAIL = (
+    -1.0001673698425293, -1.149219036102295, -0.46245551109313965, -0.05102521926164627,
+    0.00749329524114728, -0.0007573352195322514, 4.891808930551633e-05, -1.8011503470916068e-06,
+    2.8604700830214824e-08,
+)  # fmt: skip
+"""log2 of the normal distribution beyond t, off by 2^-12.5 at most from 0 to 13: powers of t, minimax."""
+
+
+def _gelu_narrow(x: Any) -> Any:
+    t = minimum(abs(x), 13.0)
+    tail = functools.reduce(lambda sum, c: sum * t + c, reversed(_LOG_TAIL))
+    return maximum(x, 0.0) + -t * exp2(tail)
+
+
+def _gelu(x: Any) -> Any:
+    return x * normcdf(x)
+
+
+def _gelu_or_limit(x: Any) -> Any:
+    return numpy.where(x == -math.inf, 0.0, ScalarFunction("gelu", _gelu).meaning(x))
+
+
+_NARROW_GELU = ScalarFunction(
+    "gelu", _gelu_narrow, _twelve_places, 2.0**-119, slope=1.13, relative=2.0**-12.5, stepwise=True,
+    exact=_gelu_or_limit,
+)  # fmt: skip
+"""Off by less than half a place of 16 bits, so that the rounded result is the exact one's, or one beside."""
 
 FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType(
     {
         f.name: f
         for f in (
-            ScalarFunction("relu", lambda x: maximum(x, 0.0), _no_places),
+            ScalarFunction("relu", lambda x: maximum(x, 0.0), _no_places, stepwise=True),
             # x times the normal distribution function of x, which from -13 down is 5 of the least floats off
-            ScalarFunction("gelu", lambda x: x * normcdf(x), _twelve_places, 2.0**-142, slope=1.13),
+            ScalarFunction("gelu", _gelu, _twelve_places, 2.0**-142, slope=1.13, narrow=_NARROW_GELU),
             # its approximation
-            ScalarFunction("gelu_tanh", _gelu_tanh, _tanh_places, slope=1.13),
+            ScalarFunction("gelu_tanh", _gelu_tanh, _tanh_places, 2.0**-119, slope=1.13, stepwise=True),
             # 0 where e^-x is infinite: -88 e^-88 is -2.6e-37
-            ScalarFunction("silu", lambda x: x / (exp(-x) + 1.0), _silu_places, 2.0**-119, slope=1.1),
+            ScalarFunction("silu", _silu, _silu_places, 2.0**-119, slope=1.1, stepwise=True),
         )
     }
 )  # fmt: skip

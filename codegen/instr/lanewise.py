@@ -47,6 +47,7 @@ from layoutalg.codegen.instr.words import (
     MIN_NAN,
     PACK,
     PACKED,
+    RCP,
     RSQRT,
     Array,
     at,
@@ -155,6 +156,11 @@ def _exp(a: Array) -> Array:
     return _normal(numpy.exp2)(a * numpy.float32(1.4426950408889634))
 
 
+def _rcp(a: Array) -> Array:
+    small = numpy.abs(a) < numpy.finfo(numpy.float32).tiny
+    return _normal(numpy.reciprocal)(numpy.where(small, a * 0, a))
+
+
 _erfc = numpy.frompyfunc(math.erfc, 1, 1)
 
 
@@ -181,6 +187,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "abs": _function("fabs", numpy.abs, effect=numpy.abs),
         "sqrt": _function("sqrt", numpy.sqrt, "__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal, plain="1 / {a}"),
+        "rcp": Operation("rcp_approx({a})", _rcp, uses=(RCP,), plain="1 / {a}", exact=numpy.reciprocal),
         "rsqrt": _function("rsqrt", _rsqrt, "rsqrt_approx({a})", uses=(RSQRT,)),
         "exp2": _function("exp2", numpy.exp2, "exp2_approx({a})", _normal(numpy.exp2), (EXP2,)),
         "exp": _function("exp", numpy.exp, "exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, (EXP2,)),

@@ -9,6 +9,7 @@ NaN becomes is left open.  Device functions that the helpers of several instruct
 
     MAX_NAN     float max_nan(float a, float b)             NaN when either is
     EXP2        float exp2_approx(float x)                  subnormal results are 0
+    RCP         float rcp_approx(float x)                   subnormal numbers are 0, results too
     PACK[t]     t x2 pack_tx2(float low, float high)        rounded to the nearest, ties to even
     LOW[t]      float low_t(t x2 w), HIGH[t]                one element of a packed word
 
@@ -17,7 +18,8 @@ NaN becomes is left open.  Device functions that the helpers of several instruct
 Before sm_80 there is neither max.NaN nor a cvt of two floats: NaN is found by setp.nan, and each float is
 rounded by itself, to bf16 in integers.
 
-Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt), 9.7.5.2 (setp.nan).
+Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.3.14 (rcp.approx), 9.7.9.21
+(cvt), 9.7.5.2 (setp.nan).
 """
 
 from __future__ import annotations
@@ -188,6 +190,12 @@ MAX_NAN, MIN_NAN = _with_nan("max"), _with_nan("min")
 EXP2 = """float exp2_approx(float x) {
     float d;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}"""
+
+RCP = """float rcp_approx(float x) {
+    float d;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
     return d;
 }"""
 

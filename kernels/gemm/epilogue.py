@@ -178,6 +178,13 @@ class Epilogue:
         """The functions that are applied, in order."""
         return tuple(step.function for step in self.steps if isinstance(step, Map))
 
+    def rounded_to(self, result: str) -> Epilogue:
+        """The epilogue whose last function is the one that results of a type are finished by."""
+        match self.steps:
+            case (*steps, Map(f)):
+                return Epilogue((*steps, Map(f.rounded_to(result))))
+        return self
+
     def said(self, value: str) -> str:
         """The expression of the finished value, as the kernel's text states it."""
         return reduce(lambda x, step: step.said(x), self.steps, value)
@@ -224,7 +231,7 @@ class Epilogue:
                         # 0 times infinity is not a number: a function may be exact, or of any slope
                         error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
                         x, value = value, f.meaning(value)
-                        error = error + roundoff * f.places(x, value)
+                        error = error + roundoff * f.places(x, value) + f.relative * np.abs(value)
                 error = error + roundoff * np.abs(value)
             return (wrapped(value) if integers else value), error
 

@@ -267,6 +267,7 @@ def gemm_problem(
             "an epilogue and steps of its own: reads_c, bias and activation belong into it"
         )
     epilogue.check(sums.name)
+    epilogue = epilogue.rounded_to(to.name)
     rows = _row_lengths(m, n, k, a_major, b_major)
     given = {"lda": lda, "ldb": ldb, "ldc": ldc, "ldd": ldd}
     leading = {}

@@ -36,6 +36,7 @@ _FLOAT = {
     _HALF + "l;}": "shim::ptx_half<0>",
     _HALF + "h;}": "shim::ptx_half<1>",
     "ex2.approx.ftz.f32 %0, %1;": "shim::ptx_ex2",
+    "rcp.approx.ftz.f32 %0, %1;": "shim::ptx_rcp",
     "movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;": "shim::ptx_movmatrix",
 }
 

@@ -87,6 +87,11 @@ inline void ptx_ex2(float& d, float x) {  // the nearest float; what is subnorma
     d = static_cast<float>(__builtin_exp2(static_cast<double>(x)));
     if (d < 0x1p-126f) d = 0;
 }
+inline void ptx_rcp(float& d, float x) {  // the nearest float; what is subnormal counts as 0
+    const float normal = __builtin_fabsf(x) < 0x1p-126f ? x * 0 : x;
+    d = 1 / normal;
+    if (__builtin_fabsf(d) < 0x1p-126f) d *= 0;
+}
 
 // A float of 16 bits, `mantissa` of them below the exponent, to and from its pattern.
 template <int mantissa>

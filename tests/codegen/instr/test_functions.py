@@ -11,7 +11,19 @@ import pytest
 
 from layoutalg import codegen
 from layoutalg.codegen.instr import FUNCTIONS, OPERATIONS, ScalarFunction, decode, encode
-from layoutalg.codegen.terms import Value, exp, exp2, log, log1p, maximum, minimum, reciprocal, rsqrt, sqrt
+from layoutalg.codegen.terms import (
+    Value,
+    exp,
+    exp2,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    reciprocal,
+    rsqrt,
+    sqrt,
+    tanh,
+)
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
 from tests.sweeps import each
@@ -27,13 +39,31 @@ OWN = (
     ScalarFunction("logs", lambda x: log(exp2(minimum(abs(x), 9)) + 1) + log1p(abs(x)), lambda x, y: 64),
     ScalarFunction("softplus", lambda x: maximum(x, 0) + log1p(exp(-abs(x))), absolute=2.0**-126),
     ScalarFunction("bent", lambda x: minimum(maximum(x, 3 - x), reciprocal(x) + 9), bent_places),
+    ScalarFunction("bounded", lambda x: tanh(x) * 2, lambda x, y: 16 * abs(y)),
     ScalarFunction("clipped", lambda x: maximum(-5, minimum(x, 7)), lambda x, y: 0),
 )
-EVERY = (*FUNCTIONS.values(), *OWN)
+NARROW = tuple(f.narrow for f in FUNCTIONS.values() if f.narrow)
+EVERY = (*FUNCTIONS.values(), *NARROW, *OWN)
 """Functions that have a name, and some with the other operations."""
 
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53, "s32": 0.0}
-SPECIAL = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 88.0, -87.0, -89.0, 200.0, -200.0, 1e30, math.inf, math.nan)
+SPECIAL = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    1e-30,
+    -1e-30,
+    88.0,
+    -87.0,
+    -89.0,
+    200.0,
+    -200.0,
+    1e30,
+    math.inf,
+    -math.inf,
+    math.nan,
+)
 DEFINITIONS: dict[str, Any] = {
     "relu": lambda x: x if math.isnan(x) else max(x, 0.0),
     "gelu": lambda x: x * 0.5 * math.erfc(-x / math.sqrt(2)),
@@ -54,7 +84,7 @@ def drawn(n: int, element: str) -> Any:
 def test_meanings_are_the_definitions_and_slopes_bound_how_errors_grow() -> None:
     x = np.concatenate([np.linspace(-9, 9, 181), [math.inf, math.nan]])
     far = np.linspace(-20, 20, 400001)
-    for f in FUNCTIONS.values():
+    for f in (*FUNCTIONS.values(), *NARROW):
         with np.errstate(all="ignore"):
             np.testing.assert_allclose(
                 f.meaning(x), [DEFINITIONS[f.name](v) for v in x.tolist()], 1e-14, 1e-15
@@ -78,11 +108,24 @@ def test_texts_are_the_meanings_within_their_bounds() -> None:
         with np.errstate(all="ignore"):
             wanted = np.asarray(f.meaning(x), dtype=float)
             own = 4 * x * x * 2.0**-53 if element == "f64" else 0.0  # of the meaning and of the host, in gelu
-            lost = ROUNDOFF[element] * (f.places(x, wanted) + np.abs(wanted)) + own * np.abs(wanted)
+            lost = ROUNDOFF[element] * (f.places(x, wanted) + np.abs(wanted))
+            lost = lost + (own + f.relative) * np.abs(wanted)
             near = np.abs(y - wanted) <= lost + f.absolute
         same = (y == wanted) | (np.isnan(y) & np.isnan(wanted))
         off = ~(near | same)
         assert not off.any(), (f.name, element, x[off], y[off], wanted[off])
+
+
+def test_a_narrow_function_is_off_by_less_than_half_a_place_of_its_results() -> None:
+    """From the smallest results of f16 to where the tail is below all floats."""
+    x = np.unique(np.concatenate([np.geomspace(2.0**-30, 16, 1 << 14), np.linspace(0, 14, 1 << 14)]))
+    x = np.concatenate([-x, x]).astype("f4").reshape(LANES, -1)
+    for f, of in zip(NARROW, (f for f in FUNCTIONS.values() if f.narrow), strict=True):
+        words = f.instr(x.shape[1], "f32").effect(None, None, encode(x, "f32"))
+        wanted = of.meaning(x.astype("f8"))
+        off = np.abs(decode(words, "f32") - wanted)
+        assert f.rounded_to("bf16") is f is of.rounded_to("f16") and of.rounded_to("f32") is of
+        assert (off <= f.relative * np.abs(wanted) + f.absolute).all() and f.relative < 2.0**-12
 
 
 def test_a_function_is_known_by_its_formula() -> None:

@@ -88,7 +88,7 @@ def test_a_problem_takes_an_epilogue_or_its_parts() -> None:
     with pytest.raises(UnsupportedError, match="belong into it"):
         gemm_problem(8, 8, 8, bias=True, epilogue=FULL)
     p = gemm_problem(8, 8, 8, epilogue=FULL)
-    assert p.reads_c and p.epilogue == FULL
+    assert p.reads_c and p.epilogue == FULL.rounded_to("f16") != FULL == FULL.rounded_to("f32")
 
 
 # --- what is declared for D ------------------------------------------------------------------------------
