@@ -343,7 +343,7 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
 
 
 def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
-    """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
+    """Boxes by TMA where D can be stored so and no matrix is added, else rows, as wide as they can be."""
     fitted: Sm90Config = _with(c, _leaving(p))
     return fitted
 
@@ -354,7 +354,7 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.epilogue.arrays)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c)
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)

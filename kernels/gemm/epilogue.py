@@ -24,7 +24,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Var, check_name
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
@@ -399,15 +399,54 @@ class Output:
             inside = inside & (self.first[0] <= row) & (self.first[1] <= column)
         return inside
 
-    def finish(self, sums: RegRef) -> None:
-        """Finish `vec` sums, in place, by steps that need no place in D.
-
-        Raises UnsupportedError for a step that adds a matrix or a vector.
-        """
+    def load_vectors(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> None:
+        """Read what the steps add to a tile of a warpgroup's accumulators: of each 8 columns a thread has 2,
+        and of each 8 rows one, 16 rows of a warp together."""
+        k, size = self.k, self.nbytes // self.vec
+        lane, warp = k.thread % 32, k.thread // 32 % 4
         for step in self.epilogue.steps:
-            if isinstance(step, AddMatrix | AddVector):
+            if not isinstance(step, AddVector):
+                continue
+            along, mode = (corner[1], 1) if step.along == "n" else (corner[0], 0)
+            held = self._held(step, shape[mode] // 8)
+            with k.Unroll("v", shape[mode] // 8) as v:
+                if step.along == "n":
+                    at, end = along + v * 8 + lane % 4 * 2, self.n
+                else:
+                    at, end = along + v // 2 * 64 + warp * 16 + v % 2 * 8 + lane // 4, self.m
+                each = 2 * size if step.along == "n" else size
+                words = max(1, each // 4)
+                with k.If(at < end):
+                    k.do(
+                        instr.LDG[each], held.slice(v * words, count=words), k.at(self.buffers[step.name], at)
+                    )
+
+    def _held(self, step: AddVector, count: int = 0) -> Reg:
+        """The registers of a vector: a word of two elements, or as many as they have, for each 8 columns."""
+        size = self.nbytes // self.vec
+        return self._register(f"{step.name}_held", count * max(1, size // (2 if step.along == "n" else 4)))
+
+    def finish(self, sums: RegRef, row: Operand, column: Operand) -> None:
+        """Finish `vec` accumulators in place, from an 8 of the tile's rows and of its columns on.
+
+        Raises UnsupportedError for a step that adds a matrix.
+        """
+        k, size = self.k, self.nbytes // self.vec
+        for step in self.epilogue.steps:
+            if isinstance(step, AddMatrix):
                 raise UnsupportedError(f"{step.name} is added where the place in D is known")
-            self._step(step, sums, sums, Const(0), Const(0))
+            if not isinstance(step, AddVector):
+                self._step(step, sums, sums, Const(0), Const(0))
+                continue
+            held = self._held(step)
+            for pair in range(self.vec // 2):  # two columns, of two rows, of each 8 columns
+                two = sums.slice(2 * pair, count=2)
+                if step.along == "n":
+                    words = max(1, size // 2)
+                    of = held.slice((as_expr(column) + pair // 2) * words, count=words)
+                    k.do(instr.add_scaled(2, self.element), two, of, *map(Const, instr.ONE[self.number]))
+                else:
+                    k.do(instr.add_same(2, self.element), two, held.slice(as_expr(row) + pair % 2, count=1))
 
     def _step(self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr) -> None:
         k, vec = self.k, self.vec

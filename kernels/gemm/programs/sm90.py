@@ -20,8 +20,9 @@ Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
                 for all, which TMA stores while the next one is packed; D starts, and its rows start and
-                end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads
-    "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
+                end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads;
+                vectors that are added are read under a tile's last wgmma
+    "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
 sm90_gemm_tma_warpspecialized_cooperative.hpp.
@@ -372,13 +373,16 @@ class _Writer:
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
                     k.arrive(self.order[1 - group])
+                first = row if self.groups else row * c.tile_m
+                corner = first + part * c.consumer_m, column * c.tile_n
+                if self.came:
+                    corner = corner[0], corner[1] + k.rank * c.written_n
+                if c.through == "tma":  # under the last group of wgmma
+                    self.output.load_vectors(corner, (c.consumer_m, c.written_n))
                 k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
-            first = row if self.groups else row * c.tile_m
-            corner = first + part * c.consumer_m, column * c.tile_n
             if self.came and self.sums:
                 acc = self._joined(acc, self.came, self.sums)
-                corner = corner[0], corner[1] + k.rank * c.written_n
             if not self.groups:
                 self.output.lead = batch or self.output.lead
             self.leave(acc, corner)
@@ -480,7 +484,7 @@ class _Writer:
             with k.Unroll("j", columns // 8 // per) as j:
                 at = column // 8 + j * per
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
-                self.output.finish(sums)
+                self.output.finish(sums, 2 * i, at)
                 if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
                     k.do(instr.pack(c.result_vec, p.result.name), packed, sums)
                     k.do(instr.STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
