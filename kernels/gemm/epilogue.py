@@ -400,53 +400,63 @@ class Output:
         return inside
 
     def load_vectors(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> None:
-        """Read what the steps add to a tile of a warpgroup's accumulators: of each 8 columns a thread has 2,
-        and of each 8 rows one, 16 rows of a warp together."""
+        """Read what the steps add to a tile of a warpgroup's accumulators.
+
+        Of each 64 columns a lane keeps two, which the others get by a shuffle when they need them; of each 64
+        rows it keeps its own two.
+        """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
         for step in self.epilogue.steps:
-            if not isinstance(step, AddVector):
-                continue
-            along, mode = (corner[1], 1) if step.along == "n" else (corner[0], 0)
-            held = self._held(step, shape[mode] // 8)
-            with k.Unroll("v", shape[mode] // 8) as v:
-                if step.along == "n":
-                    at, end = along + v * 8 + lane % 4 * 2, self.n
-                else:
-                    at, end = along + v // 2 * 64 + warp * 16 + v % 2 * 8 + lane // 4, self.m
-                each = 2 * size if step.along == "n" else size
-                words = max(1, each // 4)
+            match step:
+                case AddVector(name, "n"):
+                    count, each, first, end = -(-shape[1] // 64), 2 * size, corner[1] + lane * 2, self.n
+                case AddVector(name, _):
+                    count, each, first, end = shape[0] // 32, size, corner[0] + warp * 16 + lane // 4, self.m
+                case _:
+                    continue
+            words = max(1, each // 4)
+            kept = self._register(f"{name}_kept", count * words)
+            k.do(instr.fill(count * words), kept, Const(0))  # where D ends before the tile
+            with k.Unroll("v", count) as v:
+                at = first + (v * 64 if step.along == "n" else v // 2 * 64 + v % 2 * 8)
                 with k.If(at < end):
-                    k.do(
-                        instr.LDG[each], held.slice(v * words, count=words), k.at(self.buffers[step.name], at)
-                    )
-
-    def _held(self, step: AddVector, count: int = 0) -> Reg:
-        """The registers of a vector: a word of two elements, or as many as they have, for each 8 columns."""
-        size = self.nbytes // self.vec
-        return self._register(f"{step.name}_held", count * max(1, size // (2 if step.along == "n" else 4)))
+                    k.do(instr.LDG[each], kept.slice(v * words, count=words), k.at(self.buffers[name], at))
 
     def finish(self, sums: RegRef, row: Operand, column: Operand) -> None:
-        """Finish `vec` accumulators in place, from an 8 of the tile's rows and of its columns on.
+        """Finish `vec` accumulators of a thread in place, of an 8 of a tile's rows and 8s of its columns.
 
         Raises UnsupportedError for a step that adds a matrix.
         """
-        k, size = self.k, self.nbytes // self.vec
         for step in self.epilogue.steps:
-            if isinstance(step, AddMatrix):
-                raise UnsupportedError(f"{step.name} is added where the place in D is known")
-            if not isinstance(step, AddVector):
-                self._step(step, sums, sums, Const(0), Const(0))
-                continue
-            held = self._held(step)
-            for pair in range(self.vec // 2):  # two columns, of two rows, of each 8 columns
-                two = sums.slice(2 * pair, count=2)
-                if step.along == "n":
-                    words = max(1, size // 2)
-                    of = held.slice((as_expr(column) + pair // 2) * words, count=words)
-                    k.do(instr.add_scaled(2, self.element), two, of, *map(Const, instr.ONE[self.number]))
-                else:
-                    k.do(instr.add_same(2, self.element), two, held.slice(as_expr(row) + pair % 2, count=1))
+            match step:
+                case AddMatrix(name):
+                    raise UnsupportedError(f"{name} is added where the place in D is known")
+                case AddVector(name, along):
+                    for eight in range(self.vec // 4):  # of columns: two of them in two rows
+                        four = [sums.slice(4 * eight + 2 * h, count=2) for h in range(2)]
+                        if along == "n":
+                            self._add_pair(name, four, as_expr(column) + eight)
+                        else:
+                            self._add_rows(name, four, as_expr(row))
+                case _:
+                    self._step(step, sums, sums, Const(0), Const(0))
+
+    def _add_pair(self, name: str, rows: list[RegRef], eight: Expr) -> None:
+        """Add the two columns of an 8 that the lane has, which another lane keeps."""
+        k, words = self.k, max(1, self.nbytes // self.vec // 2)
+        kept, pair = self._registers[f"{name}_kept"], self._register("pair", words)
+        for word in range(words):
+            of = kept.slice(eight // 8 * words + word, count=1)
+            k.do(instr.SHUFFLE_LANE, pair.slice(word, count=1), of, eight % 8 * 4 + k.thread % 4)
+        for two in rows:
+            k.do(instr.add_scaled(2, self.element), two, pair, *map(Const, instr.ONE[self.number]))
+
+    def _add_rows(self, name: str, rows: list[RegRef], row: Expr) -> None:
+        """Add a number to each of two rows."""
+        for h, two in enumerate(rows):
+            own = self._registers[f"{name}_kept"].slice(row + h, count=1)
+            self.k.do(instr.add_same(2, self.element), two, own)
 
     def _step(self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr) -> None:
         k, vec = self.k, self.vec
