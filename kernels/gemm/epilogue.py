@@ -228,10 +228,12 @@ class Epilogue:
                         value, error = value + vector, error + roundoff * np.abs(vector)
                     case Map(f):
                         value = wrapped(value) if integers else value
-                        # 0 times infinity is not a number: a function may be exact, or of any slope
+                        # a function may be exact, or of any slope
                         error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
                         x, value = value, f.meaning(value)
-                        error = error + roundoff * f.places(x, value) + f.relative * np.abs(value)
+                        error = error + roundoff * f.places(x, value)
+                        if f.relative:  # 0 times infinity is not a number
+                            error = error + f.relative * np.abs(value)
                 error = error + roundoff * np.abs(value)
             return (wrapped(value) if integers else value), error
 
