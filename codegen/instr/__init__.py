@@ -37,6 +37,7 @@ from layoutalg.codegen.instr.arithmetic import (
     reciprocal,
     rescale,
     scale,
+    scale_and_add,
     unpack,
 )
 from layoutalg.codegen.instr.asynchronous import (

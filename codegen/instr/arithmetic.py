@@ -6,6 +6,7 @@ and kept, so that one kernel has one helper of each kind:
     fma_outer(8, 8, "f32")     d[i][j] += a[i] * b[j]
     scale(4, "f32")            v[i] *= alpha
     add_scaled(8, "f16")       v[i] += beta * c[i]            c packed, v float
+    scale_and_add(2, "f16")    v[i] = alpha * v[i] + c[i]     c packed, v float
     add_same(8, "f16")         v[i] += c                      c one element
     pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
 
@@ -138,6 +139,20 @@ def add_scaled(n: int, element: str) -> Instr:
     beta, given = _scalar("beta", element)
     total = ("add", "v", ("mul", beta, "c")) if element == "s32" else ("fma", beta, "c", "v")
     return _updated("add_scaled", n, element, total, _vector("c", n, element), *given)
+
+
+@functools.cache
+def scale_and_add(n: int, element: str) -> Instr:
+    """v[i] = alpha * v[i] + c[i] for n floats, rounded once; c has f32, f16 or bf16 elements, packed.
+
+    Raises UnsupportedError for elements that are not accepted.
+
+    >>> scale_and_add(2, "bf16").name
+    'scale_and_add_2_bf16'
+    """
+    _check("scale_and_add", element, ("f32", *PACKED))
+    alpha, given = _scalar("alpha", "f32")
+    return _updated("scale_and_add", n, element, ("fma", alpha, "v", "c"), _vector("c", n, element), *given)
 
 
 @functools.cache

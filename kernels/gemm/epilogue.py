@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen import instr
@@ -430,29 +431,34 @@ class Output:
 
         Raises UnsupportedError for a step that adds a matrix.
         """
-        for step in self.epilogue.steps:
+        one = (*map(Const, instr.ONE[self.number]),)
+        factor: tuple[Expr, ...] = one
+        for step, after in pairwise((*self.epilogue.steps, None)):
             match step:
                 case AddMatrix(name):
                     raise UnsupportedError(f"{name} is added where the place in D is known")
+                case Scale(name) if isinstance(after, AddVector) and after.along == "n":
+                    factor = self.scalars[name]  # in one operation with the sum
                 case AddVector(name, along):
                     for eight in range(self.vec // 4):  # of columns: two of them in two rows
                         four = [sums.slice(4 * eight + 2 * h, count=2) for h in range(2)]
                         if along == "n":
-                            self._add_pair(name, four, as_expr(column) + eight)
+                            self._add_pair(name, four, as_expr(column) + eight, factor)
                         else:
                             self._add_rows(name, four, as_expr(row))
+                    factor = one
                 case _:
                     self._step(step, sums, sums, Const(0), Const(0))
 
-    def _add_pair(self, name: str, rows: list[RegRef], eight: Expr) -> None:
-        """Add the two columns of an 8 that the lane has, which another lane keeps."""
+    def _add_pair(self, name: str, rows: list[RegRef], eight: Expr, factor: tuple[Expr, ...]) -> None:
+        """Add the two columns of an 8 that the lane has, which another lane keeps, to scaled rows."""
         k, words = self.k, max(1, self.nbytes // self.vec // 2)
         kept, pair = self._registers[f"{name}_kept"], self._register("pair", words)
         for word in range(words):
             of = kept.slice(eight // 8 * words + word, count=1)
             k.do(instr.SHUFFLE_LANE, pair.slice(word, count=1), of, eight % 8 * 4 + k.thread % 4)
         for two in rows:
-            k.do(instr.add_scaled(2, self.element), two, pair, *map(Const, instr.ONE[self.number]))
+            k.do(instr.scale_and_add(2, self.element), two, pair, *factor)
 
     def _add_rows(self, name: str, rows: list[RegRef], row: Expr) -> None:
         """Add a number to each of two rows."""

@@ -21,6 +21,7 @@ from layoutalg.codegen.instr import (
     fold,
     pack,
     scale,
+    scale_and_add,
     unpack,
 )
 from layoutalg.codegen.language import KernelBuilder
@@ -147,6 +148,7 @@ CASES: list[Case] = [
     (scale(1), [drawn(1)], [-3.0]),
     *((add_scaled(4, e), [drawn(4), drawn(4, e)], [0.3]) for e in ("f32", "f16", "bf16")),
     (add_scaled(2, "f16"), [drawn(2), drawn(2, "f16")], [1.0]),
+    *((scale_and_add(2, e), [drawn(2), drawn(2, e)], [0.3]) for e in ("f32", "f16", "bf16")),
     *((pack(n, e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
     *((unpack(n, e), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
     *((add_same(3, e), [drawn(3), drawn(2, e)[:, :1]], []) for e in ("f32", "f16", "bf16")),
