@@ -1,11 +1,16 @@
 """gemv: products with few rows of D, which memory bounds: every element of B is read once and multiplied.
 
     B stored along k       32 to 256 threads stream a few columns of B, vector by vector along k
+    by tensor cores        or warps stream 8 columns at a time, as operands of mma.sync
     B stored along n       4 to 32 lanes have a vector of columns each, the other threads other k
 
 The idea.  With m rows a product makes 2 m operations per element of B: up to some 8 rows memory is slower
 than fused multiply-adds, and tiles of 64 rows are mostly empty.  So B goes from global memory to registers,
 no shared memory between, with enough loads in flight; A, which all blocks read, comes from the caches.
+
+Unpacking and multiplying 16-bit elements for several rows takes longer than memory does.  Tensor cores take
+words as they are: of 32 of k a lane has one vector of a column of B and one of a row of A, the same 8 of k of
+both, in any order; the rows of the mma that D does not have are copies of its last.
 
 A thread adds its products up in order; then lanes join theirs by butterflies, and warps through shared
 memory, in the order of their numbers: equal calls give equal bits.  Sums are f32.
@@ -23,7 +28,7 @@ from math import gcd
 from layoutalg.arch import Arch
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Select, minus
-from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.errors import DivisibilityError, ResourceError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import Output, statement
@@ -34,6 +39,12 @@ from layoutalg.kernels.model import Work, machine_of, time_us
 from layoutalg.layout import Layout
 
 WARP, VECTOR_BYTES = 32, 16
+
+EIGHT = 8
+"""The columns of an mma, and the rows of half of one."""
+
+STEP = 32
+"""The elements of k that a warp loads a vector of each column of."""
 
 MOST_ROWS = 8
 """The most rows of D for which a thread has sums."""
@@ -54,7 +65,7 @@ class GemvConfig:
 
     Where B is stored along k, `lanes` threads share `columns` columns, and read vectors of `vec` elements
     along k; where it is stored along n, `lanes` threads lie along n with `vec` columns each, `columns` is 1,
-    and the others take other k.  `depth` vectors of each column are in flight.
+    and the others take other k.  `depth` vectors of each column are in flight.  By `mma` columns are eights.
 
     >>> GemvConfig(1, 2, 64, 8, 4).splits
     1
@@ -66,6 +77,7 @@ class GemvConfig:
     vec: int
     depth: int
     threads: int = 256
+    mma: bool = False
 
     # what other families choose, and every configuration of this one has
     splits, min_blocks, edges, static_ld, via, schedule = 1, 1, True, False, "registers", "data_parallel"
@@ -76,7 +88,8 @@ class GemvConfig:
         return self.threads // self.lanes
 
     def __str__(self) -> str:
-        return f"{self.rows} rows, {self.columns} columns of {self.lanes} threads, vectors of {self.vec}"
+        columns = f"{self.columns} eights by mma" if self.mma else f"{self.columns} columns"
+        return f"{self.rows} rows, {columns} of {self.lanes} threads, vectors of {self.vec}"
 
 
 def block_columns(p: GemmProblem, c: GemvConfig) -> int:
@@ -86,7 +99,8 @@ def block_columns(p: GemmProblem, c: GemvConfig) -> int:
     >>> block_columns(gemm_problem(1, 64, 64), GemvConfig(1, 2, 64, 8, 4))
     8
     """
-    return c.groups * c.columns if p.b_major == "k" else c.lanes * c.vec
+    own = EIGHT * c.columns if c.mma else c.columns
+    return c.groups * own if p.b_major == "k" else c.lanes * c.vec
 
 
 def check(p: GemmProblem, c: GemvConfig) -> None:
@@ -122,6 +136,8 @@ def check(p: GemmProblem, c: GemvConfig) -> None:
         raise UnsupportedError(f"threads = {c.threads}: 256, 512 and 1024 are accepted")
     if along_n and c.columns != 1:
         raise UnsupportedError(f"columns = {c.columns} of B stored along n: vectors have {c.vec}; take 1")
+    if c.mma and (along_n or c.vec != EIGHT or p.operand.name == "f32" or p.k % c.vec):
+        raise UnsupportedError("mma of gemv: B along k, and vectors of 8 elements of 16 bits, are needed")
     most = vector(p)
     if most % c.vec:
         raise DivisibilityError(f"vec = {c.vec}: rows of B start and end at multiples of {most} elements")
@@ -175,7 +191,10 @@ def offered(p: GemmProblem) -> Iterator[GemvConfig]:
     columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
     for some in columns:
         for each in lanes:
-            yield GemvConfig(min(p.m, MOST_ROWS), some, each, vec, flight // some, threads)
+            c = GemvConfig(min(p.m, MOST_ROWS), some, each, vec, flight // some, threads)
+            yield c
+            if p.b_major == "k" and vec == EIGHT and p.k % vec == 0:
+                yield replace(c, depth=IN_FLIGHT // some, mma=True)
 
 
 def build(p: GemmProblem, c: GemvConfig) -> Kernel:
@@ -194,6 +213,8 @@ def build(p: GemmProblem, c: GemvConfig) -> Kernel:
         f"a thread has {c.depth * c.columns} vectors of {c.vec} elements of B in flight.",
     ]  # fmt: skip
     k = KernelBuilder(f"gemv_{p.operand}", c.threads, notes=notes)
+    if c.mma:
+        return _ByMma(k, p, c).write()
     return (_AlongK if p.b_major == "k" else _AlongN)(k, p, c).write()
 
 
@@ -210,11 +231,12 @@ class _Writer:
         self.first = k.let("first", k.block(0, (self.n + (self.across - 1)) // self.across) * self.across)
         self.output = Output(k, p, 1, self.m, self.n, batch=self.batch)
         words, a_words = (max(1, vec * p.operand.nbytes // 4) for vec in (c.vec, a_vec))
-        self.b_words, self.b_floats = k.reg("b_words", c.depth, c.columns, words), k.reg("b_floats", c.vec)
-        self.a_words = k.reg("a_words", c.depth, c.rows, a_words)
-        self.a_floats = k.reg("a_floats", c.rows * a_vec)
-        self.acc = k.reg("acc", c.rows * own)
-        k.do(instr.fill(c.rows * own), self.acc, Const(0))
+        self.b_words = k.reg("b_words", c.depth, c.columns, words)
+        self.a_words = k.reg("a_words", c.depth, 1 if c.mma else c.rows, a_words)
+        if not c.mma:
+            self.a_floats, self.b_floats = k.reg("a_floats", c.rows * a_vec), k.reg("b_floats", c.vec)
+            self.acc = k.reg("acc", c.rows * own)
+            k.do(instr.fill(c.rows * own), self.acc, Const(0))
 
     def _operand(self, name: str, leading: int, vec: int) -> Global:
         """A matrix whose rows start at vectors; of one row there is no leading dimension."""
@@ -245,9 +267,7 @@ class _Writer:
 
         The first of a thread's columns is number `column` of the block.
         """
-        k, c, across = self.k, self.c, self.across
-        layout = Layout((ways, c.rows, across), (c.rows * across, across, 1))
-        part = k.shared("partials", "f32", layout)
+        k, c, part = self.k, self.c, self.partials(ways)
         for mask in lanes:
             k.do(instr.butterfly("sum", c.rows * self.own), mask, self.acc)
         first_lane = (k.tid // lanes[-1] % (WARP // lanes[-1])).eq(0) if lanes else Const(1)
@@ -255,6 +275,16 @@ class _Writer:
             for r in range(c.rows):
                 for j in range(self.own):
                     k.do(instr.STS[4], part.at(way, r, column + j), self.acc[r * self.own + j])
+        return self.join(part, ways)
+
+    def partials(self, ways: int) -> Tensor:
+        """The sums of each way, row and column of the block."""
+        layout = Layout((ways, self.c.rows, self.across), (self.c.rows * self.across, self.across, 1))
+        return self.k.shared("partials", "f32", layout)
+
+    def join(self, part: Tensor, ways: int) -> Kernel:
+        """Add the ways up, and write D."""
+        k, c, across = self.k, self.c, self.across
         k.do(instr.BAR)
         total, one, outputs = k.reg("total", 1), k.reg("one", 1), c.rows * across
         with k.For("turn", -(-outputs // c.threads)) as turn:
@@ -318,6 +348,72 @@ class _AlongK(_Writer):
                     with k.Unroll("e", vec) as e:
                         one, other = (_element(x, e) for x in (left, right))
                         k.do(instr.fma_outer(1, 1), self.acc[r * c.columns + j], one, other)
+
+
+class _ByMma(_Writer):
+    """B stored along k, by tensor cores: a lane has a vector of a column of 8, and of a row."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: GemvConfig) -> None:
+        super().__init__(k, p, c, c.vec, 0)
+        self.mma = instr.MMA_SYNC[instr.find_mma(p.operand.name, "f32", 16)]
+        self.sums = k.reg("sums", c.columns, 4)
+        k.do(instr.fill(4 * c.columns), self.sums, Const(0))
+        self.left = k.reg("left", 4)  # rows of the upper half of an mma are zeros
+        k.do(instr.fill(4), self.left, Const(0))
+        self.way, lane = k.let("way", k.tid // WARP % (c.lanes // WARP)), k.tid % WARP
+        self.of_eight, self.quarter = k.let("of_eight", lane // 4), k.let("quarter", lane % 4)
+        self.column = k.let("group", k.tid // c.lanes) * (EIGHT * c.columns)
+        last = minus(self.n, 1)
+        at = [self.first + self.column + EIGHT * j + self.of_eight for j in range(c.columns)]
+        self.columns = [k.let(f"column{j}", Select(x < self.n, x, last)) for j, x in enumerate(at)]
+        self.row = k.let("of_a", Select(self.of_eight < c.rows, self.of_eight, Const(c.rows - 1)))
+
+    def write(self) -> Kernel:
+        """The whole program."""
+        k, c = self.k, self.c
+        ways = c.lanes // WARP
+        vectors, step = k.let("vectors", self.depth // c.vec), ways * c.depth * (STEP // c.vec)
+        rounds = k.let("rounds", vectors // step)
+        if rounds.facts.hi:
+            with k.If(Const(0) < rounds):
+                with k.Unroll("u", c.depth) as u:
+                    self._fetch(u, Const(0), None)
+                if rounds.facts.hi > 1:
+                    with k.For("i", minus(rounds, 1)) as i, k.Unroll("u", c.depth) as u:
+                        self._multiply(u)
+                        self._fetch(u, (i + 1) * step, None)  # as many vectors are in flight all the time
+                with k.Unroll("u", c.depth) as u:
+                    self._multiply(u)
+        with k.If(rounds * step < vectors):
+            with k.Unroll("u", c.depth) as u:
+                self._fetch(u, rounds * step, vectors)
+            with k.Unroll("u", c.depth) as u:
+                self._multiply(u)
+        part = self.partials(ways)
+        with k.If(self.of_eight < c.rows):
+            for j in range(c.columns):
+                for e in range(2):
+                    to = part.at(self.way, self.of_eight, self.column + EIGHT * j + self.quarter * 2 + e)
+                    k.do(instr.STS[4], to, self.sums[j, e])
+        return self.join(part, ways)
+
+    def _fetch(self, u: Expr, first: Expr, most: Expr | None) -> None:
+        """Load vector `u` of the way, of those from number `first` on, below `most`."""
+        c = self.c
+        number = first + (self.way * c.depth + u) * (STEP // c.vec) + self.quarter
+        inside = None if most is None else number < most
+        for j, column in enumerate(self.columns):
+            self.fetch(self.b_words[u, j], c.vec, self.b, column, number * c.vec, inside)
+        self.fetch(self.a_words[u, 0], c.vec, self.a, self.row, number * c.vec, inside)
+
+    def _multiply(self, u: Expr) -> None:
+        """Multiply 16 of k, and the other 16, of all columns."""
+        k = self.k
+        for half in range(2):
+            for word in range(2):
+                k.do(instr.MOVE, self.left[2 * word], self.a_words[u, 0, 2 * half + word])
+            for j in range(self.c.columns):
+                k.do(self.mma, self.sums[j], self.left, self.b_words.slice(u, j, 2 * half, count=2))
 
 
 class _AlongN(_Writer):
