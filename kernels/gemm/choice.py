@@ -389,7 +389,7 @@ GEMV: Choice[GemvConfig] = Choice(
     "gemv",
     (),
     lambda p, chip: lambda c, tile, splits: gemv.expected_ns(p, c, chip),
-    lambda p, c, chip: c,
+    lambda p, c, chip: c if chip.compute_capability >= (8, 0) else _with(c, (("mma", False),)),
     (),
     offered=lambda p: map(Tile, gemv.offered(p)),
     warm=False,

@@ -70,12 +70,16 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     >>> check_config(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
+    chip = find_arch(arch)
     if p.grouped and not isinstance(c, Sm90Config):
         raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     if isinstance(c, GemvConfig):
         gemv.check(p, c)
+        if c.mma and chip.compute_capability < (8, 0):
+            raise UnsupportedError(
+                f"mma of 16 of k needs sm_80; {chip.name} does not have it: take mma=False"
+            )
         return
-    chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
     check_schedule(p, c)

@@ -162,8 +162,9 @@ def by_gemv(rng: random.Random, p: GemmProblem) -> GemvConfig:
         return rng.choice(GEMV.configs(p))
     lanes, columns = ((32, 64, 128, 256), (1, 2, 4)) if p.b_major == "k" else ((4, 8, 16, 32), (1,))
     vec = rng.choice([x for x in (1, 2, 4, 8) if widest_vectors(p)[1] % x == 0])
+    mma = p.b_major == "k" and vec == 8 and p.k % 8 == 0 and p.operand.name != "f32"
     c = GemvConfig(
-        p.m, rng.choice(columns), rng.choice(lanes), vec, rng.randint(1, 4), rng.choice((256, 512))
+        p.m, rng.choice(columns), rng.choice(lanes), vec, rng.randint(1, 4), rng.choice((256, 512)), mma
     )
     check(p, c)
     return c
