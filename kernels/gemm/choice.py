@@ -93,6 +93,10 @@ Both were chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96
 with them, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2.
 """
 
+FEW = 1.4
+"""The factor of what is expected of such tiles for the few rows that gemv takes: 1.4 to 1.5 with weights of
+470 MB (an H200, 2026-11-30)."""
+
 
 def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
@@ -432,7 +436,9 @@ def expected_family(
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
     for choice in choices:
         ns, config, why = next(choice.timed(p, chip), (inf, None, None))
-        found.append((ns + choice.warm * cold_ns(p, chip), choice.family, None if why else config))
+        ns += choice.warm * cold_ns(p, chip)
+        ns *= FEW if choice.warm and p.m <= MOST_ROWS else 1
+        found.append((ns, choice.family, None if why else config))
     return min(found, key=lambda x: x[0])
 
 

@@ -76,9 +76,7 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     if isinstance(c, GemvConfig):
         gemv.check(p, c)
         if c.mma and chip.compute_capability < (8, 0):
-            raise UnsupportedError(
-                f"mma of 16 of k needs sm_80; {chip.name} does not have it: take mma=False"
-            )
+            raise UnsupportedError(f"mma of gemv needs sm_80; {chip.name} is older: take mma=False")
         return
     check_fields(c)
     check_splits(p, c.splits)
