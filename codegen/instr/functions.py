@@ -268,7 +268,9 @@ _LOG_TAIL = (
 
 def _gelu_narrow(x: Any) -> Any:
     t = minimum(abs(x), 13.0)
-    tail = functools.reduce(lambda sum, c: sum * t + c, reversed(_LOG_TAIL))
+    tail: Any = 0.0
+    for c in reversed(_LOG_TAIL):
+        tail = tail * t + c if tail else c
     return maximum(x, 0.0) + -t * exp2(tail)
 
 

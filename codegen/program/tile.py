@@ -240,11 +240,6 @@ class RegRef:
         """Number of 32-bit words it covers."""
         return self.count * math.prod(self.reg.shape[len(self.index) :])
 
-    def slice(self, first: int, *, count: int) -> RegRef:
-        """`count` of its words, which lie in one row, from `first` on."""
-        index = self.index if len(self.index) == len(self.reg.shape) else (*self.index, Const(0))
-        return RegRef(self.reg, (*index[:-1], simplify(index[-1] + first)), count)
-
     @property
     def offset(self) -> Expr:
         """Index of its first word in the register array, row-major."""

@@ -21,11 +21,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, simplify
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
@@ -410,6 +409,7 @@ class Output:
         """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
+        end: Expr
         for step in self.epilogue.steps:
             match step:
                 case AddVector(name, "n"):
@@ -433,7 +433,8 @@ class Output:
         """
         one = (*map(Const, instr.ONE[self.number]),)
         factor: tuple[Expr, ...] = one
-        for step, after in pairwise((*self.epilogue.steps, None)):
+        steps = self.epilogue.steps
+        for step, after in zip(steps, (*steps[1:], None), strict=True):
             match step:
                 case AddMatrix(name):
                     raise UnsupportedError(f"{name} is added where the place in D is known")
@@ -441,7 +442,7 @@ class Output:
                     factor = self.scalars[name]  # in one operation with the sum
                 case AddVector(name, along):
                     for eight in range(self.vec // 4):  # of columns: two of them in two rows
-                        four = [sums.slice(4 * eight + 2 * h, count=2) for h in range(2)]
+                        four = [_pair_of(sums, 4 * eight + 2 * h) for h in range(2)]
                         if along == "n":
                             self._add_pair(name, four, as_expr(column) + eight, factor)
                         else:
@@ -485,6 +486,12 @@ class Output:
                 k.do(instr.add_same(vec, self.element), sums, one)
             case Map(f):
                 k.do(f.instr(vec, self.number), sums)
+
+
+def _pair_of(sums: RegRef, first: int) -> RegRef:
+    """Two words of a row of registers."""
+    *row, word = sums.index if len(sums.index) == len(sums.reg.shape) else (*sums.index, Const(0))
+    return RegRef(sums.reg, (*row, simplify(word + first)), 2)
 
 
 def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> dict[str, int]:
