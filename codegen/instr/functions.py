@@ -268,9 +268,9 @@ _LOG_TAIL = (
 
 def _gelu_narrow(x: Any) -> Any:
     t = minimum(abs(x), 13.0)
-    tail: Any = 0.0
-    for c in reversed(_LOG_TAIL):
-        tail = tail * t + c if tail else c
+    tail: Any = _LOG_TAIL[-1]
+    for c in _LOG_TAIL[-2::-1]:
+        tail = tail * t + c
     return maximum(x, 0.0) + -t * exp2(tail)
 
 
