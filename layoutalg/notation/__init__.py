@@ -23,12 +23,14 @@ from layoutalg.notation.symbols import parse_polynomial
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
-    from layoutalg.notation.forms import cute_text, to_object
+    from layoutalg.notation.forms import Major, call_function, cute_text, to_object
     from layoutalg.notation.table import FORMS
 
 __all__ = [
     "FORMS",
+    "Major",
     "Notation",
+    "call_function",
     "convert",
     "cute_text",
     "parse",
@@ -44,6 +46,8 @@ __getattr__ = later(
     "layoutalg.notation",
     {
         "FORMS": "layoutalg.notation.table",
+        "Major": "layoutalg.notation.forms",
+        "call_function": "layoutalg.notation.forms",
         "cute_text": "layoutalg.notation.forms",
         "to_object": "layoutalg.notation.forms",
     },

@@ -23,6 +23,7 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     loops          loops, executed once for all iterations
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array; patch_of, its diff
+    cute/          CuTe: its expressions evaluated, and what its copies move
     unread         what may touch memory and was not read
     costs          what an access costs
     rows/          the records of a reading, sizes that are not given, what a compiler may join

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
+from layoutalg.source.cute import is_cute
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Bound, Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
@@ -536,6 +537,8 @@ class Reader(Statements):
                 targets = list(node.children)
                 if node.value["object"] is not None and not node.value.get("keeps"):
                     targets.append(node.value["object"])
+                if (node.value.get("within") or "").startswith("cute"):  # tensors stay
+                    targets = [t for t in targets if t is not None and not is_cute(t.type)]
                 number = node.value["function"]
                 function = self.kernel.functions.get(number)
                 if function is not None and function.body is not None and number not in entered:

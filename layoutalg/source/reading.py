@@ -19,6 +19,7 @@ from layoutalg.errors import (
 )
 from layoutalg.limits import Most
 from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
+from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
@@ -67,6 +68,9 @@ from layoutalg.source.values import (
 
 _WHOLE = 1024
 """A number of bytes that is a multiple of every line, and of a row of all banks."""
+
+_INT = Type("int", "int", 4, signed=True)
+"""The type of an integer in a parameter of CuTe's."""
 
 _MOST_EXTENT = (1 << 31) - 1
 FEWER = 10
@@ -394,6 +398,8 @@ class _Reading:
             if name in self.given:
                 self.used.add(name)
             return Address(Array(name, "global", key * 1000 + len(name), kind), ZERO)
+        if is_cute(kind):
+            return parameter_of(kind, lambda at: self._parameter(f"{name}.{at}", _INT, key, taken))
         if kind.kind == "record" and kind.fields:
             if all(t.kind == "float" for _, _, t in kind.fields):
                 return blank(kind)

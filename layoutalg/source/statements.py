@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import re
 
-from layoutalg.source.calls import Calls
+from layoutalg.source.cute import CuteCalls, is_cute
 from layoutalg.source.front import Function, Node
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.terms import ONE, ZERO, Sum, compare
 from layoutalg.source.values import UNSET, Address, Number, Unknown, Value, blank, chosen, converted, unknown
 
 
-class Statements(Calls):
+class Statements(CuteCalls):
     """Statements; `run` says whether what follows in the block is never reached."""
 
     def loop(self, node: Node) -> bool:
@@ -103,7 +103,7 @@ class Statements(Calls):
         value = self.value(init)
         if declared.type.kind in ("int", "float", "pointer"):
             value = converted(value, declared.type)
-        elif declared.type.kind == "record" and isinstance(value, Unknown):
+        elif declared.type.kind == "record" and isinstance(value, Unknown) and not is_cute(declared.type):
             value = blank(declared.type) if value is UNSET else value
         elif declared.type.kind == "array" and isinstance(value, (Unknown, Address)):
             value = blank(declared.type)

@@ -225,7 +225,11 @@ def untold(
         around = lines_of.get(site.function)  # a name may be that of several functions
         if around is not None and not any(first <= site.line <= last for first, last in around):
             continue
-        if site.kind == "call" and (harmless(callee(site.text)) or numbers.issuperset(site.names)):
+        if site.kind == "call" and (
+            harmless(callee(site.text))
+            or numbers.issuperset(site.names)
+            or is_silent(parsed, callee(site.text))
+        ):
             continue
         known.add(at)
         never = at in nodes or any(c.start <= at < c.end for c in lacking)
@@ -257,6 +261,12 @@ def callee(text: str) -> str:
 def harmless(name: str) -> bool:
     """Whether a function, a cast or a type of this name touches no memory that is not among its arguments."""
     return name in SILENT or takes_values(name) or _TYPES.match(name) is not None
+
+
+def is_silent(parsed: Parsed, name: str) -> bool:
+    """Whether a function is one of CuTe's that touches no memory, in a text that includes CuTe."""
+    last = re.split(r"::|\.|->", name)[-1]
+    return last in parsed.silent and last not in parsed.functions
 
 
 def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:

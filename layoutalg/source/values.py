@@ -27,7 +27,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.source.front.parsing import Type
 from layoutalg.source.terms import ZERO, Sum, add, constant, held, minus, select
@@ -100,6 +100,13 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Object:
+    """A value of a library that is evaluated and not followed; see layoutalg.source.cute."""
+
+    content: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Unknown:
     """Not known: `why` is a clause that follows "not read:"."""
 
@@ -109,7 +116,7 @@ class Unknown:
     array: Array | None = None
 
 
-Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Unknown"
+Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Object | Unknown"
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")

@@ -24,7 +24,7 @@ from clang import cindex
 
 from layoutalg.source.front.cursors import constant_of
 from layoutalg.source.front.dump import Dump
-from layoutalg.source.front.launches import Instance, instances
+from layoutalg.source.front.launches import Instance, instances, without_values
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
@@ -69,8 +69,9 @@ class Spot(NamedTuple):
 class Parser:
     """The rounds of parsing the texts of one file."""
 
-    def __init__(self, asked: dict[str, Any], folder: Path) -> None:
-        self.asked = asked
+    def __init__(self, asked: dict[str, Any], folder: Path, cute: Any) -> None:
+        """`cute` declares CuTe: the room of that name."""
+        self.asked, self.cute = asked, cute
         self.folder = folder
         self.path = str(folder / MAIN)
         self.own: list[str] = asked["folders"]
@@ -85,6 +86,7 @@ class Parser:
         self.empty: set[str] = set()
         self.headers: list[str] = []
         self.just: set[str] = set()
+        self.answers: dict[str, str] = {}
         self.index = cindex.Index.create()
         (folder / "stubs").mkdir()
         for name in self.texts.missing:
@@ -158,17 +160,30 @@ class Parser:
     def parse(self, tail: str = "") -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text(self.asked["arch"]) + "".join(self.declared.values())
+        head = shim_text(self.asked["arch"]) + self._cute() + "".join(self.declared.values())
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
-        for own in self.own:
+        for own in (str(self.folder / "stubs" / "a" / "b" / "c"), *self.own):
             flags += ["-I", own]
-        flags += ["-I", str(self.folder / "stubs" / "a" / "b" / "c")]
         flags += [f"-D{name}={value}" for name, value in self.defines.items()]
         files = [(text.path, text.left.decode("utf-8", "replace")) for text in self.texts]
         files[0] = files[0][0], files[0][1] + "\n" + tail
         return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=0)
+
+    def _cute(self) -> str:
+        """The declarations of CuTe for texts that include it, with the answers to what they ask for."""
+        if not self.texts.name_cute:
+            return ""
+        given = self.cute.declared_text(text.given.decode("utf-8", "replace") for text in self.texts)
+        return f"{given}{''.join(self.answers.values())}"
+
+    def _answered(self, errors: list[Any]) -> bool:
+        """Answer what errors ask for of CuTe's expressions; whether anything was."""
+        words = [part.spelling for error in errors for part in (error, *error.children)]
+        fresh = [known for known in self.cute.asked(words) if known not in self.answers]
+        self.answers |= {known: self.cute.definition_of(known) for known in fresh}
+        return bool(fresh)
 
     def settled(self, tail: str = "") -> Any:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
@@ -180,6 +195,8 @@ class Parser:
             ]  # fmt: skip
             if not errors:
                 return unit
+            if self.texts.name_cute and self._answered(errors):
+                continue
             self.just = set()
             for text in self.texts:
                 text.fresh = []
@@ -384,10 +401,10 @@ def _tails(name: str, uses: list[Instance]) -> Iterator[tuple[Instance, str]]:
         if use.arguments or not use.values:
             yield use, f"void layoutalg_use() {{ {use.declared}auto p = &{explicit}; }}\n"
         if use.values:
-            body = (
-                f"{use.declared}{use.variables}{explicit if use.arguments else name}<<<1, 1>>>{use.values};"
-            )
-            yield use, f"void layoutalg_use{use.parameters or '()'} {{ {body} }}\n"
+            called = explicit if use.arguments else name
+            for variables in dict.fromkeys((use.variables, without_values(use.variables))):
+                body = f"{use.declared}{variables}{called}<<<1, 1>>>{use.values};"
+                yield use, f"void layoutalg_use{use.parameters or '()'} {{ {body} }}\n"
 
 
 def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
@@ -420,14 +437,14 @@ def _others(names: list[str], use: Instance, tries: list[Instance]) -> list[tupl
     others = [other for other in {each[:2]: each for each in tries}.values() if other[:2] != use[:2]]
     pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in others)
     return [
-        (", ".join(arguments), ", ".join(f"--set {n}={v}" for n, v, read in values if v != read))
+        (", ".join(arguments) or "deduced", ", ".join(f"--set {n}={v}" for n, v, read in values if v != read))
         for arguments, values in pairs
     ]
 
 
-def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
+def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     """The reading of a text, as a plain object."""
-    parser = Parser(asked, folder)
+    parser = Parser(asked, folder, cute)
     unit = parser.settled()
     wanted = asked.get("kernel")
     kernels = kernels_of(unit.cursor, parser.texts)
@@ -483,6 +500,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     out["unknown"] = open_names(parser, folder, every)
     out["defined"] = sorted(parser.defines)
     out["headers"] = parser.headers
+    out["silent"] = sorted(cute.silent_functions()) if parser.texts.name_cute else []
     return out
 
 
@@ -493,7 +511,7 @@ def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[s
         return []
     spot = folder / "open"
     spot.mkdir()
-    other = Parser(parser.asked, spot)
+    other = Parser(parser.asked, spot, parser.cute)
     other.defines |= parser.defines | dict.fromkeys(names, "1")
     try:
         other.settled()
@@ -502,17 +520,13 @@ def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[s
     return helped(parser.census, names, parser.removed, other.removed)
 
 
-def main() -> None:
+def main(cute: Any) -> None:
     """Read the question on standard input, and write the answer."""
     question = json.load(sys.stdin)
     sys.setrecursionlimit(20_000)
     with tempfile.TemporaryDirectory(prefix="layoutalg-") as spot:
         try:
-            out = answer(question, Path(spot))
+            out = answer(question, Path(spot), cute)
         except (ValueError, OverflowError) as error:
             out = {"error": str(error)}
     json.dump(out, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

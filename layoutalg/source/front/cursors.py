@@ -120,6 +120,11 @@ def function_named(called: Any) -> Any:
     return called.referenced if called.referenced.kind == _K.FUNCTION_DECL else None
 
 
+def is_unwritten(argument: Any) -> bool:
+    """Whether an argument is the numbers in <...> of a function of CuTe, by default; see source.cute."""
+    return argument.extent.start.file is None and "cute::ints<" in argument.type.get_canonical().spelling
+
+
 def same_place(outer: Any, inner: Any) -> bool:
     """Whether two expressions are written at the same place: what the front end adds has no text."""
     a, b = outer.extent, inner.extent

@@ -27,6 +27,7 @@ from layoutalg.source.front.cursors import (
     is_made_plainly,
     is_of_library,
     is_plain,
+    is_unwritten,
     library,
     same_place,
 )
@@ -197,8 +198,9 @@ class Dump:
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""
         template = self.lib.clang_getSpecializedCursorTemplate(declared)
-        template._tu = declared._tu
-        return list(template.get_children())
+        if template is not None:  # None: of no template
+            template._tu = declared._tu
+        return [] if template is None else list(template.get_children())
 
     def _is_made_by_code(self, kind: Any) -> bool:
         """Whether an object of a type that is made without arguments executes more than plain numbers."""
@@ -444,7 +446,8 @@ class Dump:
     def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
         target = cursor.referenced or (function_named(children[0]) if children else None)
         passed = list(cursor.get_arguments())
-        arguments = [["null", *where, -1, None, []] if c is None else self.node(c) for c in passed]
+        null = ["null", *where, -1, None, list[Any]()]
+        arguments = [null if c is None or is_unwritten(c) else self.node(c) for c in passed]
         if target is not None and target.kind == _K.CONSTRUCTOR:
             return ["construct", *where, number, self.function_of(target), arguments]
         value: dict[str, Any] = {"name": cursor.spelling, "function": -1, "object": None}

@@ -218,9 +218,20 @@ def _as_constant(census: Census, declaration: Any, body: str) -> str:
 
 
 def _as_variable(census: Census, declaration: Any, body: str) -> str:
-    """A declaration of variables without their values."""
-    said = census.said(declaration)
-    return re.sub(r"=(?!=)[^,;]*(?:\([^;]*\))?[^,;]*", "", said) if "auto" not in said else said
+    """A declaration of variables, of numbers and pointers without their values."""
+    said, kind = census.said(declaration), declaration.child_by_field_name("type")
+    return (
+        said
+        if (kind is not None and kind.type == "type_identifier") or "auto" in said
+        else without_values(said)
+    )
+
+
+def without_values(declarations: str) -> str:
+    """Declarations of variables without what these are set to, but of those whose type it says."""
+    lines = declarations.split("\n")
+    values = re.compile(r"=(?!=)[^,;]*(?:\([^;]*\))?[^,;]*")
+    return "\n".join(line if "auto" in line else values.sub("", line) for line in lines)
 
 
 def _declares(kind: str, said: str, needed: set[str]) -> bool:

@@ -35,7 +35,11 @@ SECONDS = 60.0
 bool_: TypeAlias = bool
 """The type, where a field of Type has its name."""
 
-_RUN = "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.front.child import main; main()"
+_RUN = (
+    "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.front.child import main; "
+    "from layoutalg.source import cute; main(cute)"
+)
+"""The process; what declares CuTe is handed to it, since that room imports this one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,7 +240,7 @@ class Parsed:
     `hidden` are kernels of the text, and their lines, that the front end does not have; `files` are the text
     and its own headers.  Lines count in one numbering of all of them.  `open` are the names that are read as
     numbers that are not known, `assumed` the functions in which something was assumed of a name.
-    `choices` are the branches of each `if constexpr`.
+    `choices` are the branches of each `if constexpr`, `silent` functions of CuTe that touch no memory.
     """
 
     kernels: tuple[Kernel, ...]
@@ -254,6 +258,7 @@ class Parsed:
     open: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     choices: tuple[Choice, ...] = ()
+    silent: frozenset[str] = frozenset()
 
     def place(self, line: int) -> tuple[str, int]:
         """(file, line in it) of a line in the numbering of all texts; the main file's name is ""."""
@@ -354,6 +359,7 @@ def _parsed(reply: Any) -> Parsed:
         tuple(reply["paths"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
         tuple(Choice(*(*map(tuple, choice[:3]), choice[3])) for choice in reply["choices"]),
+        frozenset(reply["silent"]),
     )  # fmt: skip
 
 

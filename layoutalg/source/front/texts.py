@@ -23,6 +23,9 @@ from layoutalg.source.front.census import Census, Function
 from layoutalg.source.front.parsing import LINES
 from layoutalg.source.front.shim import headers_named
 
+CUTE = ("cute/", "cutlass/")
+"""Folders of headers for which declarations of the library stand; see layoutalg.source.cute."""
+
 MOST_KEPT = 4000
 """The most characters that are shown of a statement that was taken out."""
 
@@ -225,6 +228,11 @@ class Texts:
         text = self.find(path)
         return path if text is None else text.name
 
+    @property
+    def name_cute(self) -> bool:
+        """Whether a header of CuTe is included."""
+        return any(name.startswith(CUTE) for name in self.missing)
+
     def first_line(self, path: str) -> int:
         """The number that is added to the lines of a file, in the numbering of all texts."""
         text = self.find(path) if path else self.main
@@ -238,7 +246,8 @@ class Texts:
             beside = [] if text is main else [str(Path(text.path).parent)]
             for name in headers_named(text.given.decode("utf-8", "replace")):
                 spots = [Path(folder) / name for folder in (*beside, *self.folders)]
-                path = next((spot for spot in spots if not name.startswith("/") and spot.is_file()), None)
+                known = name.startswith(("/", *CUTE))
+                path = next((spot for spot in spots if not known and spot.is_file()), None)
                 if path is None:
                     self.missing.append(name)
                     continue
