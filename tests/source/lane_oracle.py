@@ -20,7 +20,6 @@ import ctypes
 import functools
 import itertools
 import re
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,7 +35,6 @@ from layoutalg.source.costs import Launch
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import values
 from layoutalg.testing import compile_shared
-from layoutalg.testing.hostcc import build_shared
 
 HEAD = "#define LOOP\n#define TURN\n#define CALL\n#define ENTER\n"
 """In front of the CUDA text; the lines of a text count from behind it."""
@@ -144,7 +142,7 @@ def _host_text(case: Case, number: int) -> str:
 def lines_with_errors(case: Case) -> list[int]:
     """The lines of a text in which the compiler finds an error; those behind its end count as its last."""
     try:
-        shutil.rmtree(build_shared(f"{_MACHINE}{_host_text(case, 0)}", flags=FLAGS).parent)
+        compile_shared(f"{_MACHINE}{_host_text(case, 0)}", flags=FLAGS)
     except CompileError as error:
         found = re.findall(r"^case0:(\d+):\d+: (?:fatal )?error:", error.log, re.MULTILINE)
         return [min(int(line), case.text.count("\n") + 1) for line in found] or [1]

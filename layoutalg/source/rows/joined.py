@@ -162,7 +162,7 @@ def kind_of(op: str) -> str:
 
 
 def statement_ends(text: str) -> list[int]:
-    """The lines on which a statement of a text ends, or its head: its instructions may be of any of its own.
+    r"""The lines on which a statement of a text ends, or its head: its instructions may be of any of its own.
 
     >>> statement_ends('a[i] = 0;\nasm(";"\n);')
     [1, 3]
