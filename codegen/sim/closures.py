@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.expr import OPERATION, Expr, Select, Shl, Shr, Var
+from layoutalg.codegen.expr import OPERATION, Eq, Expr, Le, Lt, Select, Shl, Shr, Var
 from layoutalg.errors import IRError, ResourceError
 
 Frame: TypeAlias = list[Any]
@@ -234,6 +234,9 @@ def _operation(node: Expr) -> Callable[..., Any]:
             return lambda a: a >> amount
         case Select():
             return _select
+        case Lt() | Le() | Eq():  # 0 or 1: NumPy's booleans do not add, nor subtract
+            compare = OPERATION[type(node)]
+            return lambda a, b: compare(a, b) * 1
         case _:
             return OPERATION[type(node)]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.expr import Expr, Lt, Minus, Var, evaluate
 from layoutalg.codegen.sim.closures import Scope
 from layoutalg.errors import IRError, ResourceError
 from tests.draws.expressions import expressions
@@ -25,6 +25,8 @@ def _lanes(value: Any) -> list[int]:
     return [int(v) for v in numpy.broadcast_to(value, 64)]
 
 
+@example(Minus(Lt(TID, PARAM), Lt(UNROLLED, TID)), [(3, 0)])  # predicates are numbers
+@example(Lt(TID, PARAM) + Lt(LOOP, TID), [(0, 7)])
 @given(
     expressions(VARS, max_leaves=8),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=5),
