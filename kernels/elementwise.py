@@ -46,7 +46,11 @@ class Formula:
 
 
 def _of_one(f: ScalarFunction) -> Formula:
-    return Formula(("x",), f, f.meaning, lambda exact, x: PLACE * f.places(x, exact) + f.absolute)
+    def bound(exact: Any, x: Any) -> Any:
+        share = f.relative * abs(exact) if f.relative else 0.0  # 0 times infinity is not a number
+        return PLACE * f.places(x, exact) + f.absolute + share
+
+    return Formula(("x",), f, f.meaning, bound)
 
 
 FORMULAS: Mapping[str, Formula] = MappingProxyType(

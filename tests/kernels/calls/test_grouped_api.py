@@ -58,7 +58,7 @@ def on_gpu(gpu: HostGpu, values: Any, kind: str) -> HostArray:
     return array
 
 
-@each("seed", range(61), sample=5)
+@each("seed", range(64), sample=6)
 def test_random_groups_are_their_definition(seed: int) -> None:
     """In NumPy and in the simulator or by the code of a GPU: any sizes, types and storages; no rows, no k, no
     n; in a launch of all groups or one for each."""
