@@ -33,25 +33,34 @@ __device__ __forceinline__ bf16x2 pack_bf16x2(float low, float high) {
 }
 __device__ __forceinline__ float low_bf16(bf16x2 w) { return __uint_as_float(w << 16); }
 __device__ __forceinline__ float high_bf16(bf16x2 w) { return __uint_as_float(w & 0xFFFF0000u); }
+__device__ __forceinline__ float exp2_approx(float x) {
+    float d;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
+__device__ __forceinline__ float rcp_approx(float x) {
+    float d;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
     d[0] = q.x; d[1] = q.y; d[2] = q.z; d[3] = q.w;
 }
-__device__ __forceinline__ float map8_9_ops_4ec4b6_of(float a) {
-    const float t0 = __fmul_rn(a, 0.5f);
-    const float t1 = __fmul_rn(a, a);
-    const float t2 = __fmul_rn(t1, a);
-    const float t3 = __fmaf_rn(t2, 0.044715f, a);
-    const float t4 = __fmul_rn(t3, 0.7978846f);
-    const float t5 = tanhf(t4);
-    const float t6 = __fadd_rn(t5, 1.0f);
-    const float t7 = __fmul_rn(t0, t6);
-    return t7;
+__device__ __forceinline__ float map8_8_ops_4afbfb_of(float a) {
+    const float t0 = __fmul_rn(a, a);
+    const float t1 = __fmaf_rn(t0, -0.10294324f, -2.3022082f);
+    const float t2 = __fmul_rn(a, t1);
+    const float t3 = exp2_approx(t2);
+    const float t4 = __fadd_rn(t3, 1.0f);
+    const float t5 = rcp_approx(t4);
+    const float t6 = __fmul_rn(a, t5);
+    return t6;
 }
-__device__ __forceinline__ void map8_9_ops_4ec4b6(bf16x2* d, const bf16x2* a) {
+__device__ __forceinline__ void map8_8_ops_4afbfb(bf16x2* d, const bf16x2* a) {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        d[i] = pack_bf16x2(map8_9_ops_4ec4b6_of(low_bf16(a[i])), map8_9_ops_4ec4b6_of(high_bf16(a[i])));
+        d[i] = pack_bf16x2(map8_8_ops_4afbfb_of(low_bf16(a[i])), map8_8_ops_4afbfb_of(high_bf16(a[i])));
     }
 }
 __device__ __forceinline__ void stg128_whole(void* p, const u32* v) {
@@ -75,7 +84,7 @@ gelu_tanh_bf16_c0a314e1(const bf16* __restrict__ x, bf16* __restrict__ dst)
     #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         const u32 vector = block_x * 1024 + j * 256 + tid;
-        map8_9_ops_4ec4b6(dst1[j], x1[j]);
+        map8_8_ops_4afbfb(dst1[j], x1[j]);
         stg128_whole(dst + vector * 8, dst1[j]);
     }
 }
