@@ -82,7 +82,7 @@ def _counted(reading: KernelReading, part: str) -> Iterator[SourceAccess]:
     space, _, totals = part.partition(" ")
     for access in reading.memory:
         mine = access.read and (access.ways is not None) == (space == SHARED)
-        if mine and not (access.sizes if totals else access.depends):
+        if mine and not access.elsewhere and not (access.sizes if totals else access.depends):
             yield access
 
 
@@ -137,6 +137,8 @@ PROPERTIES = by_name(Property("conflict-free", _FREE, _conflicts, scope=SHARED, 
 
 def _in_space(access: SourceAccess, space: str) -> bool:
     """Whether an access may be to a memory space; where neither it nor its instruction says, it may."""
+    if access.elsewhere:
+        return True
     if access.read:
         return (access.ways is not None) == (space == SHARED)
     plain = _PLAIN.fullmatch(access.op)
@@ -156,7 +158,7 @@ def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> 
     mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
     unread = [_named(a) for a in mine if not a.read and a.reached]
     idle = [_named(a) for a in mine if not a.reached or (a.read and not a.instructions)]
-    sized = [a for a in mine if (a.sizes if totals else a.depends if space else ())]
+    sized = [a for a in mine if a.elsewhere or (a.sizes if totals else a.depends if space else ())]
     open_ = [f"{_named(a)} ({', '.join(a.sizes)})" for a in sized]
     parts = [f"{piece.place}, {piece.why}" for piece in reading.unfollowed]
     gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]

@@ -19,6 +19,7 @@ from layoutalg.source.front import (
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.places import MOST_MOVED
 from layoutalg.source.terms import (
     ZERO,
     constant,
@@ -385,36 +386,26 @@ class Calls(Expressions):
         return UNSET
 
     def _moved(self, node: Node, nodes: list[Node], values: list[Value]) -> Value:
-        """memcpy(to, from, bytes): pieces as wide as the type behind each pointer aligns them."""
+        """memcpy(to, from, bytes), byte by byte: the compiler takes no alignment from a pointer's type."""
         size = values[2].exact if isinstance(values[2], Number) else None
-        for verb, child, value in (("ld", nodes[1], values[1]), ("st", nodes[0], values[0])):
-            while child.kind == "cast" and child.children[0] is not None:  # to void*
-                child = child.children[0]
-            to = child.type.to if child.type is not None else None
+        for verb, value in (("ld", values[1]), ("st", values[0])):
             if isinstance(value, Address) and value.array.space == "local":
                 continue
             target = value if isinstance(value, Address) else unknown(value)
-            if (
-                isinstance(target, Unknown)
-                or to is None
-                or size is None
-                or not size.known
-                or size.constant % to.align
-            ):
-                why = (
-                    target
-                    if isinstance(target, Unknown)
-                    else Unknown("how many pieces it moves is not known")
-                )
+            if isinstance(target, Unknown) or size is None or not size.known:
+                no_size = Unknown("how many bytes it moves is not known")
+                why = target if isinstance(target, Unknown) else no_size
                 self.touch(node, f"call {node.value['name']}", why, 0)
                 if verb == "st" and isinstance(target, Unknown):
                     self.stray(target)
                 continue
-            piece = Type("int", to.name, to.align, to.align)
-            pieces = Type(
-                "array", to.name, size.constant, to.align, extent=size.constant // to.align, to=piece
-            )
-            self.memory(node, verb, Place(pieces, target))
+            if size.constant > MOST_MOVED:
+                why = Unknown(f"it moves {size.constant} bytes, more than are listed one by one")
+                self.touch(node, f"call {node.value['name']}", why, 0)
+            elif size.constant > 0:
+                byte = Type("int", "unsigned char", 1, 1)
+                moved_bytes = Type("array", byte.name, size.constant, 1, extent=size.constant, to=byte)
+                self.memory(node, verb, Place(moved_bytes, target))
         for key in arrays_in(values[1]):
             self.leaked |= arrays_in(self.variables.get(key, UNSET))
         self.lose(arrays_in(values[0]), LOADED)

@@ -460,6 +460,8 @@ class _Reading:
                 self._tell(*row, unread[row], rows[row][0].function)
                 self.unread += rows[row]
         counted |= again
+        placed = {(*_access(row), row[3]) for row in wanted if row[3]}
+        elsewhere = {row for row in again if (*_access(row), row[3]) not in placed}
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
         joiner = Joiner(own, reader.fenced, self.launch, self.machine)
         joined = dict(joiner.rows()) if code is None else {}
@@ -479,7 +481,7 @@ class _Reading:
                 SourceAccess(
                     *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
                     efficiency, True, None, note, sizes=sizes, depends=depends, compiled=compiled,
-                    kernel=self.kernel, function=touches[0].function,
+                    kernel=self.kernel, function=touches[0].function, elsewhere=row in elsewhere,
                 )
             )  # fmt: skip
         others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)

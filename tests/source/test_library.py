@@ -195,15 +195,16 @@ h[t] = 1; }"""
     ]  # fmt: skip
 
 
-def test_memcpy_moves_pieces_that_its_pointers_align() -> None:
+def test_memcpy_moves_bytes_as_nvcc_does_whatever_its_pointers_are() -> None:
     text = """__global__ void k(float* p, const char* c, int n) { __shared__ float s[64]; float4 v;
 int t = threadIdx.x;
 memcpy(&v, c + 16 * t, 16);
 memcpy((int2*)p + t, &v, 8);
 memcpy(s + t, p + t, 4);
-memcpy(p, s, n); }"""
+memcpy(p, s, n);
+memcpy(p, s, 128); }"""
     rows = [(a.line, a.op, a.instructions, a.total) for a in read_kernel(text, 32).memory]
     assert rows == [
-        (3, "ld.global.b8", 16, 256), (4, "st.global.b64", 1, 8), (5, "ld.global.b32", 1, 4),
-        (5, "st.shared.b32", 1, 1), (6, "call memcpy", None, None),
+        (3, "ld.global.b8", 16, 256), (4, "st.global.b8", 8, 64), (5, "ld.global.b8", 4, 16),
+        (5, "st.shared.b8", 4, 4), (6, "call memcpy", None, None), (7, "call memcpy", None, None),
     ]  # fmt: skip

@@ -34,8 +34,9 @@ class SourceAccess:
     Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
     counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
     that are not given and on which the counts depend; with other values of those in `depends` the ways or
-    the efficiency may be others, with any value of the rest the ways are no more.  It stands in `function`,
-    which `kernel` executes.  `compiled` are the instructions of this op that the machine code has at its
+    the efficiency may be others, with any value of the rest the ways are no more.  `elsewhere`: with other
+    values it may be to another array, in another memory space.  It stands in `function`, which `kernel`
+    executes.  `compiled` are the instructions of this op that the machine code has at its
     statement, None where that was not asked for.
     """
 
@@ -57,6 +58,7 @@ class SourceAccess:
     kernel: str = ""
     function: str = ""
     compiled: int | None = None
+    elsewhere: bool = False
 
     @property
     def place(self) -> str:
