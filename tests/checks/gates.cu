@@ -1,6 +1,7 @@
 // Pieces of kernels for random_gates: statements, with "==" between what stands beside the kernel and its body.
 // {n} is a number of the piece's own and {S} a stride.  Behind the name: the group, and what is not as usual
-// (spaces of memory, turns of its loop, loads of an index, executed in block 1 alone).
+// (spaces of memory, turns of its loop, loads of an index, executed in block 1 alone; sized: all that is missing
+// is a number, so that its accesses are known, and what they cost is not).
 
 // --- shared store: plain
 s[threadIdx.x * {S}] = v;
@@ -112,7 +113,7 @@ library{n}(s, g, 32);
 View{n}<float> w{n}(s); w{n}.at(threadIdx.x) = v;
 // --- unknown type: opaque
 Store{n} u{n}; u{n}.write(s + threadIdx.x, v);
-// --- pointer at run time: opaque, in shared and global
+// --- pointer at run time: opaque, in shared and global, sized
 float* p{n} = n > 3 ? s : o; p{n}[threadIdx.x] = v;
 // --- array of pointers: opaque, in shared and global
 float* a{n}[2] = {s, o}; a{n}[n & 1][threadIdx.x * 32] = v;
@@ -132,28 +133,28 @@ float* p{n} = pick{n}(s); p{n}[threadIdx.x * 32] = v;
 s[idx[threadIdx.x]] = v;
 // --- loaded index of global memory: opaque, in global
 v += g[idx[threadIdx.x] & 7];
-// --- missing number: opaque
+// --- missing number: opaque, sized, sized
 s[(n * threadIdx.x) & 1023] = v;
-// --- missing number in global memory: opaque, in global
+// --- missing number in global memory: opaque, sized, in global
 v += g[n * threadIdx.x];
-// --- condition on a parameter: opaque
+// --- condition on a parameter: opaque, sized, sized
 if (n > 3) s[threadIdx.x * 32] = v;
-// --- turns of a parameter: opaque
+// --- turns of a parameter: opaque, sized, sized
 for (int i{n} = 0; i{n} < n; ++i{n}) s[threadIdx.x * 32] = v;
 // --- while of a load: opaque, in shared and global
 while (g[threadIdx.x] > v) { s[threadIdx.x * 32] = v; v += 1.f; }
-// --- switch of a parameter: opaque
+// --- switch of a parameter: opaque, sized, sized
 switch (n) { case 1: s[threadIdx.x * 32] = v; break; default:; }
-// --- goto past an access: opaque
+// --- goto past an access: opaque, sized, sized
 if (n > 3) goto end{n}; s[threadIdx.x * 32] = v; end{n}: v += 1.f;
-// --- backward goto: opaque
+// --- backward goto: opaque, sized, sized
 int i{n} = 0; up{n}: s[threadIdx.x * 32] = v; if (++i{n} < n) goto up{n};
 // --- asm without a known instruction: opaque
-asm volatile("atom.shared.exch.b32 %0, [%1], %0;" : "+f"(v) : "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");
+asm volatile("atom.shared.cas.b32 %0, [%1], %0, %0;" : "+f"(v) : "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");
 // --- bulk copy in asm: opaque, in shared and global
 asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(g), "r"(0) : "memory");
 // --- library copy: opaque, in shared and global
-cooperative_groups::memcpy_async(tb, s, g, 128);
+cooperative_groups::memcpy_async(tb, s, g, idx[0]);
 // --- memcpy: opaque, in shared and global
 memcpy(s, g, 128);
 // --- memset: opaque
@@ -162,13 +163,13 @@ memset(s, 0, 128);
 BlockReduce{n}(tmp{n}).Sum(s[threadIdx.x]);
 // --- float atomic: opaque
 atomicAdd(&s[threadIdx.x * 32], v);
-// --- global atomic: opaque, in global
+// --- global atomic: opaque, sized, in global
 atomicMax((int*)o + n, 3);
-// --- vector of an unknown place: opaque
+// --- vector of an unknown place: opaque, sized, sized
 *reinterpret_cast<float4*>(s + 4 * n) = make_float4(v, v, v, v);
-// --- read-only load of an unknown place: opaque, in global
+// --- read-only load of an unknown place: opaque, sized, in global
 v += __ldg(g + n);
-// --- early return of a parameter: opaque
+// --- early return of a parameter: opaque, sized, sized
 if (n == 7) return; s[threadIdx.x * 32] = v;
 // --- union: opaque
 union { float* p; long q; } w{n}; w{n}.q = (long)s + n; w{n}.p[threadIdx.x] = v;

@@ -41,7 +41,8 @@ class Piece:
     """Statements of a kernel, with what they cost in the spaces that they touch; `plain` ones must be read.
 
     In its text {n} is a number of its own, and {S} a stride.  With `index` there is one more
-    load, of 4 bytes per thread, from global memory.
+    load, of 4 bytes per thread, from global memory.  Of a `sized` one the accesses are known, and with them
+    their number; what they cost is not, by a number that is missing.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Piece:
     turns: int = 1
     index: bool = False
     block_one: bool = False
+    sized: bool = False
 
 
 def _pieces(group: str) -> tuple[Piece, ...]:
@@ -69,7 +71,7 @@ def _pieces(group: str) -> tuple[Piece, ...]:
             spaces = tuple(said.get("in", SHARED).split(" and "))
             found.append(
                 Piece(name, body.strip(), top.strip(), spaces, kind == "plain", kind != "opaque",
-                      int(said.get("turns", 1)), "index" in said, "block" in said)
+                      int(said.get("turns", 1)), "index" in said, "block" in said, "sized" in said)
             )  # fmt: skip
     return tuple(found)
 
@@ -147,7 +149,7 @@ class Gate:
         if name == "unread":
             return True if closed and all(d.piece.plain for d in mine) else None
         if name == "accesses":
-            return True if closed and all(d.piece.counts for d in mine) else None
+            return True if closed and all(d.piece.counts or d.piece.sized for d in mine) else None
         space = SHARED if name in ("wavefronts", "ways") else GLOBAL
         if not closed or not self._known(mine, space):
             return None
@@ -249,7 +251,7 @@ def faults(gate: Gate, outcome: Outcome) -> list[str]:
     for one in outcome.examined:
         true, grows = gate.truth(one.limit), one.limit.startswith(("wavefronts >=", "unread", "accesses"))
         if one.verdict == "passed" and not allowed and true is not True and not (
-            one.limit == "unread <= 0" and all(d.piece.counts for d in gate.pieces)
+            one.limit == "unread <= 0" and all(d.piece.counts or d.piece.sized for d in gate.pieces)
         ):  # fmt: skip
             wrong.append(f"{one.limit} passed, and is {'open' if true is None else 'false'}")
         if one.verdict == "passed" and allowed and not grows and gate.truth(one.limit, pieces=plain) is False:
@@ -261,10 +263,11 @@ def faults(gate: Gate, outcome: Outcome) -> list[str]:
     green = outcome.status == "passed"
     if green and not (outcome.examined and all(one.verdict == "passed" for one in outcome.examined)):
         wrong.append("it is green, and not all of its limits passed")
-    if green and not allowed and any(d.piece in OPAQUE for d in gate.pieces):
-        scope = {space for d in gate.pieces if d.piece in OPAQUE for space in d.piece.spaces}
+    hidden = [d.piece for d in gate.pieces if d.piece in OPAQUE]
+    if green and not allowed and hidden:
+        scope = {space for piece in hidden for space in piece.spaces}
         spoken = {_space(limit) for limit in gate.limits}
-        if None in spoken or spoken & scope:
+        if (None in spoken and not all(piece.sized for piece in hidden)) or spoken & scope:
             wrong.append("it is green, with accesses in its scope that nobody can read")
     return wrong
 
