@@ -83,7 +83,7 @@ def folders(path: Path, root: Path) -> list[str]:
                 continue
             named.add(name)
             for spot in sorted(root.rglob(Path(name).name), key=lambda spot: (len(spot.parts), spot)):
-                if spot.as_posix().endswith(f"/{name}"):
+                if spot.is_file() and spot.as_posix().endswith(f"/{name}"):
                     there[spot.as_posix().removesuffix(name)] = None
                     waiting.append(spot)
                     break
