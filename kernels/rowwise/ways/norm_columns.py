@@ -107,7 +107,7 @@ class ColumnWays(Ways):
 
     def enough(self, side: int) -> bool:
         """True when there are tiles for nearly all multiprocessors."""
-        return self.tiles(side) >= 0.9 * self.sms
+        return self.tiles(side) >= 0.9 * self.machine.sms
 
     def skewed_threads(self, c: NormConfig) -> int:
         """Threads that hold skewed columns on a multiprocessor at a time."""
@@ -139,7 +139,7 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
     copy, long = copy_us(nbytes, x.machine), nbytes >= STREAM_BYTES
     ways = sorted(_held(x), key=_us)[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
-        by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters)
+        by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
         ways += [(copy / share, c) for share, c in by_clusters if c.rows_per_block <= x.across]
     if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
         ways.append((inf, c))
@@ -183,7 +183,7 @@ def _skewed_twice(x: ColumnWays) -> Iterator[NormConfig]:
     """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
     side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // x.vec, x.across))
     share = 256 // side
-    splits = min(16 // x.vec * x.sms // x.slab(side).tiles, x.form.count // (16 * share))
+    splits = min(16 // x.vec * x.machine.sms // x.slab(side).tiles, x.form.count // (16 * share))
     yield NormConfig(x.vec, side, share, "global", x.vec, max(1, splits))
 
 
@@ -202,7 +202,7 @@ def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:
     yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
     least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
     tiles = x.slab(wide).tiles
-    parts = (blocks * x.sms // tiles for blocks in (most, most // 2, most // 4))
-    short = min(2 * x.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
+    parts = (blocks * x.machine.sms // tiles for blocks in (most, most // 2, most // 4))
+    short = min(2 * x.machine.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
     splits = next((n for n in parts if n and steps // n >= least), max(1, short))
     yield twice(wide, 512 if x.vec == 1 else 256, 12, splits)

@@ -170,10 +170,10 @@ def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
         instructions += JOINING * parts * vec * max(1.0, side / WARP)
     alone = ALONE.get(each, 1.0)
     work = Work(
-        alone * nbytes / min(1.0, slabs / x.sms),
+        alone * nbytes / min(1.0, slabs / x.machine.sms),
         alone * slabs * instructions,
         blocks=slabs,
-        at_once=x.sms * each,
+        at_once=x.machine.sms * each,
         block_us=alone * (ROUND_US * rounds + JOIN_US * joined),
     )
     return time_us(work, x.machine)
@@ -378,7 +378,7 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
 
     `each` blocks are on a multiprocessor; infinite where no cluster is resident.
     """
-    rows, clusters = x.form.outputs, resident_clusters(x.sms, c.cluster, each)
+    rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
     if not clusters:
         return inf
     turn = PEER_US * c.cluster + STEP_US * rounds + BYTE_US * rounds * c.threads * x.vector_bytes

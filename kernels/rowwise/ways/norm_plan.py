@@ -300,9 +300,9 @@ def _rows(x: Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
     ways = [*_together(x), *_resident(x)]
-    splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
+    splits = min(ceil(2 * x.machine.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
-    if rows < x.sms // 2 and splits > 1:
+    if rows < x.machine.sms // 2 and splits > 1:
         us = split_us(rows, x.form.count * x.element.nbytes, x.machine) if ways else 0.0
         if x.room and steps >= 8 * twice.threads_per_row * splits:
             ways.append((us, replace(twice, splits=splits, depth=4, staged=8)))
@@ -310,7 +310,7 @@ def _rows(x: Ways) -> Iterator[NormConfig]:
     yield from (c for _, c in sorted(ways, key=lambda way: way[0]))
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
-        while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
+        while share < min(256, steps) and rows * share < x.machine.sms * FILLING_THREADS:
             share *= 2
         if share <= MOST_THREADS:
             yield NormConfig(x.vec, max(1, 64 // share), share, "registers")
@@ -350,7 +350,7 @@ def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
         return
     threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
     for at_once in sorted({min(n, rows) for n in (1, 2, 4, 8, rows)}):
-        splits = x.sms * (RESIDENT_THREADS // threads) // at_once
+        splits = x.machine.sms * (RESIDENT_THREADS // threads) // at_once
         rounds = ceil(steps / (threads * max(1, splits)))
         if splits < 2 or rounds < 2:
             continue

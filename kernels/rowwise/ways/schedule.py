@@ -106,8 +106,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     lanes, groups = (share, 1) if rows else (1, share)
     parts = {"splits": c.splits, "cluster": c.cluster, "resident": c.resident}
     if c.width:
-        stream = stream_with(form, c)
-        return Walk(stream.columns, Tiling(element, c.vec, c.rows_per_block, 1, share, **parts))
+        return Walk(stream_with(form, c).columns, Tiling(element, c.vec, c.rows_per_block, 1, share, **parts))
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, **parts)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
@@ -126,11 +125,6 @@ class Ways:
     room: int
     chip: Arch
     formula: str
-
-    @property
-    def sms(self) -> int:
-        """Multiprocessors."""
-        return self.machine.sms
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
