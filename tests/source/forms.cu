@@ -447,7 +447,7 @@ int a = t, b = 3; int* p = &a; int** pp = &p; *pp = &b; *p = 4 * t; **pp += 1;
 s[a * 2] = 1;
 s[b] = 1;
 // --- pointer_walks
-int a[3] = {t, 2 * t, 3 * t}; int* p = a; *p++ = 7; *p++ = 9 * t; *++p = 1 ? 2 : 3; 
+int a[4] = {t, 2 * t, 3 * t, 4 * t}; int* p = a; *p++ = 7; *p++ = 9 * t; *++p = 1 ? 2 : 3; 
 s[a[0] * t] = 1;
 s[a[1]] = 1;
 s[a[2]] = 1;
