@@ -546,24 +546,6 @@ def _pointed(value: Value, kind: Type | None) -> Place | None:
     return None
 
 
-def _address_given(nodes: list[Node], values: list[Value]) -> str | None:
-    """The array of the first argument that is an address in memory, "" of one that is not known; or None."""
-    for child, value in zip(nodes, values, strict=True):
-        if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
-                                    and child.children[0].kind == "text"):  # fmt: skip
-            continue
-        if isinstance(value, Address) and value.array.space != "local":
-            return value.array.name
-        if isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer":
-            return ""
-    return None
-
-
-def _holds_pointer(kind: Type) -> bool:
-    """Whether an object is behind a pointer, or has one in it."""
-    return kind.kind == "pointer" or any(_holds_pointer(inner) for _, _, inner in kind.fields)
-
-
 def _immediate(operand: str, names: dict[str, Value]) -> str:
     """An operand that is a known number, as that number; others as they are written."""
     value = names.get(operand)

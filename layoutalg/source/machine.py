@@ -356,7 +356,7 @@ class State:
         places = None if changing or not isinstance(held, Cells) else _elements(address, given)
         if places is None or isinstance(value, Unknown):
             known = isinstance(value, Unknown) and not value.carried
-            self.variables[key] = lost(kind, Unknown("a variable is set by an index that is no constant",
+            self.variables[key] = lost(kind, Unknown("a variable is set by an index that is not constant",
                                                      carried=not known))  # fmt: skip
             return
         for at in places:
@@ -366,7 +366,7 @@ class State:
 
 
 MOST_CHOSEN = 64
-"""The elements of an array in registers among which an index that is no constant chooses."""
+"""The elements of an array in registers among which an index that is not constant chooses."""
 
 
 def part_of(held: Value, address: Address, given: Type | None) -> Value:
@@ -379,7 +379,7 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
     if isinstance(held, Real):
         return REAL if only_real(given) else PUNNED
     if not isinstance(held, Cells):
-        return Unknown("a part of a variable is taken by an index that is no constant", carried=True)
+        return Unknown("a part of a variable is taken by an index that is not constant", carried=True)
     own = leaf(kind, 0)
     if own is None or not same_kind(own[0], given):
         return PUNNED if given.kind != "record" else Unknown("an element is taken by an index")
@@ -391,7 +391,7 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
         rests = [v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried]
         if not rests:
             return next(iter(held.elements.values()))
-        return Unknown("an element of an array in registers is taken by an index that is no constant",
+        return Unknown("an element of an array in registers is taken by an index that is not constant",
                        carried=True)  # fmt: skip
     numbers = [value.exact for value in values if isinstance(value, Number)]
     if len(numbers) == len(values) and all(number.known for number in numbers):

@@ -2,7 +2,7 @@
 
 The idea.  A copy by an instruction moves its values once per coordinate of the other modes; a copy without
 one is as wide as the elements lie together in both tensors and are known to be aligned.  What is in
-registers is no access.  Coordinates that the target gives the same element are moved once.
+registers is not an access.  Coordinates that the target gives the same element are moved once.
 
 Source.  CUTLASS 4, include/cute/algorithm/copy.hpp, gemm.hpp, axpby.hpp, atom/copy_atom.hpp; since versions
 differ in what a copy without an instruction assumes of layouts that are not static, those of 4 are taken.

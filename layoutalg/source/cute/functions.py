@@ -1,8 +1,8 @@
 """CuTe's functions on the values of a kernel, by the library's functions of the same names.
 
-The idea.  A function of layouts is one of tensors, whose elements stay: it changes their layout.  In a type
-there is no pointer, so that a tensor is its layout there, and a slice forgets where it begins; both ask
-`call`.
+The idea.  A function of layouts applies to tensors too: it changes their layout, and their elements stay.
+A type has no pointer: there a tensor is its layout alone, and a slice forgets where it begins.  Types and
+values both ask `call`.
 
     call       a function by its name, on layouts, tensors, tuples, atoms and tilings
 

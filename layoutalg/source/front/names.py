@@ -82,7 +82,7 @@ def declared_in(text: str) -> frozenset[str]:
 
 
 def _inner(node: Any) -> list[Any]:
-    """The parts of a node that may name what it declares, of what is no declaration all."""
+    """The parts of a node that may name what it declares; all parts where it is not a declaration."""
     parts = [child for child in node.children if child.type not in _ASIDE]
     if node.child_by_field_name("declarator") is None:
         return parts

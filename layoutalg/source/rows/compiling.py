@@ -45,8 +45,8 @@ def machine_code(
 ) -> dict[str, Code]:
     """The code of each kernel that is read, by its name.
 
-    Raises UnsupportedError where there is no compiler or no disassembler, CompileError for a text that does
-    not compile, or that takes too long.
+    Raises UnsupportedError where the compiler or the disassembler is missing, CompileError for a text
+    that does not compile, or that takes too long.
     """
     kernels = [kernel for kernel in parsed.kernels if kernel.root is not None]
     whole = "\n".join((text, *(_mark(number, kernel) for number, kernel in enumerate(kernels)), ""))
