@@ -23,8 +23,11 @@ import numpy
 from layoutalg.codegen.instr.folds.values import (
     FOLDS,
     IGNORED,
+    ONE_MORE,
     UNKNOWN,
+    WITH_ONE,
     WRITER,
+    moments_of,
     power_of,
     ranked,
     wide,
@@ -144,6 +147,8 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
         raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
     if name in ("logsumexp", "nll") and element == "f32" and accumulators == 1 < n:
         return _absorb_exponentials(name, n)
+    if name == "moments" and element == "f32":
+        return _absorb_together(n) if accumulators == 1 < n else _absorb_side_by_side(n)
     fold, per, of_arg = FOLDS[name], FOLDS[name].words, name.startswith("arg") and element != PARTIAL
     lift = {**ranked(element, way), **fold.lift} if of_arg else fold.lift
     words = n * per if element == PARTIAL else n if element == "f32" else max(1, n * _bytes(element) // 4)
@@ -219,6 +224,41 @@ def _absorb_exponentials(name: str, n: int) -> Instr:
     lines += each(n, [hit]) if named else ""
     title = f"absorb_{name}_f32_{n}_to_1"
     return _absorbing(title, fold.words, n, "f32", lines, effect, fold.uses()[:-1])
+
+
+def _absorb_together(n: int) -> Instr:
+    """Moments joined with those of n floats: one division, where one by one each element would take one."""
+    fold, made = FOLDS["moments"], moments_of(n)
+
+    def effect(machine: Any, group: Any, step: int, d: Array, v: Array, first: Array, there: Array) -> Array:
+        lifted = fold.made(made, {f"x{i}": floats(v[:, i : i + 1]) for i in range(n)})
+        lifted = numpy.where(there[:, :1, None] != 0, lifted, numpy.array(fold.neutral, numpy.uint32))
+        return fold.effect(_values(d, "moments"), lifted).reshape(d.shape)
+
+    lines = [f"u32 e[{fold.words}] = {{}};", *fold.lines(made, "e", {f"x{i}": f"v[{i}]" for i in range(n)})]
+    lines += [f"if (!there) e[{w}] = {word}u;" for w, word in enumerate(fold.neutral)]
+    text = "".join(f"    {line}\n" for line in [*lines, "join_moments(d, e);"])
+    return _absorbing(f"absorb_moments_f32_{n}_to_1", fold.words, n, "f32", text, effect, fold.uses())
+
+
+def _absorb_side_by_side(n: int) -> Instr:
+    """Moments of n columns joined with an element each: as many so far, so that one division serves all."""
+    fold = FOLDS["moments"]
+
+    def effect(machine: Any, group: Any, step: int, d: Array, v: Array, first: Array, there: Array) -> Array:
+        values = _values(d, "moments")
+        common = fold.read(values[:, :1])
+        for target, formula in ONE_MORE.items():
+            common[target] = number(formula, common)
+        known = common | fold.read(values) | {"element": floats(v), "there": there[:, :1] != 0}
+        return fold.made(WITH_ONE, known).reshape(d.shape)
+
+    lines = [f"u32* const to = d{f' + {fold.words} * i' if n > 1 else ''};"]
+    named = fold.named("to") | {"element": at("v", "i", n)}
+    common = "".join(f"    {line}\n" for line in fold.lines(ONE_MORE, "", fold.named("d")))
+    text = common + _loop(n, [*lines, *fold.lines(WITH_ONE, "to", named)])
+    title = f"absorb_moments_f32_{n}_to_{n}"
+    return _absorbing(title, fold.words * n, n, "f32", text, effect, fold.uses()[:-1])
 
 
 def _bytes(element: str) -> int:

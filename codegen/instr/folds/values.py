@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 import numpy
 
-from layoutalg.codegen.instr.lanewise import Block, Operation, Value, Writer, number
+from layoutalg.codegen.instr.lanewise import Block, Operation, Value, Writer, number, tree
 from layoutalg.codegen.instr.words import Array, each, float_words, floats
 
 Statements: TypeAlias = Mapping[str, Value]
@@ -218,6 +218,35 @@ def ranked(element: str, way: str) -> Statements:
 def power_of(x: str) -> Value:
     """The statement of e^(x - base)."""
     return "exp", ("sub", x, "base")
+
+
+ONE_MORE: Statements = MappingProxyType({"every": ("add", "count", 1.0), "share": ("reciprocal", "every")})
+"""What moments have in common that are joined with an element each, and have as many so far."""
+
+WITH_ONE: Statements = MappingProxyType(
+    {
+        "x": (_IF, "there", "element", "mean"),
+        "apart": ("sub", "x", "mean"),
+        "at": ("fma", "apart", "share", "mean"),
+        "count": (_IF, "there", "every", "count"), "mean": "at",
+        "q": ("fma", "apart", ("sub", "x", "at"), "q"),
+    }
+)  # fmt: skip
+"""Moments joined with an element, or with their own mean and not counted where it is not `there`."""
+
+
+def moments_of(n: int) -> Statements:
+    """The moments of the elements x0 .. x{n - 1}: their mean from the first one on, so that no sum overflows
+    where the squares do not."""
+    apart = tree([("sub", f"x{i}", "x0") for i in range(1, n)], lambda a, b: ("add", a, b))
+    squares: Value = ("mul", "from0", "from0")
+    for i in range(1, n):
+        squares = "fma", f"from{i}", f"from{i}", squares
+    return {
+        "middle": ("fma", apart, 1 / n, "x0"),
+        **{f"from{i}": ("sub", f"x{i}", "middle") for i in range(n)},
+        "count": float(n), "mean": "middle", "q": squares,
+    }  # fmt: skip
 
 
 def _of_both(x: str, joined: str) -> Value:
