@@ -258,7 +258,7 @@ def _absorb_side_by_side(n: int) -> Instr:
     common = "".join(f"    {line}\n" for line in fold.lines(ONE_MORE, "", fold.named("d")))
     text = common + _loop(n, [*lines, *fold.lines(WITH_ONE, "to", named)])
     title = f"absorb_moments_f32_{n}_to_{n}"
-    return _absorbing(title, fold.words * n, n, "f32", text, effect, fold.uses()[:-1])
+    return _absorbing(title, fold.words * n, n, "f32", text, effect, fold.uses(ONE_MORE)[:-1])
 
 
 def _bytes(element: str) -> int:
