@@ -315,7 +315,7 @@ def merge_moments(k: int) -> Instr:
         updated("count", 1), updated("mean", k), updated("q", k), into("more", 1), into("mean_b", k),
         into("q_b", k),
     )  # fmt: skip
-    share = ("if_positive", "all", ("mul", "more", ("reciprocal", "all")), 0.0)
+    share = ("if_positive", "all", ("mul", "more", ("inverse", "all")), 0.0)
     square = ("add", "q_b", ("mul", ("mul", "d", "count"), "step"))
     joined = {
         "d": ("sub", "mean_b", "mean"), "step": ("mul", "d", "share"), "q": ("add", "q", square),
@@ -332,7 +332,7 @@ def average(k: int) -> Instr:
     >>> average(1).name
     'average_1'
     """
-    share = Block({"share": ("if_positive", "count", ("reciprocal", "count"), 1.0)})
+    share = Block({"share": ("if_positive", "count", ("inverse", "count"), 1.0)})
     operands = updated("d", k), into("count", 1)
     return lanewise(f"average_{k}", operands, share, Block({"d": ("mul", "d", "share")}, k))
 

@@ -161,6 +161,19 @@ def _rcp(a: Array) -> Array:
     return _normal(numpy.reciprocal)(numpy.where(small, a * 0, a))
 
 
+# a division has a slow path, behind whose branch the compiler moves the loads that are to be in flight; a
+# rough reciprocal with a step of Newton's has none, and is exact for powers of two
+_INVERSE = """float inverse(float x) {
+    const float rough = rcp_approx(x);
+    return __fmaf_rn(rough, __fmaf_rn(-x, rough, 1.0f), rough);
+}"""
+
+
+def _inverse(x: Array) -> Array:
+    rough, one = _rcp(x), numpy.float32([1])
+    return _fma(rough, _fma(-x, rough, one), rough)
+
+
 _erfc = numpy.frompyfunc(math.erfc, 1, 1)
 
 
@@ -223,6 +236,7 @@ KNOWN: Mapping[str, Operation] = MappingProxyType(
         "finite": Operation(
             "{a} == -INFINITY ? 0.0f : {a}", lambda a: numpy.where(a == -numpy.inf, numpy.float32(0), a)
         ),
+        "inverse": Operation("inverse({a})", _inverse, uses=(RCP, _INVERSE)),
         "if_positive": Operation("{a} > 0.0f ? {b} : {c}", _if_positive),
         "rsqrt_rn": Operation(
             "__frsqrt_rn({a})", lambda a: (1 / numpy.sqrt(a.astype("f8"))).astype("f4")

@@ -220,21 +220,14 @@ def power_of(x: str) -> Value:
     return "exp", ("sub", x, "base")
 
 
-# a division has a slow path, behind whose branch the compiler moves the loads that are to be in flight; the
-# approximate reciprocal with a step of Newton's has none, and is exact for powers of two
-INVERSE: Statements = MappingProxyType(
-    {"rough": ("rcp", "every"), "inverse": ("fma", "rough", ("fma", ("neg", "every"), "rough", 1.0), "rough")}
-)
-"""1 / every."""
-
-ONE_MORE: Statements = MappingProxyType({"every": ("add", "count", 1.0), **INVERSE})
+ONE_MORE: Statements = MappingProxyType({"every": ("add", "count", 1.0), "share": ("inverse", "every")})
 """What moments have in common that are joined with an element each, and have as many so far."""
 
 WITH_ONE: Statements = MappingProxyType(
     {
         "x": (_IF, "there", "element", "mean"),
         "apart": ("sub", "x", "mean"),
-        "at": ("fma", "apart", "inverse", "mean"),
+        "at": ("fma", "apart", "share", "mean"),
         "count": (_IF, "there", "every", "count"), "mean": "at",
         "q": ("fma", "apart", ("sub", "x", "at"), "q"),
     }
@@ -309,8 +302,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
             lift={"count": 1.0, "mean": "x", "q": ("sub", "x", "x")},  # NaN of what is not finite
             join={
                 "every": ("add", "count", "count_b"), "apart": ("sub", "mean_b", "mean"),
-                **INVERSE,
-                "share": ("mul", "count_b", "inverse"),
+                "share": ("mul", "count_b", ("inverse", "every")),
                 "at": ("add", "mean", ("mul", "apart", "share")),
                 "between": ("mul", ("mul", "apart", "apart"), ("mul", "count", "share")),
                 "spread": ("add", ("add", "q", "q_b"), "between"),
