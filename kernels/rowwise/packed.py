@@ -476,8 +476,9 @@ def packed_us(
     alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
     blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
     turn_us = rates.turn_us + (0 if held else rates.read_us * accesses)
+    idle = m.sms / min(m.sms, walk.tiles)  # multiprocessors without a block issue nothing
     work = Work(
-        moved_bytes * (1 + alone), instructions, shared,
+        moved_bytes * (1 + alone), instructions * idle, shared * idle,
         walk.tiles, m.sms * blocks, rates.block_us + turn_us * t.rows_per_thread,
     )  # fmt: skip
     return time_us(work, m)

@@ -1,53 +1,69 @@
 """The work of a reduction's launch, by which its candidates are timed.
 
-    memory          the bytes, more for short runs of rows, narrow loads and few multiprocessors
-    wavefronts      128-byte lines that the L1 cache looks up
-    waiting         waves of blocks x rounds of a thread x the latency of a round
-    beside          barriers between the groups of threads that share rows
-
-Notes.  The numbers were fitted to 220 reductions that an H200 timed, by good plans and bad ones, under a sum
-of other powers; first choices take least by that sum (0.9990 of its best, on 1,800 drawn
-ones).  They choose among candidates; they are not a bound from below.
+memory          the bytes, more for short runs of rows and few multiprocessors
+instructions    those of the multiprocessors that have blocks: to load, to fold, to exchange
+wavefronts      128-byte lines that the L1 cache looks up
+waiting         waves of blocks x rounds of a thread x the latency of a round
+beside          barriers between the groups of threads that share rows
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
-from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
-from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP
+from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
+from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP, WORD_BYTES
 
 if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.ways.reduce_plan import Pass, ReduceConfig
 
-REGISTERS, CUT_FIRST, CUT_MORE = 1 << 16, 24, 6
-"""Registers of a multiprocessor; by NVRTC, of a thread that reads cut vectors, and per vector in flight."""
+REGISTERS, LEAST, BESIDE, CUT_FIRST, CUT_MORE = 1 << 16, 32, 20, 24, 6
+"""Registers of a multiprocessor; of a thread by NVRTC, at least and beside its values and loads in flight;
+of a thread that reads cut vectors, and per vector in flight."""
 
 SM_THREADS = 2048
 """Threads of a multiprocessor."""
 
-BARRIER_US = 0.1
+BARRIER_US = 0.09
 """Microseconds between groups of threads that share rows, per halving of them."""
 
 SHORT_RUN_BYTES = 8.0
 """Bytes by which runs are longer for the memory than they are."""
 
-OF_ONE, OF_SKEWED = 5.5e4, 3.6e4
+OF_ONE, OF_SKEWED = 9e4, 3.6e4
 """Bytes per microsecond that a multiprocessor alone reads, and of skewed columns."""
 
+LOAD_US, BYTE_US = 0.38, 0.0044
+"""Microseconds of a round of loads, and more for every byte that a thread has in flight."""
 
-def resident(c: ReduceConfig, *, cut: bool = False) -> int:
-    """Blocks that run on an SM at once.
+LOAD, APART_ROWS, APART_COLUMNS = 12.0, 16, 12
+"""Instructions of a load, of its place and its predicate; more where a step's number is taken apart."""
 
-    Vectors that are `cut` hold registers for their places too; other kernels have 32, or little more.
-    """
-    blocks = min(32, SM_THREADS // c.threads)
-    if cut:  # a vector in flight keeps its place and its row's ends until it is folded
-        blocks = min(blocks, REGISTERS // (c.threads * (CUT_FIRST + CUT_MORE * c.depth * c.rows_per_thread)))
-    return max(1, blocks)
+FOLDING: Mapping[str, float] = MappingProxyType(
+    {"arg": 15, "arg_s64": 15, "logsumexp": 12, "nll": 12, "moments": 6}
+)
+"""Instructions that join an element to a value of several words, as machine code has them; 1 of one word."""
+
+
+def resident(c: ReduceConfig, walk: HeadTail, words: int) -> int:
+    """Blocks that run on an SM at once, whose threads fold values of so many words."""
+    flight, values = c.depth * c.rows_per_thread, c.rows_per_thread * walk.values
+    if isinstance(walk, CutRows):  # a vector in flight keeps its place and its row's ends until it is folded
+        registers = CUT_FIRST + CUT_MORE * flight
+    else:
+        registers = max(LEAST, BESIDE + flight * walk.tiling.words + values * words)
+    return max(1, min(32, SM_THREADS // c.threads, REGISTERS // (c.threads * registers)))
+
+
+def plan_us(passes: Sequence[Pass], m: Machine) -> float:
+    """The time of passes, in microseconds: each starts while the one before it ends."""
+    return sum(pass_us(p, m) for p in passes) - (len(passes) - 1) * (m.launch_us - m.dependent_us)
 
 
 def pass_us(p: Pass, m: Machine) -> float:
@@ -55,21 +71,22 @@ def pass_us(p: Pass, m: Machine) -> float:
     c, walk = p.config, p.walk
     if isinstance(walk, PackedWalk):
         moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
-        return packed_us(walk, REDUCTION, m, moved)
+        return packed_us(walk, replace(REDUCTION, element=FOLDING.get(p.fold, 0.0)), m, moved)
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-(walk.steps + walk.edge_steps) // c.threads_per_row))
     written = walk.places * walk.values * c.splits * p.result.nbytes
-    waves = -(-walk.blocks // (m.sms * resident(c, cut=isinstance(walk, CutRows))))
+    waves = -(-walk.blocks // (m.sms * resident(c, walk, p.words)))
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
     flight = steps * c.rows_per_thread * walk.tiling.nbytes
+    idle = m.sms / min(m.sms, walk.blocks)  # multiprocessors without a block issue nothing
     return time_us(
         Work(
             _read_bytes(p, m) + written,
-            _instructions(p, warps, loads),
-            loads * _lines(p),
+            _instructions(p, warps, loads) * idle,
+            loads * _lines(p) * idle,
             blocks=waves,
-            block_us=rounds * (m.load_us + m.byte_us * flight),
+            block_us=rounds * (LOAD_US + BYTE_US * flight),
             beside_us=BARRIER_US * (c.groups_per_row - 1).bit_length(),
         ),
         m,
@@ -77,8 +94,8 @@ def pass_us(p: Pass, m: Machine) -> float:
 
 
 def _read_bytes(p: Pass, m: Machine) -> float:
-    """Bytes that take the memory as long as what is read: short runs and narrow loads take longer, and so do
-    few multiprocessors."""
+    """Bytes that take the memory as long as what is read: short runs take longer, and so do few
+    multiprocessors."""
     c, walk, loaded = p.config, p.walk, p.walk.tiling.nbytes
     read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
     run = (c.lanes_per_row * c.depth if walk.rows else min(c.rows_per_block, walk.vectors)) * loaded
@@ -87,7 +104,7 @@ def _read_bytes(p: Pass, m: Machine) -> float:
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
         run = max(run, WARP * loaded)  # whole rows that touch
     busy = min(m.sms, walk.blocks) * (OF_SKEWED if isinstance(walk, SkewedSums) else OF_ONE)
-    return read * max(1 + SHORT_RUN_BYTES / run + m.load_bytes / loaded, m.bytes_per_us / busy)
+    return read * max(1 + SHORT_RUN_BYTES / run, m.bytes_per_us / busy)
 
 
 def _apart(p: Pass) -> int:
@@ -110,9 +127,10 @@ def _lines(p: Pass) -> float:
 def _instructions(p: Pass, warps: int, loads: int) -> float:
     """Instructions of all warps: to fetch and fold, to exchange between lanes, to find and store results."""
     c, values = p.config, p.values
-    fetch = 6 + c.vec * (1 if p.element.nbytes == 4 else 2) + (0 if p.walk.aligned else 4)
-    parts = sum(m.extent > 1 for m in p.walk.reduced)
-    fetch += 16 if p.walk.rows and parts > 1 else 0  # to take a step's number apart
+    fold = FOLDING.get(p.fold, 1.0) + (p.element.nbytes < WORD_BYTES)
+    fetch = LOAD + c.vec * fold + (0 if p.walk.aligned else 4)
+    if sum(m.extent > 1 for m in p.walk.reduced) > 1:
+        fetch += APART_ROWS if p.walk.rows else APART_COLUMNS
     fetch += 30 if isinstance(p.walk, CutRows) else 0
-    lanes = 3 * values * (c.lanes_per_row - 1).bit_length()
+    lanes = 3 * values * p.words * (c.lanes_per_row - 1).bit_length()
     return loads * fetch + warps * (60 + lanes + 8 * values)

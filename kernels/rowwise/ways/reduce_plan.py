@@ -50,7 +50,6 @@ from layoutalg.kernels.rowwise.reductions import (
 from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     LONG_VECTORS,
-    CutRows,
     HeadTail,
     SkewedSums,
     reduction_walk,
@@ -66,7 +65,7 @@ from layoutalg.kernels.rowwise.walk import (
     aligned,
     power_above,
 )
-from layoutalg.kernels.rowwise.ways.reduce_model import pass_us, resident
+from layoutalg.kernels.rowwise.ways.reduce_model import pass_us, plan_us, resident
 
 VALUE = {1: "f32", 2: "u64", 4: "c128"}
 """The types of a workspace, as wide as values of so many words."""
@@ -295,7 +294,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
             for d in configs(joined, value, chip, False, words)
         )
         passes = (part, min(ways, key=lambda way: pass_us(way, m)))
-    return ReducePlan(p, passes, sum(pass_us(q, m) for q in passes))
+    return ReducePlan(p, passes, plan_us(passes, m))
 
 
 def _room(chip: Arch) -> int:
@@ -386,11 +385,12 @@ def _with_splits(
         return
     yield config, None
     if split:
-        yield from _split(config, reduction_walk(form, config.tiling(element), words), machine_of(chip), said)
+        walk = reduction_walk(form, config.tiling(element), words)
+        yield from _split(config, walk, words, machine_of(chip), said)
 
 
 def _split(
-    config: ReduceConfig, walk: HeadTail, m: Machine, said: str
+    config: ReduceConfig, walk: HeadTail, words: int, m: Machine, said: str
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
     """The configuration with as many blocks per row as fill the multiprocessors once or twice."""
     whole = walk.steps // (config.threads_per_row * config.depth)
@@ -398,7 +398,7 @@ def _split(
         why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
         return
-    at_once = resident(config, cut=isinstance(walk, CutRows))
+    at_once = resident(config, walk, words)
     blocks = (waves * at_once * m.sms for waves in (1, 2))
     found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * m.sms]
     yield from ((replace(config, splits=n), None) for n in found if n > 1)
