@@ -2,27 +2,16 @@
 
 The idea.  A layout of integers says where a vector is if every row starts at one, and no stride is below 0:
 indices are unsigned.  Where rows start at any element, the vector that an element lies in depends on the
-remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Six
+remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Four
 answers, each a `Walk` whose coordinates are still layouts and whose addresses are not:
 
     Backwards       a mode that runs backwards on a side is counted from its end there
     HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
     MaskedRows      norms along rows: all vectors that touch a row; other elements are masked
-    SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
     CutRows         reductions of floats: vectors as of MaskedRows, other elements are neutral
-    SkewedSums      reductions across rows, as SkewedColumns; threads meet by column when all is read
 
-A masked or skewed vector has the same place in source and destination, and is written element by element
-where it is cut.  In place neither is done: a vector would be read while a neighbour writes part of it.
-
-A skewed tile.  All rows of a thread have one shift, because `period` divides its threads per row.  A tile
-still writes whole vectors, those of the row that begin in it; so it reaches further to the left in
-rows of a larger shift, and to have the statistics of all that it writes it reads a vector more on either
-side.  (8191,8193) f32 over 0, 8 threads side by side: tile 1 writes w of rows 0, 1, 2, 3 from columns 24, 23,
-22, 21 on, and has the statistics of columns 21 to 47
-
-    row 0   |20 r 23|24 w 27|28 w 31| ... |44 w 47|48 r 51|
-    row 1   |19 r 22|23 w 26|27 w 30| ... |43 w 46|47 r 50|
+A masked vector has the same place in source and destination, and is written element by element
+where it is cut.  In place that is not done: a vector would be read while a neighbour writes part of it.
 
 Notes.  Whole vectors are read: up to the last 16-byte unit that holds an element.  A difference wraps where
 the vector before the first is requested, which no predicate lets through.
@@ -38,7 +27,6 @@ from math import gcd, prod
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.kernels.rowwise.walk import (
-    WARP,
     Bases,
     Chunk,
     Crd,
@@ -49,13 +37,9 @@ from layoutalg.kernels.rowwise.walk import (
     aligned,
     coordinate,
 )
-from layoutalg.layout import Layout
 
 LONG_VECTORS = 16
 """The number of vectors from which on a row is long compared with the single elements at its ends."""
-
-LEAST_SKEWED = 8
-"""The least number of threads side by side for skewed columns: two of them write nothing."""
 
 # --- modes that run backwards --------------------------------------------------------------------------
 
@@ -219,94 +203,6 @@ class MaskedRows(Backwards):
         return self.along((minus(chunk.at + e, chunk.low, 2 * self.lead.extent),), (self.lead,), "weight")
 
 
-@dataclass(frozen=True)
-class SkewedColumns(Backwards):
-    """Columns of a norm whose rows start at different places of vectors; see the module's text."""
-
-    @cached_property
-    def period(self) -> int:
-        """Rows after which a place of a vector returns."""
-        (rows,) = self.outer
-        return self.tiling.vec // gcd(rows.src, self.tiling.vec)
-
-    @cached_property
-    def width(self) -> int:
-        """Columns of a tile: of each row all vectors but the first and the last."""
-        return (self.tiling.rows_per_block - 2) * self.tiling.vec
-
-    @cached_property
-    def row_extents(self) -> tuple[int, ...]:
-        """Extents of the kept modes, the first one in vectors of whole tiles."""
-        first, *others = [m.extent for m in self.form.kept]
-        tiles = -(-(first + self.tiling.vec - 1) // self.width)
-        return (tiles * self.tiling.rows_per_block, *others)
-
-    @property
-    def threads(self) -> Layout:
-        """(row of the block, thread of the row) -> tid: rows with the same shift are neighbours."""
-        t, period = self.tiling, self.period
-        alike = t.threads_per_row // period
-        return Layout(
-            (t.rows_per_block, (period, alike)), (1, (t.rows_per_block * alike, t.rows_per_block))
-        )  # fmt: skip
-
-    @property
-    def cut(self) -> bool:
-        """Vectors at the ends of a row hold elements of others."""
-        return True
-
-    def bases(self, place: Index) -> Bases:
-        """The start of the tensor's first column, and the thread's place counted from a vector before it."""
-        side, *rest = coordinate(self.row_extents, place)
-        t, others = self.tiling, self.form.kept[1:]
-        return Bases(
-            self.along(tuple(rest), others, "src") + self.form.src_offset,
-            self.along(tuple(rest), others, "dst") + self.form.dst_offset,
-            side // t.rows_per_block * self.width + side % t.rows_per_block * t.vec,
-        )
-
-    def chunk(self, bases: Bases, step: Index) -> Chunk:
-        """The vector of a step: a thread's steps of all rounds start alike, so that one shift is enough."""
-        (m,), share, vec = self.outer, self.tiling.threads_per_row, self.tiling.vec
-        y, turn = step % share, step // share
-        low = self.shift(bases, y) + vec
-        source, target = (
-            minus((base + y * stride) // vec * vec + bases.at, vec, self.reach) + turn * (share * stride)
-            for base, stride in ((bases.source, m.src), (bases.target, m.dst))
-        )
-        weight = self.along((step,), (m,), "weight")
-        return Chunk(source, target, weight, bases.at, low, low + self.lead.extent)
-
-    @cached_property
-    def reach(self) -> int:
-        """A bound on the index of any element, and of a vector past the last one."""
-        modes, ends = self.form.modes, (self.form.src_offset, self.form.dst_offset)
-        sides = ([m.src for m in modes], [abs(m.dst) for m in modes])
-        most = max(sum(m.extent * d for m, d in zip(modes, side, strict=True)) for side in sides)
-        return most + max(ends) + 2 * self.width
-
-    def shift(self, bases: Bases, y: Index) -> Index:
-        """The place in a vector at which a thread's rows start."""
-        (m,) = self.outer
-        return (bases.source + y * m.src) % self.tiling.vec
-
-    def slot(self, row: Index, shift: Index, e: Index) -> Index:
-        """Return the place, of rows_per_block * vec in a tile, for element e of a thread's vectors.
-
-        Each column whose statistics the tile needs has one, for every shift of the row.
-        """
-        t = self.tiling
-        return (row * t.vec + (t.vec + e - shift)) % (t.rows_per_block * t.vec)
-
-    def readable(self, chunk: Chunk) -> tuple[Index, ...]:
-        """The predicates that a vector of a step that exists can be read: it may be past an end."""
-        return chunk.at + self.tiling.vec > chunk.low, chunk.at < chunk.high
-
-    def written(self, row: Index) -> tuple[Index, ...]:
-        """The predicates that a thread writes its vectors: the sides of a tile are others'."""
-        return row >= 1, row < self.tiling.rows_per_block - 1
-
-
 # --- reductions of floats ------------------------------------------------------------------------------
 
 
@@ -351,79 +247,6 @@ class CutRows(MaskedRows, HeadTail):
         return ends if self.phases == self.tiling.vec else (chunk.low <= chunk.at) & ends
 
 
-def alike(side: int, period: int) -> int:
-    """The fewest threads that share statistics of skewed columns so that a warp's rows start alike.
-
-    >>> alike(8, 4), alike(64, 4), alike(8, 1)
-    (16, 4, 1)
-    """
-    return period * max(1, WARP // side) if period > 1 else 1
-
-
-def unskewed(walk: SkewedColumns) -> str:
-    """The reason why a tile has no columns of its own, or a warp's rows start differently; or empty."""
-    side, share, period = walk.tiling.rows_per_block, walk.tiling.threads_per_row, walk.period
-    if side < LEAST_SKEWED:
-        return f"{side} skewed columns are too few; the nearest is rows_per_block = {LEAST_SKEWED}"
-    near = max(alike(side, period), -(-share // period) * period)
-    if share != near:
-        return f"the rows of a warp do not start alike; the nearest is threads_per_row = {near}"
-    return ""
-
-
-@dataclass(frozen=True)
-class SkewedSums(SkewedColumns, HeadTail):
-    """Columns of a reduction whose rows start at different places of vectors.
-
-    A thread's rows start alike: `period` divides the threads of a column, or each of them has one row.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
-    >>> from layoutalg.kernels.rowwise.walk import Tiling
-    >>> x = normalise(axes_problem((8191, 8193), 0, "f32"))
-    >>> w = SkewedSums(x, Tiling(dtype("f32"), 4, 32, 1, 8))
-    >>> w.period, w.width, w.tiles, w.steps, w.first(1)
-    (4, 120, 69, 8191, (120,))
-    """
-
-    @property
-    def threads(self) -> Layout:
-        """(row of the block, thread of the row) -> tid: neighbours read neighbours."""
-        return super(SkewedColumns, self).threads
-
-    @property
-    def edges(self) -> int:
-        """No element is read alone."""
-        return 0
-
-    @property
-    def shifts(self) -> int:
-        """Groups of threads whose rows start differently."""
-        return min(self.period, self.tiling.groups)
-
-    def inside(self, chunk: Chunk) -> tuple[Index, ...]:
-        """The predicates that a vector of a step that exists holds an element of its row."""
-        return self.readable(chunk)
-
-    def first(self, tile: Index) -> Crd:
-        """The coordinate of the first column of a tile, among the kept modes of the form."""
-        side, *rest = coordinate(self.row_extents, self.place(tile, 0))
-        return (side // self.tiling.rows_per_block * self.width, *rest)
-
-    def slot_of(self, column: Index) -> Index:
-        """The slot of a column of the tile, counted from its first: see `slot`."""
-        return column + 2 * self.tiling.vec
-
-
-def skewable(form: Form, tiling: Tiling) -> bool:
-    """True when `SkewedSums` can walk columns that do not all start at vectors."""
-    if form.lead.reduced or form.lead.src != 1 or len(form.reduced) != 1:
-        return False
-    (rows,), share = form.reduced, tiling.groups
-    alike = share % (tiling.vec // gcd(rows.src, tiling.vec)) == 0 or rows.extent <= share
-    return alike and tiling.lanes == tiling.rows_per_thread == 1 and tiling.rows_per_block > 2
-
-
 def reduction_walk(form: Form, tiling: Tiling, words: int) -> HeadTail:
     """The walk of a reduction to values of so many words.  Raises UnsupportedError.
 
@@ -440,6 +263,4 @@ def reduction_walk(form: Form, tiling: Tiling, words: int) -> HeadTail:
     if lead.reduced:  # single elements cost little where rows are long and have two ends alone
         short = lead.extent < LONG_VECTORS * vec or len(form.reduced) > 1
         return CutRows(form, tiling) if words == 1 and short else HeadTail(form, tiling)
-    if words == 1 and skewable(form, tiling):
-        return SkewedSums(form, tiling)
     raise UnsupportedError(f"loads of {vec} elements: not all rows of columns start at such loads")

@@ -108,14 +108,10 @@ class Tiling:
 
 
 class Bases(NamedTuple):
-    """The start of a row's elements in source and destination; `at` is used by skewed columns alone.
-
-    `row` is its coordinate, for walks that need it.
-    """
+    """The start of a row's elements in source and destination, and its coordinate, where walks need it."""
 
     source: Index
     target: Index
-    at: Index = 0
     row: Crd = ()
 
 
@@ -310,7 +306,7 @@ class Walk:
         """The start of a row in source and destination, and its coordinate."""
         crd, form = coordinate(self.row_extents, place), self.form
         source, target = (self.along(crd, self.kept, side) for side in ("src", "dst"))
-        return Bases(source + form.src_offset, target + form.dst_offset, 0, crd)
+        return Bases(source + form.src_offset, target + form.dst_offset, crd)
 
     def chunk(self, bases: Bases, step: Index) -> Chunk:
         """The vector of a step of the row that begins at `bases`."""
@@ -334,10 +330,6 @@ class Walk:
 
     def readable(self, chunk: Chunk) -> tuple[Index, ...]:
         """The predicates that a vector of a step that exists can be read."""
-        return ()
-
-    def written(self, row: Index) -> tuple[Index, ...]:
-        """The predicates that a thread writes its vectors."""
         return ()
 
     def weights(self, chunk: Chunk) -> Crd:
@@ -432,17 +424,6 @@ def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
     if lead.reduced and not in_place:
         return one_phase(form, vec)
     return not any(v % vec for v in row_ends(form))
-
-
-def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
-    """True when vectors can lie across columns whose rows start at different places of vectors.
-
-    The rows are those of one reduced mode, and elements lie alike in source and destination.
-    """
-    lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
-    dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
-    one = len(rows) == 1 and rows[0].dst > 0
-    return dense and one and not in_place and one_phase(form, vec)
 
 
 def one_phase(form: Form, vec: int) -> bool:

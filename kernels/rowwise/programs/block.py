@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
@@ -36,7 +36,7 @@ from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.runs import PackedRun
 from layoutalg.kernels.rowwise.programs.vectors import store_cut
 from layoutalg.kernels.rowwise.tensors import Mode
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
+from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
     WORD_BYTES,
@@ -199,10 +199,9 @@ class NormBlock(Block):
     """A block of a norm: the registers of its statistics, and the position of a thread's row.
 
     `in_warps`: from here on statistics are joined between the lanes of a warp alone.  `saves`: it leaves its
-    statistics to another kernel.  `slots` are those of a thread in a skewed tile.
+    statistics to another kernel.
     """
 
-    slots: tuple[Var, ...] = ()
     saves = in_warps = False
     _split_partials: Global | None = None
 
@@ -222,9 +221,9 @@ class NormBlock(Block):
         """Set the start of the vectors of the thread's row n."""
         k, walk = self.k, self.walk
         self.place = k.let("place", as_expr(walk.place(self.tile, self.row, n)))
-        source, target, at, row = walk.bases(self.place)
+        source, target, row = walk.bases(self.place)
         source, target = k.let("source", as_expr(source)), k.let("target", as_expr(target))
-        self.bases = Bases(source, target, k.let("at", as_expr(at)), row)
+        self.bases = Bases(source, target, row)
 
     @property
     def statistics(self) -> int:
@@ -255,11 +254,8 @@ class NormBlock(Block):
 class RowBlock(NormBlock):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
 
-    `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
-    says that it writes the destination, in place the source; else it saves statistics.
+    `writes` says that it writes the destination, in place the source; else it saves statistics.
     """
-
-    only_written = False
 
     def __init__(
         self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
@@ -278,8 +274,6 @@ class RowBlock(NormBlock):
         self.residual = self.tensor("residual", "src", modes, writable=True) if adds else None
         if not packed and not config.together:
             self._stand()
-        if isinstance(walk, SkewedColumns):
-            self.slots = self._slots(walk)
         fetched = 0 if config.hold == "registers" else config.depth
         self.v = k.reg("v", self.schedule.registers + fetched, t.words)
         if self.schedule.staged and not packed:
@@ -308,12 +302,6 @@ class RowBlock(NormBlock):
                 self._stand()
                 yield turn
         self.tile = first
-
-    def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
-        """The slots in a skewed tile of the columns of a thread's vectors."""
-        shift = walk.shift(self.bases, self.y)
-        found = (walk.slot(self.row, shift, e) for e in range(self.tiling.vec))
-        return tuple(self.k.let(f"slot{e}", as_expr(at)) for e, at in enumerate(found))
 
     def extra(self, name: str) -> Tensor:
         """Weight or bias by name, declared on first use."""
@@ -472,8 +460,7 @@ class RowBlock(NormBlock):
 
     def _wanted(self, v: Vector) -> tuple[Index, ...]:
         """The predicates that a vector of a step that exists is to be read."""
-        written = self.walk.written(self.row) if self.only_written else ()
-        return *self.walk.readable(v.chunk), *written
+        return self.walk.readable(v.chunk)
 
     def _slot(self, v: Vector) -> MemRef:
         """The address of a vector that a thread holds in shared memory."""
@@ -502,11 +489,10 @@ class RowBlock(NormBlock):
         if isinstance(self.walk, PackedWalk):
             self.k.do(instr.STS[self.tiling.nbytes], self._slot(v), words)
             return
-        with self.where(self.walk.written(self.row)):
-            if v.cut:
-                store_cut(self, words, v.chunk)
-            else:
-                self.store_whole(words, v.chunk)
+        if v.cut:
+            store_cut(self, words, v.chunk)
+        else:
+            self.store_whole(words, v.chunk)
 
     def store_whole(self, words: RegRef, chunk: Chunk) -> None:
         """Write a vector; of elements that are wider than the source's, in several stores."""

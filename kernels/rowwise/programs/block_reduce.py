@@ -5,20 +5,18 @@ The idea.  Threads that share a row exchange by butterflies in their warp, then 
     butterflies(b, "max", m)      m of the lanes of a row, in each of them
     all_reduce(b, "max", m)       m of all threads of a row, in each of them: one barrier
     tree_reduce(b, "sum", d)      the same in the first group of lanes alone: a barrier per halving
-    column_reduce(b, w, "sum", d) of a skewed tile: what reads a column of it
     give(b, x, m, s)              a warp's statistics, to all blocks of a cluster
     given(b, x, m, s)             those of its warps, in all blocks, lane by lane
     save(b, m, s)                 a block's statistics as partials in global memory, for the second kernel
     meet(b, turn, m, s)           the same, and all blocks of a row wait for each other
     partials(b, m, s)             in the second kernel, or behind `meet`, those of split after split
 
-Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a warp
-start alike, and warps exchange by column: at slots that rows' shifts do not move.
+Notes.  Each exchange has its own buffer, so that one barrier is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,6 @@ from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.programs.block import Block, NormBlock, RowBlock
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns, SkewedSums
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 if TYPE_CHECKING:
@@ -50,15 +47,12 @@ def powers(low: int, high: int) -> list[int]:
 # --- in a block ----------------------------------------------------------------------------------------
 
 
-def tree_reduce(b: Block, op: str, d: Reg, groups: int = 1) -> None:
-    """Join the values d of the threads of a row: in the lanes of the first groups is what all have.
-
-    Group g is joined with all those that have its remainder by `groups`.
-    """
+def tree_reduce(b: Block, op: str, d: Reg) -> None:
+    """Join the values d of the threads of a row: in the lanes of the first group is what all have."""
     k, t, (n,) = b.k, b.tiling, d.shape
     for mask in reversed(powers(1, t.lanes)):
         k.do(instr.butterfly(op, n), mask, d)
-    if t.groups <= groups:
+    if t.groups == 1:
         return
     part, other = b.partials(t.groups * t.rows_per_block * n), k.reg("other", n)
     first = [b.lane.eq(0)] if t.lanes > 1 else []
@@ -66,44 +60,13 @@ def tree_reduce(b: Block, op: str, d: Reg, groups: int = 1) -> None:
     def slot(group: Index) -> Index:
         return (group * t.rows_per_block + b.thread[0]) * n
 
-    for half in reversed(powers(groups, t.groups)):
+    for half in reversed(powers(1, t.groups)):
         with b.where([*first, b.group >= half, b.group < 2 * half]):
             put(b, instr.STS, part, slot(b.group), d)
         k.do(instr.BAR)
         with b.where([*first, b.group < half]):
             get(b, instr.LDS, part, slot(b.group + half), other)
             k.do(instr.fold(op, n, n), d, other)
-
-
-def column_reduce(
-    b: Block, walk: SkewedSums, op: str, d: Reg, shift: Expr
-) -> Callable[[Index, RegRef], None]:
-    """Join the values d of a skewed tile: what reads a column, counted from the tile's first.
-
-    Group g has rows of one `shift`, its own among the first `walk.shifts` ones.
-    """
-    k, t, (n,) = b.k, b.tiling, d.shape
-    tree_reduce(b, op, d, walk.shifts)
-    pitch = t.rows_per_block + WARP // n  # columns side by side, and elements of threads, lie in other banks
-    part, other = b.partials(walk.shifts * n * pitch), b.reg("column", 1)
-
-    def at(group: Index, slot: Index) -> Expr:
-        return as_expr(group * (n * pitch) + slot % n * pitch + slot // n)
-
-    with b.where([b.group < walk.shifts] if t.groups > walk.shifts else []):
-        for e in range(n):
-            slot = k.let(f"slot{e}", as_expr(walk.slot(b.row, shift, e)))
-            k.do(instr.STS[4], k.at(part, at(b.group, slot)), d.slice(e, count=1))
-    k.do(instr.BAR)
-
-    def read(column: Index, to: RegRef) -> None:
-        slot = walk.slot_of(column)
-        k.do(instr.LDS[4], to, k.at(part, at(0, slot)))
-        for group in range(1, walk.shifts):
-            k.do(instr.LDS[4], other, k.at(part, at(group, slot)))
-            k.do(instr.fold(op, 1, 1), to, other)
-
-    return read
 
 
 def all_reduce(b: NormBlock, op: str, d: Reg, *, last: bool = False) -> None:
@@ -142,8 +105,6 @@ def _of_columns(b: NormBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr
     k, (n,), t = b.k, d.shape, b.tiling
     units, size = t.threads // unit, t.rows_per_block * n
     part, words = b.partials(units * size), list(_vectors(n, b.row * n))
-    if isinstance(b.walk, SkewedColumns) and b.walk.period > 1 and n > 1:
-        words = [(e, 1, slot % n * t.rows_per_block + slot // n) for e, slot in enumerate(b.slots)]
     with b.where([k.tid % WARP < t.rows_per_block] if t.rows_per_block < WARP else []):
         for first, count, at in words:
             k.do(instr.STS[4 * count], k.at(part, k.tid // unit * size + at), d.slice(first, count=count))
@@ -224,14 +185,10 @@ def _saved(
     b: RowBlock, partial: Global, split: Expr, planes: Sequence[Reg]
 ) -> Iterator[tuple[int, MemRef, RegRef]]:
     """The statistics of a split in memory, plane after plane of all splits: (bytes, place, registers)."""
-    rows, places = b.tiling.rows_per_block, b.walk.places
-    before = 0
+    places, before = b.walk.places, 0
     for d in planes:
         (n,) = d.shape
-        words = list(_vectors(n, b.place * n))
-        if b.slots and n > 1:
-            words = [(e, 1, b.place // rows * (rows * n) + slot) for e, slot in enumerate(b.slots)]
-        for first, count, at in words:
+        for first, count, at in _vectors(n, b.place * n):
             where = split * (places * n) + before + at
             yield 4 * count, b.k.at(partial, where), d.slice(first, count=count)
         before += b.tiling.splits * places * n

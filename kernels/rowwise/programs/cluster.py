@@ -400,9 +400,9 @@ class TurningBlock(SlabBlock):
         here = self.place, self.bases
         with self.where(where):
             self.place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
-            source, target, at, row = self.walk.bases(self.place)
+            source, target, row = self.walk.bases(self.place)
             come, go = self.k.let(f"{name}from", as_expr(source)), self.k.let(f"{name}to", as_expr(target))
-            self.bases = Bases(come, go, at, row)
+            self.bases = Bases(come, go, row)
             with self.present():
                 yield
         self.place, self.bases = here

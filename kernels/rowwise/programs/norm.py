@@ -172,7 +172,6 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         norm.held(b)
     else:
         norm.start(b)
-        b.only_written = last
         b.ahead(backwards=last)
         if last:
             for _ in partials(b, *norm.others(b)):
@@ -180,7 +179,6 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         else:
             norm.online(b)
         if part == "whole":
-            b.only_written = True  # the sides of a skewed tile are read for its statistics alone
             b.ahead(backwards=True)
         norm.combine(b)
     if part == "statistics":

@@ -39,10 +39,10 @@ from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.block import Block, all_of, float_word
-from layoutalg.kernels.rowwise.programs.block_reduce import column_reduce, tree_reduce
+from layoutalg.kernels.rowwise.programs.block_reduce import tree_reduce
 from layoutalg.kernels.rowwise.reductions import FOLDED, WAY, Labels
 from layoutalg.kernels.rowwise.tensors import Mode
-from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
+from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
 from layoutalg.kernels.rowwise.ways import Pass, ReducePlan
 
@@ -110,11 +110,8 @@ class _Reduction(Block):
             with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
                 self._edges(edges, e)
                 self._fold_edges(edges, e)
-        if isinstance(self.walk, SkewedSums):
-            self._store_columns(self.walk)
-        else:
-            tree_reduce(self, self.p.fold, self.acc)
-            self._store()
+        tree_reduce(self, self.p.fold, self.acc)
+        self._store()
         return self.k.build()
 
     def _label(self, labels: Labels) -> None:
@@ -274,22 +271,6 @@ class _Reduction(Block):
                     self._put(values.slice(e * size, count=p.store_vec * size), crd, number)
                     if counts is not None:
                         self._put(counts.slice(e, count=p.store_vec), crd, number, p.form.outputs)
-
-    def _store_columns(self, walk: SkewedSums) -> None:
-        """Store the columns of a skewed tile, neighbours by neighbours."""
-        k, p, threads = self.k, self.p, self.c.threads
-        shift = k.let("shift", as_expr(walk.shift(self.bases[0], self.y)))
-        read, value = column_reduce(self, walk, p.fold, self.acc, shift), k.reg("value", 1)
-        first, *rest = (k.let(f"first{n}", as_expr(i)) for n, i in enumerate(walk.first(self.tile)))
-        for turn in range(-(-walk.width // threads)):
-            side = k.tid + turn * threads
-            short = [side < walk.width] if (turn + 1) * threads > walk.width else []
-            with self.where([*short, first + side < walk.lead.extent]):
-                read(side, value.slice(0, count=1))
-                if p.factor != 1.0:
-                    k.do(instr.scale(1), value, Const(float_word(p.factor)))
-                crd: Crd = (first + side, *rest)
-                self._put(value.slice(0, count=1), crd, place_of(crd, p.form.kept))
 
     def _put(self, values: RegRef, crd: Crd, number: Index, behind: int = 0) -> None:
         """Store results: at a coordinate, or by their number in the workspace, split after split.

@@ -12,7 +12,6 @@ from functools import cached_property
 from math import ceil, inf
 from types import MappingProxyType
 
-from layoutalg.kernels.rowwise.unaligned import LEAST_SKEWED, SkewedColumns, alike
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
@@ -25,7 +24,6 @@ from layoutalg.kernels.rowwise.walk import (
 )
 from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
-from layoutalg.model import occupancy_of
 
 SPLIT_BYTES = 16 << 10
 """The least length of a part of a split."""
@@ -40,15 +38,7 @@ MOST_SIDE = 64
 """The most threads side by side."""
 
 COLUMN_WORDS = 40
-"""The most words of a thread that holds skewed columns in registers."""
-
-SKEWED_REGISTERS = MappingProxyType({False: (30, 48), True: (42, 58)})
-"""Registers of a thread of skewed columns, of elements of four and of two bytes: beside those that hold them,
-and where shared memory does, as compiled for layer norms of 30 to 300 rows.  Of 79 rows of f16, 768 threads
-at a time with registers take 73 us, 1024 with shared memory 62; of 100 of f32, 1024 each, 366 and 382."""
-
-SKEWED_COLUMNS = 128
-"""The columns of a skewed tile that is read twice."""
+"""The most words of a thread that holds columns in registers."""
 
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """The most blocks of a cluster that keeps columns, by the major number of the compute capability."""
@@ -70,11 +60,6 @@ class ColumnWays(Ways):
         """The most blocks of a cluster that keeps columns."""
         return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
 
-    @cached_property
-    def skewed(self) -> bool:
-        """True when vectors do not lie alike in all rows."""
-        return isinstance(self.slab(1), SkewedColumns)
-
     @property
     def pitch_bytes(self) -> int:
         """Bytes of a row from a vector to the next, as far as sectors care."""
@@ -83,14 +68,11 @@ class ColumnWays(Ways):
     @cached_property
     def across(self) -> int:
         """Threads side by side that have columns at all."""
-        if self.skewed:
-            return power_above(ceil((self.form.lead.extent + self.vec - 1) / self.vec) + 2)
         return power_above(self.form.outputs / self.vec)
 
     def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
-        found = min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across)
-        return max(LEAST_SKEWED if self.skewed else 1, found)
+        return max(1, min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across))
 
     def slab(self, side: int) -> Walk:
         """The walk of tiles with so many threads side by side."""
@@ -109,32 +91,15 @@ class ColumnWays(Ways):
         """True when there are tiles for nearly all multiprocessors."""
         return self.tiles(side) >= 0.9 * self.machine.sms
 
-    def skewed_threads(self, c: NormConfig) -> int:
-        """Threads that hold skewed columns on a multiprocessor at a time."""
-        beside, with_shared = SKEWED_REGISTERS[self.element.nbytes < WORD_BYTES]
-        in_shared, steps = c.hold == "shared", self.form.count
-        words = ceil(steps / c.threads_per_row) * self.words
-        registers = with_shared if in_shared else min(beside + words, self.chip.registers_per_sm // c.threads)
-        shared_bytes = steps * c.rows_per_block * self.vector_bytes if in_shared else 0
-        found = occupancy_of(
-            self.chip.name, threads=c.threads, registers_per_thread=registers, shared_bytes=shared_bytes
-        )
-        return found.blocks_per_sm * c.threads
-
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""
-        walk, share = self.slab(side), power_above(self.form.count * self.words / COLUMN_WORDS)
-        if isinstance(walk, SkewedColumns):
-            share = max(share, alike(side, walk.period))
+        share = power_above(self.form.count * self.words / COLUMN_WORDS)
         return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
 
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns, best first: slabs that a block or a cluster holds, and those that are read
     twice, by the time that is expected of them."""
-    if x.skewed:
-        yield from _skewed(x)
-        return
     nbytes = x.form.count * x.form.outputs * x.element.nbytes
     copy, long = copy_us(nbytes, x.machine), nbytes >= STREAM_BYTES
     ways = sorted(_held(x), key=_us)[:HELD_WAYS]
@@ -161,30 +126,6 @@ def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
             us = held_us(x, c, across, apart=x.apart)
             if us < inf:
                 yield us, c
-
-
-def _skewed(x: ColumnWays) -> Iterator[NormConfig]:
-    """Yield configurations of skewed columns, the widest first: in registers where as many threads run at a
-    time as with shared memory, in shared memory, in registers anyway; then those that read twice."""
-    wider = dict.fromkeys(x.lanes(n) for n in (4 * LINE_BYTES, 2 * LINE_BYTES, LINE_BYTES))
-    for side in filter(x.enough, wider):
-        held, shared = x.held(side), NormConfig(x.vec, side, 256 // side, "shared")
-        ways = [held] if held.threads_per_row <= 16 else []
-        if x.form.count * side * x.vector_bytes <= x.room // 2:  # two blocks of a multiprocessor
-            fewer = x.skewed_threads(held) < x.skewed_threads(shared)
-            ways = [shared, *ways] if fewer else [*ways, shared]
-        yield from ways
-    if (c := x.held(x.lanes(2 * SECTOR_BYTES))).threads <= MOST_THREADS:
-        yield c
-    yield from _skewed_twice(x)
-
-
-def _skewed_twice(x: ColumnWays) -> Iterator[NormConfig]:
-    """Slabs of skewed columns that are read twice: without a ring of copies, and at least 16 rounds long."""
-    side = max(LEAST_SKEWED, min(SKEWED_COLUMNS // x.vec, x.across))
-    share = 256 // side
-    splits = min(16 // x.vec * x.machine.sms // x.slab(side).tiles, x.form.count // (16 * share))
-    yield NormConfig(x.vec, side, share, "global", x.vec, max(1, splits))
 
 
 def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:

@@ -37,14 +37,12 @@ from layoutalg.kernels.model import Machine, Work, machine_of, time_us
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, SHORT_ROW_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.tensors import Form, normalise
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns, unskewed
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
     SECTOR_BYTES,
     VECTOR_BYTES,
     WORD_BYTES,
-    can_skew,
     can_vector,
     power_above,
     row_ends,
@@ -89,9 +87,6 @@ LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
 
 CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
 """The numbers of blocks of those clusters, and of threads of a block, that are tried."""
-
-LEAST_ROWS = 24
-"""The rows from which on skewed columns pay: their threads exchange as much for few rows as for many."""
 
 LEAST_SHARE = 0.6
 """The share of the memory's bandwidth, by the model, from which on runs are copied."""
@@ -186,22 +181,19 @@ def _by_vectors(
     p: NormProblem, form: Form, chip: Arch, m: Machine, most: int
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
-    widest, lead, tile = next(iter(_vectors(form, p))), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
+    vec, lead, tile = _vector(form, p), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
     # columns that fill tiles two lines wide: there is nothing that a stream has better
     whole = not lead.reduced and lead.src == 1 and len(form.reduced) == 1
     whole = whole and not any(v % tile for v in row_ends(form))
-    for vec in _vectors(form, p):
-        copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = (Ways if lead.reduced else ColumnWays)(
-            form, p.dtype, vec, m, most if copies else 0, chip, p.formula
-        )
-        ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
-        streams = _streams(p, form, m.sms) if vec == widest else []
-        for c in ways:
-            if not whole and (lead.reduced or c.hold == "global"):
-                yield from ((s, None) for s in streams)
-            yield c, _refusal(x, c)
-        yield from ((s, None) for s in streams if whole)
+    copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
+    x = (Ways if lead.reduced else ColumnWays)(form, p.dtype, vec, m, most if copies else 0, chip, p.formula)
+    ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
+    streams = _streams(p, form, m.sms)
+    for c in ways:
+        if not whole and (lead.reduced or c.hold == "global"):
+            yield from ((s, None) for s in streams)
+        yield c, _refusal(x, c)
+    yield from ((s, None) for s in streams if whole)
 
 
 def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
@@ -259,22 +251,17 @@ def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig, m: Machi
     return best.us * SHIFTED_GAIN <= time_us(Work(touched), m)
 
 
-def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
-    """Elements of a vector, best first: skewed ones rather than those of a word or less."""
-    widest = vec = VECTOR_BYTES // p.dtype.nbytes
+def _vector(form: Form, p: NormProblem) -> int:
+    """Elements of the widest vector that fits."""
+    vec = VECTOR_BYTES // p.dtype.nbytes
     while not can_vector(form, vec, in_place=p.rows_apart):
         vec //= 2
-    narrow = vec * p.dtype.nbytes <= WORD_BYTES and form.count >= LEAST_ROWS
-    if narrow and can_skew(form, widest, in_place=p.rows_apart):
-        yield widest
-    yield vec
+    return vec
 
 
 def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
     """The reason why a configuration has no room for its data, or no work for most threads, or None."""
     walk, said = x.walk(c), f"rows by {c.threads_per_row} threads in {c.hold}"
-    if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
-        return UnsupportedError(f"{said}: {why}")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
     if c.hold != "registers" and walk.steps <= c.threads_per_row * c.cluster:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
-from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
+from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP, WORD_BYTES
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ BARRIER_US = 0.09
 SHORT_RUN_BYTES = 8.0
 """Bytes by which runs are longer for the memory than they are."""
 
-OF_ONE, OF_SKEWED = 9e4, 3.6e4
-"""Bytes per microsecond that a multiprocessor alone reads, and of skewed columns."""
+OF_ONE = 9e4
+"""Bytes per microsecond that a multiprocessor alone reads."""
 
 LOAD_US, BYTE_US = 0.38, 0.0044
 """Microseconds of a round of loads, and more for every byte that a thread has in flight."""
@@ -103,7 +103,7 @@ def _read_bytes(p: Pass, m: Machine) -> float:
         run = min(run, walk.lead.extent * p.element.nbytes)
     if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
         run = max(run, WARP * loaded)  # whole rows that touch
-    busy = min(m.sms, walk.blocks) * (OF_SKEWED if isinstance(walk, SkewedSums) else OF_ONE)
+    busy = min(m.sms, walk.blocks) * OF_ONE
     return read * max(1 + SHORT_RUN_BYTES / run, m.bytes_per_us / busy)
 
 

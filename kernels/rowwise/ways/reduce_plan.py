@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice, product
+from itertools import islice
 from math import gcd, log, prod
 
 from layoutalg.arch import Arch, find_arch
@@ -51,9 +51,7 @@ from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     LONG_VECTORS,
     HeadTail,
-    SkewedSums,
     reduction_walk,
-    skewable,
 )
 from layoutalg.kernels.rowwise.walk import (
     MOST_THREADS,
@@ -195,7 +193,7 @@ class Pass:
     def store_vec(self) -> int:
         """Elements of a store: those of a vector that lie together, aligned to their number."""
         c, widest = self.config, VECTOR_BYTES // self.result.nbytes
-        if self.walk.rows or isinstance(self.walk, SkewedSums):
+        if self.walk.rows:
             return 1
         if self.result.name in INTEGERS and self.result.nbytes < WORD_BYTES:
             return 1
@@ -218,7 +216,6 @@ class Pass:
         if self.words > 1:
             turns *= c.vec if self.walk.rows else 1
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
-        between += self.walk.shifts if isinstance(self.walk, SkewedSums) else 0
         turns += self.left > 0
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
 
@@ -283,7 +280,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
         own, left = (form, 0) if c.later is None else first_pass(form, c.later)
         part = Pass(op, own, c, p.axes.dtype, value, 1.0, p.fold, labels=p.labels, left=left)
-        if left and (words > 1 or c.rows_per_thread > 1 or isinstance(part.walk, SkewedSums)):
+        if left and (words > 1 or c.rows_per_thread > 1):
             raise UnsupportedError(
                 f"{p} with {left} elements of a row that is left: floats by one column of vectors per thread "
                 f"that all start at {c.vec} elements are accepted"
@@ -518,18 +515,6 @@ def _columns(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
             yield ReduceConfig(vec, 1, rows, groups, mine)
             if vec == 1 and words == 1 and 2 * mine <= depth and rows % 32 == 0:  # few steps: more columns
                 yield ReduceConfig(vec, 1, rows, groups, mine, min(8, depth // mine))
-    if vec < widest and words == 1:
-        yield from _skewed(form, element, widest)
-
-
-def _skewed(form: Form, element: DType, vec: int) -> Iterator[ReduceConfig]:
-    """Columns by whole vectors where rows start inside of these."""
-    steps = prod(m.extent for m in form.reduced)
-    for rows, threads in product((32, 64, 128), (128, 256, 512, 1024)):
-        groups = min(threads // rows, power_above(steps))
-        config = ReduceConfig(vec, 1, rows, groups, min(8, -(-steps // groups)))
-        if groups and skewable(form, config.tiling(element)) and (rows - 2) * vec < 2 * form.lead.extent:
-            yield config
 
 
 def _power_below(x: int) -> int:

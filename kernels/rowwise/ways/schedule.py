@@ -26,14 +26,13 @@ from layoutalg.kernels.rowwise.forms import Stream, stream_of
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.tensors import Form
-from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows, SkewedColumns, unskewed
+from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows
 from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
     Tiling,
     Walk,
-    can_skew,
     can_vector,
     row_ends,
 )
@@ -109,7 +108,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
         return Walk(stream_with(form, c).columns, Tiling(element, c.vec, c.rows_per_block, 1, share, **parts))
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, **parts)
     if any(v % c.vec for v in row_ends(form)):
-        return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
+        return MaskedRows(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
 
@@ -144,8 +143,8 @@ class Ways:
 def checked_walk(p: NormProblem, form: Form, c: NormConfig) -> Walk:
     """The walk of a configuration from any source.
 
-    Raises UnsupportedError for vectors, or for threads of skewed columns, at which not all rows start, unless
-    runs are copied or a tensor is a stream: those have checks of their own.
+    Raises UnsupportedError for vectors at which not all rows start, unless runs are copied or a tensor is a
+    stream: those have checks of their own.
 
     >>> from layoutalg.kernels.rowwise.tensors import normalise
     >>> from layoutalg.kernels.rowwise.norms import norm_problem
@@ -159,18 +158,14 @@ vectors of 4 elements, at which not all rows start and end; the nearest is vec =
     if c.turns or c.width:
         return walk_of(form, p.dtype, c)
     widths = (vec for vec in (1, 2, 4, 8) if vec * p.dtype.nbytes <= VECTOR_BYTES)
-    ways = (can_vector, can_skew)
-    accepted = [vec for vec in widths if any(can(form, vec, in_place=p.rows_apart) for can in ways)]
+    accepted = [vec for vec in widths if can_vector(form, vec, in_place=p.rows_apart)]
     if c.vec not in accepted:
         near = max((vec for vec in accepted if vec <= c.vec), default=1)
         raise UnsupportedError(
             f"{p} by vectors of {c.vec} elements, at which not all rows start and end; the nearest is "
             f"vec = {near}"
         )
-    walk = walk_of(form, p.dtype, c)
-    if isinstance(walk, SkewedColumns) and (why := unskewed(walk)):
-        raise UnsupportedError(f"{p} by {c.rows_per_block} x {c.threads_per_row} threads: {why}")
-    return walk
+    return walk_of(form, p.dtype, c)
 
 
 def stream_with(form: Form, c: NormConfig) -> Stream:
