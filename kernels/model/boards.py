@@ -28,9 +28,9 @@ MEASURED = "H200-SXM"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The numbers of a board: multiprocessors, microseconds of a launch, of one that follows another and of
-    one that starts while another ends, bytes that memory moves and cycles of a multiprocessor in a
-    microsecond, and those of single ways.
+    """The numbers of a board: multiprocessors, microseconds of a launch, of one that follows another, of one
+    that starts while another ends, and of a multiprocessor to start a block, bytes that memory moves and
+    cycles of a multiprocessor in a microsecond, and those of single ways.
 
     A round of loads takes `load_us`, and `byte_us` more for every byte that a thread has in flight; a load
     costs memory `load_bytes` beside its own.
@@ -45,6 +45,7 @@ class Machine:
     launch_us: Rate
     next_launch_us: Rate
     dependent_us: Rate
+    start_us: Rate
     bytes_per_us: Rate
     cycles_per_us: Rate
     load_us: Rate

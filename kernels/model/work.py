@@ -3,12 +3,13 @@
 Memory moves bytes, multiprocessors issue instructions and pass wavefronts, and blocks wait for what they
 asked for.  These happen at the same time, and none hides the others completely:
 
-    time = launch + beside + |(memory, instructions, wavefronts, waiting)|_3
+    time = launch + beside + |(memory, instructions, wavefronts, waiting, starting)|_3
 
     memory          bytes / the memory's rate
     instructions    four per cycle on every multiprocessor
     wavefronts      of shared memory, or lines of the L1 cache, one per cycle on every multiprocessor
     waiting         turns of the places for blocks * what a block takes alone
+    starting        what a multiprocessor takes to start its blocks
 
 With a large power the longest of them is left, with 1 their sum.  3 serves the laws that were fitted with
 powers of their own, 2.5 to 4.1: on the committed times of long rows no choice differs, on those of
@@ -35,7 +36,8 @@ class Work:
 
     `nbytes` are those of memory, more where runs are short; `instructions` and `wavefronts` those of all
     warps.  `blocks` follow each other on `at_once` places, and each takes `block_us` alone.  `beside_us` is
-    before and after: launches of further kernels, barriers of all blocks.
+    before and after: launches of further kernels, barriers of all blocks.  `starts` are blocks so short that
+    starting them counts.
 
     >>> Work(nbytes=2e6, blocks=528, at_once=264, block_us=1.5).instructions
     0.0
@@ -48,6 +50,7 @@ class Work:
     at_once: float = 1.0
     block_us: float = 0.0
     beside_us: float = 0.0
+    starts: float = 0.0
 
 
 def p_norm(*parts: Any, power: Any = POWER) -> Any:
@@ -70,4 +73,5 @@ def time_us(w: Work, m: Machine, power: float = POWER) -> float:
     cycles = m.sms * m.cycles_per_us
     waiting = max(1.0, w.blocks / w.at_once) * w.block_us
     issue = w.instructions / (ISSUED * cycles), w.wavefronts / cycles
-    return float(m.launch_us + w.beside_us + p_norm(w.nbytes / m.bytes_per_us, *issue, waiting, power=power))
+    parts = w.nbytes / m.bytes_per_us, *issue, waiting, w.starts * m.start_us / m.sms
+    return float(m.launch_us + w.beside_us + p_norm(*parts, power=power))

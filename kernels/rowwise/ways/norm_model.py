@@ -14,9 +14,8 @@ All that fits is ranked by its time, see `model`:
     issue      instructions of all warps: of vectors and their elements, and of the warp that joins
     waiting    waves of blocks x what a block takes alone
 
-Notes.  The numbers were fitted to 527 times of all that fits on one H200 (2026-11-23): of 17 problems the way
-that is chosen has 0.95 of the fastest in the mean, 0.85 at least.  Those that moved few choices were left out
-since: by what was fitted, first choices have 0.9998 of the best of 232 drawn tensors, 0.993 at least.
+Notes.  Numbers were fitted to 1,063 times of slabs of 153 drawn tensors on one H200 (2026-11-30): first
+choices have 0.958 of the fastest.  Shares of the rate by width and of few blocks moved none.
 
 Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
 row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
@@ -80,7 +79,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
-from layoutalg.kernels.rowwise.walk import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
+from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
 from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -118,24 +117,21 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
                     yield NormConfig(vec, side, share, hold, resident=resident)
 
 
-WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
-"""The share of the memory's rate that slabs of so many bytes have; wider ones have WIDEST."""
-
 WIDEST = 0.95
+"""The share of the memory's rate that a copy has."""
 
-TORN, TORN_LINES = 1.1, 0.4
-"""The part of a sector that each slab's row costs beside where rows start inside of sectors; of a line where
-vectors are narrow."""
+TORN_LINES = 0.4
+"""The part of a line that each slab's row costs beside where rows start inside of sectors."""
 
-VECTOR, STAGED, ELEMENT, CONVERTED, JOINING = 20.0, 9.0, 2.5, 12.5, 19.0
-"""Instructions of a thread per vector, more in shared memory, per element, more of two bytes; those of the
-warp that joins, per part."""
+VECTOR, STAGED, ELEMENT, CONVERTED = 28.0, 9.0, 9.0, 12.0
+"""Instructions of a thread per vector, more in shared memory, per element, more of two bytes."""
 
-ROUND_US, JOIN_US = 0.085, 0.03
-"""Microseconds of a block per round of its threads, and per value that threads join."""
+ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.1, 0.07, 0.025, 1.0
+"""Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
+joins for all, between two barriers."""
 
-ALONE: Mapping[int, float] = MappingProxyType({1: 1.1, 2: 1.04})
-"""The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
+TOUCHED = 0.55
+"""Wavefronts of a line that a load or a store touches."""
 
 
 def copy_us(nbytes: int, m: Machine) -> float:
@@ -161,22 +157,34 @@ def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
         each = _neighbours(x.chip.name, c.threads, min(registers, REGISTERS // c.threads, 255), shared_bytes)
     except ResourceError:
         return inf
-    torn = TORN * SECTOR_BYTES if vector_bytes == VECTOR_BYTES else TORN_LINES * LINE_BYTES
-    nbytes = 2 * rows * across * vector_bytes / WIDTHS.get(width, WIDEST) * (1 + apart * torn / width)
+    torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
+    warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
     element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
-    instructions = -(-c.threads // WARP) * rounds * (VECTOR + STAGED * shared + vec * element)
-    joined = parts * vec * (side / WARP if by_one else 1 if x.formula == "rms_norm" else 2)
-    if by_one:
-        instructions += JOINING * parts * vec * max(1.0, side / WARP)
-    alone = ALONE.get(each, 1.0)
+    joined = parts * vec * (side / WARP if by_one else 1)
     work = Work(
-        alone * nbytes / min(1.0, slabs / x.machine.sms),
-        alone * slabs * instructions,
-        blocks=slabs,
-        at_once=x.machine.sms * each,
-        block_us=alone * (ROUND_US * rounds + JOIN_US * joined),
+        2 * rows * across * vector_bytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
+        warps * (VECTOR + STAGED * shared + vec * element),
+        2 * warps * TOUCHED * _lines(x, side),
+        slabs,
+        x.machine.sms * each,
+        ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one,
+        starts=slabs,
     )
     return time_us(work, x.machine)
+
+
+def _lines(x: Ways, side: int) -> float:
+    """Lines of a warp's load, of `side` threads side by side."""
+    lead, size, together = x.form.lead, x.element.nbytes, min(WARP, side)
+    wide, run, pitch = together * x.vector_bytes, size, abs(lead.src) * size
+    if lead.src == 1:
+        run = min(lead.extent * size, wide)
+        pitch = abs(x.form.kept[1].src) * size if len(x.form.kept) > 1 else LINE_BYTES
+    return (
+        WARP
+        / together
+        * max(1, wide / LINE_BYTES, wide / run * min(max(run, LINE_BYTES), pitch) / LINE_BYTES)
+    )
 
 
 @lru_cache(1024)
