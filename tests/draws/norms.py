@@ -25,8 +25,8 @@ Array = np.ndarray[Any, Any]
 
 def random_problem(rng: random.Random, most: int) -> NormProblem:
     """A problem of at most `most` elements, a few dozen at least if rank allows it."""
-    if most >= SKEWED_ROWS * 9 and rng.random() < 0.1:
-        return skewed_problem(rng, most)
+    if most >= ODD_ROWS * 9 and rng.random() < 0.1:
+        return odd_pitch_problem(rng, most)
     shape = drawn_shape(rng, most, range(1, 6))
     axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
     dtype = rng.choice(["f32", "f16", "bf16"])
@@ -52,12 +52,12 @@ def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int
     return drawn_strides(rng, shape, drawn_order(rng, range(len(shape)), 0.3), wild=rng.random() < 0.4)
 
 
-SKEWED_ROWS = 130
+ODD_ROWS = 130
 
 
-def skewed_problem(rng: random.Random, most: int) -> NormProblem:
+def odd_pitch_problem(rng: random.Random, most: int) -> NormProblem:
     """Many rows of odd pitch, over which columns are reduced: source and destination alike."""
-    rows = rng.randint(SKEWED_ROWS, max(SKEWED_ROWS, min(3000, most // 9)))
+    rows = rng.randint(ODD_ROWS, max(ODD_ROWS, min(3000, most // 9)))
     width = rng.randint(9, max(9, min(3000, most // rows)))
     outer = rng.randint(1, max(1, min(3, most // (rows * width))))
     pitch = width // 2 * 2 + 1 + rng.choice([0, 0, 2, 8])

@@ -10,7 +10,6 @@ from layoutalg.kernels import rowwise
 from layoutalg.kernels.checks.rows import reduction_bound
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of
 from layoutalg.kernels.move.problem import strided
-from layoutalg.kernels.rowwise.unaligned import SkewedSums
 from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 
@@ -48,9 +47,8 @@ def random_plan(rng: random.Random, p: rowwise.ReduceProblem) -> rowwise.ReduceP
     if base.packed and not rows:  # as wide loads as these do not suit all columns
         return rowwise.plan_with(p, base)
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
-    slow = rng.choice((1, 1, 2, 4)) * (8 if isinstance(walk, SkewedSums) else 1)
-    least = 4 if isinstance(walk, SkewedSums) else 1
-    kept = max(least, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
+    slow = rng.choice((1, 1, 2, 4))
+    kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
     own = rng.choice((1, 1, 2)) if rows else 1
     c = rowwise.ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), own, later=base.later)
     rounds = rowwise.plan_with(p, c).passes[0].rounds

@@ -201,7 +201,7 @@ class _Drawing:
         if function.startswith("int_") or (function in FOLDS[:4] and self.chance(0.5)):
             kind = self.kind(INTEGERS)
         nbytes = KINDS[kind].itemsize
-        x = self.skewed(nbytes) if function in NORMS and self.chance(0.12) else self.source(nbytes)
+        x = self.odd_pitch(nbytes) if function in NORMS and self.chance(0.12) else self.source(nbytes)
         rank = len(x.shape)
         axes: tuple[int, ...] | int | None = None
         if function in MOVES:
@@ -211,7 +211,7 @@ class _Drawing:
             axes = tuple(a - rank if self.chance(0.1) else a for a in order)
             if function == "transpose" and self.chance(0.7):
                 axes = None
-        elif x.allocation == "skewed":
+        elif x.allocation == "odd pitch":
             axes = rank - 2
         elif rank and self.chance(0.35):  # rows
             axes = min(range(rank), key=lambda k: (x.shape[k] == 1, x.strides[k] == 0, abs(x.strides[k])))
@@ -344,7 +344,7 @@ class _Drawing:
             return 0
         return nbytes * int(self.rng.integers(0, max(1, 32 // nbytes)))
 
-    def skewed(self, nbytes: int) -> Placed:
+    def odd_pitch(self, nbytes: int) -> Placed:
         """Many rows of an odd pitch, over which columns are normalised."""
         rows = int(self.rng.integers(130, max(131, self.most // 9)))
         width = int(self.rng.integers(9, max(10, self.most // rows)))
@@ -353,7 +353,7 @@ class _Drawing:
         shape, steps = (outer, rows, width), (rows * pitch, pitch, 1)
         turns = [-1 if self.chance(self.reversed) else 1 for _ in steps]
         strides = tuple(sign * step * nbytes for sign, step in zip(turns, steps, strict=True))
-        return self.at(shape, strides, self.start(nbytes), "skewed")
+        return self.at(shape, strides, self.start(nbytes), "odd pitch")
 
     def parameter(self, name: str, shape: tuple[int, ...], nbytes: int) -> Placed:
         """A weight or bias: contiguous, anywhere."""

@@ -113,7 +113,7 @@ Draw: TypeAlias = Callable[[int, str], tuple[NormProblem, NormConfig]]
 def norm_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     """The problem of a seed, and a configuration: of the plan, or read twice, and split, or as a stream."""
     rng = random.Random(seed)
-    some = norms.skewed_problem if seed % 8 == 4 else norms.random_problem
+    some = norms.odd_pitch_problem if seed % 8 == 4 else norms.random_problem
     p = some(rng, MOST_ELEMS if seed % 2 else 5000)
     c = rng.choice(norm_configs(p, arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:

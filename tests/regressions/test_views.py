@@ -29,7 +29,7 @@ def dense(shape: tuple[int, ...], start: int, allocation: str, nbytes: int = 4) 
         ((2, 3), 1, (3, 1), (-3, 1), (1, 4)),  # a reversed destination
         ((6, 7), 1, (-7, 1), (7, 1), (35, 0)),
         ((2, 3, 4, 5), (1, 3), (-60, 20, 5, 1), (60, 20, 5, 1), (60, 0)),  # several reduced axes
-        ((2, 2, 130, 9), 2, (-2340, 1170, 9, 1), (2340, 1170, 9, 1), (2341, 2)),  # skewed columns
+        ((2, 2, 130, 9), 2, (-2340, 1170, 9, 1), (2340, 1170, 9, 1), (2341, 2)),  # rows of odd pitch
     ],
     sample=3,
 )

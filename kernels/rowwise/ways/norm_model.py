@@ -374,10 +374,10 @@ KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
 many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
 
 
-CLUSTER_US = 1.5
+CLUSTER_US = 2.1
 """Microseconds that a launch of clusters takes beside."""
 
-PEER_US, STEP_US, BYTE_US = 0.05, 0.05, 2.5 / (1 << 16)
+PEER_US, STEP_US, BYTE_US = 0.08, 0.015, 4.2e-5
 """Microseconds of a row per block that exchanges, per round of its threads, and per byte of a block."""
 
 
@@ -396,7 +396,7 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     )
 
 
-SPLIT_US = 4.7
+SPLIT_US = 4.3
 """Microseconds beside of two kernels, of which the second waits for the first."""
 
 
@@ -421,7 +421,7 @@ def moved_bytes(nbytes: int, kept: int) -> int:
     return 2 * nbytes + max(0, nbytes - kept)
 
 
-GRID_TURN_US = 5.0
+GRID_TURN_US = 5.5
 """Microseconds of a turn: the barrier, and until memory is busy again."""
 
 

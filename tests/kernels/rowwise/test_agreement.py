@@ -18,11 +18,10 @@ from layoutalg.errors import LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReduceConfig, norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.programs.norm import plan
-from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedColumns, SkewedSums
+from layoutalg.kernels.rowwise.unaligned import CutRows
 from layoutalg.kernels.rowwise.ways.norm_model import held_columns
 from layoutalg.kernels.rowwise.ways.norm_plan import form_of, norm_configs
 from layoutalg.kernels.rowwise.ways.reduce_plan import plan_with, plans
-from layoutalg.kernels.rowwise.ways.schedule import walk_of
 from tests.draws.norms import data, random_problem, streams
 from tests.draws.reductions import random_plan, random_reduction
 from tests.judges.agreement import agree
@@ -70,26 +69,6 @@ def a_norm(rng: random.Random) -> Case:
         c = read_twice(c, rng, ring=ring)
     elif ring and rng.random() < 0.4:
         c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
-    return p, c
-
-
-def skewed_columns(rng: random.Random) -> Case:
-    """Odd pitches, offsets that both sides share, kept modes around, whatever the plan may choose."""
-    outer, rows, width = rng.choice([1, 1, 3]), rng.randint(2, 90), rng.randint(9, 80)
-    pitch, at = width // 2 * 2 + 1 + rng.choice([0, 0, 2, 8]), rng.choice([0, 0, rng.randint(1, 9)])
-    op, strides = rng.choice(OPS[:2]), (rows * pitch, pitch, 1)
-    p = norm_problem(
-        op, (outer, rows, width), 1, rng.choice(list(VEC)), strides, strides, at, at, **parameters(rng, op)
-    )
-
-    def skewed(c: NormConfig) -> bool:
-        return isinstance(walk_of(form_of(p), p.dtype, c), SkewedColumns)
-
-    wide = NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
-    c = rng.choice([*filter(skewed, norm_configs(p)), wide])
-    assert skewed(c)
-    if rng.random() < 0.4:
-        c = replace(c, hold="global", splits=rng.choice([1, 2, 3]), staged=rng.choice([0, 2 * c.depth]))
     return p, c
 
 
@@ -266,7 +245,7 @@ def a_shared_vector(rng: random.Random) -> Case | None:
     ])  # fmt: skip
     p = reduce_problem(shape, axes, rng.choice(["sum", "mean", "max"]), rng.choice(list(VEC)))
     found = [plan.passes[0] for plan in plans(p)]
-    shared = [one for one in found if one.config.later is not None or type(one.walk) in (CutRows, SkewedSums)]
+    shared = [one for one in found if one.config.later is not None or type(one.walk) is CutRows]
     if not shared:
         return None
     config = rng.choice(shared).config
@@ -276,7 +255,6 @@ def a_shared_vector(rng: random.Random) -> Case | None:
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
     "norm": (15, 10, a_norm),
-    "skewed": (2, 2, skewed_columns),
     "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 6, a_shared_vector),
@@ -327,7 +305,7 @@ def test_every_way_of_a_norm_agrees(seed: int) -> None:
         agree(p, c, 1)
 
 
-@each("kind", [kind for kind in DRAWN if kind not in ("skewed", "packed norm", "packed reduction")], sample=3)
+@each("kind", [kind for kind in DRAWN if kind not in ("packed norm", "packed reduction")], sample=3)
 def test_equal_launches_give_equal_bits(kind: str) -> None:
     """Whatever the order of warps and blocks."""
     orders: list[tuple[Any, int]] = [("block", 0), ("warp", 1), ("warp", 2)]
