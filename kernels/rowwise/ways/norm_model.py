@@ -15,7 +15,7 @@ All that fits is ranked by its time, see `model`:
     waiting    waves of blocks x what a block takes alone
 
 Notes.  Numbers were fitted to 1,063 times of slabs of 153 drawn tensors on one H200 (2026-11-30): first
-choices have 0.958 of the fastest.  Shares of the rate by width and of few blocks moved none.
+choices have 0.958 of the fastest.
 
 Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
 row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
@@ -117,8 +117,10 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
                     yield NormConfig(vec, side, share, hold, resident=resident)
 
 
+WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
+"""The share of the memory's rate that slabs of so many bytes have; wider ones have WIDEST, as a copy."""
+
 WIDEST = 0.95
-"""The share of the memory's rate that a copy has."""
 
 TORN_LINES = 0.4
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
@@ -129,6 +131,9 @@ VECTOR, STAGED, ELEMENT, CONVERTED = 28.0, 9.0, 9.0, 12.0
 ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.1, 0.07, 0.025, 1.0
 """Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
 joins for all, between two barriers."""
+
+ALONE: Mapping[int, float] = MappingProxyType({1: 1.1, 2: 1.04})
+"""The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
 
 TOUCHED = 0.55
 """Wavefronts of a line that a load or a store touches."""
@@ -159,15 +164,17 @@ def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
         return inf
     torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
+    nbytes = 2 * rows * across * vector_bytes / WIDTHS.get(width, WIDEST)
     element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
     joined = parts * vec * (side / WARP if by_one else 1)
+    alone = ALONE.get(each, 1.0)
     work = Work(
-        2 * rows * across * vector_bytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
-        warps * (VECTOR + STAGED * shared + vec * element),
+        alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
+        alone * warps * (VECTOR + STAGED * shared + vec * element),
         2 * warps * TOUCHED * _lines(x, side),
         slabs,
         x.machine.sms * each,
-        ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one,
+        alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one),
         starts=slabs,
     )
     return time_us(work, x.machine)
@@ -374,10 +381,10 @@ KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
 many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
 
 
-CLUSTER_US = 2.1
+CLUSTER_US = 1.5
 """Microseconds that a launch of clusters takes beside."""
 
-PEER_US, STEP_US, BYTE_US = 0.08, 0.015, 4.2e-5
+PEER_US, STEP_US, BYTE_US = 0.05, 0.05, 2.5 / (1 << 16)
 """Microseconds of a row per block that exchanges, per round of its threads, and per byte of a block."""
 
 
@@ -396,7 +403,7 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     )
 
 
-SPLIT_US = 4.3
+SPLIT_US = 4.7
 """Microseconds beside of two kernels, of which the second waits for the first."""
 
 
@@ -421,7 +428,7 @@ def moved_bytes(nbytes: int, kept: int) -> int:
     return 2 * nbytes + max(0, nbytes - kept)
 
 
-GRID_TURN_US = 5.5
+GRID_TURN_US = 5.0
 """Microseconds of a turn: the barrier, and until memory is busy again."""
 
 
