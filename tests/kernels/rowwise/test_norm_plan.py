@@ -129,7 +129,7 @@ LONG = norm_problem("softmax", (1, 4096), 1, "f32")
         (LONG, NormConfig(4, 1, 32, "global", 2, 2, 4, resident=3), "by 3 resident blocks: 2 times"),
         (LONG, NormConfig(4, 1, 64, "shared", splits=2), "read twice"),
         (norm_problem("softmax", (8191, 8193), 0, "f32"), NormConfig(4, 8, 16, "shared", 2, cluster=2),
-         "aligned columns"),
+         "by vectors of 4 elements"),
     ],
     ids=str,
 )  # fmt: skip

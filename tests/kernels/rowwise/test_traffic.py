@@ -68,7 +68,7 @@ def test_tags_of_copies_are_those_that_were_counted_on_an_h200() -> None:
     [
         (norm_problem("softmax", (6, 1001), 1, "f32"), NormConfig(4, 1, 64, "shared", 2)),
         (norm_problem("softmax", (3, 90, 72), 1, "f16"), NormConfig(8, 4, 16, "shared", 2, staged=2)),
-        (norm_problem("layer_norm", (90, 99), 0, "f32"), NormConfig(4, 8, 16, "global", 2, 2, 4)),
+        (norm_problem("layer_norm", (90, 100), 0, "f32"), NormConfig(4, 8, 16, "global", 2, 2, 4)),
         (norm_problem("softmax", (300, 64), 0, "bf16"), NormConfig(8, 4, 16, "global", 2, 3, 4)),
     ],
     sample=2,
