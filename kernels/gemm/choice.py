@@ -1,20 +1,8 @@
 """The configurations to try for a product, best first, with the time that each is expected to take.
 
-The idea.  A few tiles cover the trade between reuse and the number of blocks.  Every block of a product does
-the same: so many tiles of k, then its results.  A multiprocessor that holds R blocks at most computes its
-share in rounds of R, and the rest of them at the end:
-
-    time = rounds * (tiles of k * step[R] + block[R]) + tiles of k * step[rest] + block[rest]
-
-step[r] is the time of r blocks together for a tile of k, block[r] their time beside that: filling the ring,
-writing results.  Parts of k (see parts) are more blocks with fewer tiles; writing their sums, reading
-them again and launching the kernel that adds them up come on top.
-
-Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
-
-    time = W * (tiles of k * step[R] + block[R]) + share * step[R] + u * block[R] + launch + bytes * byte
-
-u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
+The idea.  A few tiles cover the trade between reuse and the number of blocks, and the law of their way (see
+times) ranks them.  Parts of k (see parts) are more blocks with fewer tiles of k, and a kernel that adds them
+up.
 
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
@@ -24,18 +12,15 @@ configuration that a refusal names fulfils all:
 
     tile_n = 80 is not a multiple of 64, fragments of its warps; the nearest is 64; with tile_n=64 it works
 
-Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
-measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
-proportion: a tile of k has the same bytes there, or the same multiply-adds.  Tiles of wgmma have no such data
-but one law for all of them, times.
+Notes.  A configuration that a user names is refused by the rules that drop candidates: `check_config`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from math import gcd, inf, prod
+from functools import lru_cache, partial
+from math import gcd, inf
 from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -44,7 +29,6 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
-from layoutalg.kernels.gemm.parts import part_count, share_of
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
     Config,
@@ -55,18 +39,13 @@ from layoutalg.kernels.gemm.tiles import (
     tile_count,
 )
 from layoutalg.kernels.gemm.times import (
-    SIMT_SUMS,
     SIMT_TILES,
-    SM75_SUMS,
     SM75_TILES,
     SM80_F64_TILES,
-    SM80_SUMS,
     SM80_TILES,
     SM90_TILES,
-    C,
-    Sums,
-    Tile,
     sm90_clock,
+    tile_clock,
 )
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.identity import difference, distance, nearest
@@ -84,18 +63,7 @@ MOST_ROUNDS = 12
 STREAMK_GAIN = 0.03
 """The least share of the expected time that stream-K has to save to be offered."""
 
-COLD_NS = 2500
-"""Nanoseconds that a cold L2 adds to tiles whose times are those of a warm one."""
-
-COLD_SHARE = 0.27
-"""The share of what memory takes for all operands, at its rate, that a cold L2 adds beside.
-Both were chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of the time expected
-with them, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2.
-"""
-
-FEW = 1.4
-"""The factor of what is expected of such tiles for the few rows that gemv takes: 1.4 to 1.5 with weights of
-470 MB (an H200, 2026-11-30)."""
+C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config, GemvConfig)
 
 
 def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[int, ...]:
@@ -113,76 +81,8 @@ def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[in
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
 
 
-def expected_ns(
-    p: GemmProblem, c: Config, tile: Tile[Any], sums: Sums, sms: int, splits: int | None = None
-) -> float:
-    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
-    so many parts of k, its own where none are given.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> p, tile = gemm_problem(256, 256, 1024), Tile(c, (100.0, 150.0), (1000.0, 1200.0))
-    >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
-    2600.0
-    """
-    if c.schedule == "streamk":
-        return _streamk_ns(p, c, tile, sums, sms)
-    splits = splits or c.splits
-    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
-    steps = -(-tiles // splits)
-    rounds, rest = divmod(-(-blocks // sms), len(tile.step))
-    ns = rounds * (steps * tile.step[-1] + tile.block[-1])
-    if rest:
-        ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
-    if _is_narrow(p, c):
-        ns *= tile.narrow
-    if splits > 1:
-        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
-    return ns
-
-
-Clock: TypeAlias = Callable[[GemmProblem, Arch], Callable[[Any, Tile[Any], int], float]]
-"""The nanoseconds that a problem takes on an architecture in a tile, as a configuration has it, in so many
-parts of k."""
-
-
-def clock_by(sums: Sums) -> Clock:
-    """`expected_ns` in the form that a `Choice` takes.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> clock = clock_by(Sums(0, 0))(gemm_problem(256, 256, 1024), find_arch("sm_90"))
-    >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
-    2600.0
-    """
-    return lambda p, chip: lambda c, tile, splits: expected_ns(p, c, tile, sums, machine_of(chip).sms, splits)
-
-
-def _sm90_clock(p: GemmProblem, chip: Arch) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
-    """The law of wgmma, which has no numbers of single tiles."""
-    clock = sm90_clock(p, machine_of(chip).sms)
-    return lambda c, tile, splits: clock(c, splits)
-
-
-def _streamk_ns(p: GemmProblem, c: Config, tile: Tile[Any], sums: Sums, sms: int) -> float:
-    """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
-    tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
-    waves, share = tiles // blocks, share_of(tiles, steps, blocks)
-    step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
-    ns = waves * (steps * step + block)
-    if share:
-        ns += share * step + block * (1 if steps % share == 0 else 2)
-    if _is_narrow(p, c):
-        ns *= tile.narrow
-    if parts := part_count(tiles, steps, blocks):
-        ns += sums.launch + parts * c.tile_m * c.tile_n * p.accumulator.nbytes * sums.byte
-    return ns
-
-
-def _is_narrow(p: GemmProblem, c: Config) -> bool:
-    if isinstance(c, SimtConfig):
-        return min(c.a_vector, c.b_vector) == 1
-    return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
+Clock: TypeAlias = Callable[[GemmProblem, Arch], Callable[[Any, int], float]]
+"""The nanoseconds that a problem takes on an architecture in a configuration, in so many parts of k."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -198,18 +98,17 @@ class Choice(Generic[C]):
 
     `fields` are those that depend on the problem alone; `parted` makes a configuration one for
     parts of k, and `shared` one by stream-K, of families that have it.  `offered` are the tiles of problems
-    that have others than `tiles`.  The clock of a family that starts `warm` does not have what memory takes.
+    that have others than `tiles`.
     """
 
     family: str
-    tiles: tuple[Tile[C], ...]
+    tiles: tuple[C, ...]
     clock: Clock
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     shared: Callable[[C], C] | None = None
-    offered: Callable[[GemmProblem], Iterable[Tile[C]]] | None = None
-    warm: bool = True
+    offered: Callable[[GemmProblem], Iterable[C]] | None = None
 
     def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
         """A configuration with elements, vectors and edges as a problem needs them.
@@ -243,66 +142,31 @@ class Choice(Generic[C]):
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> Iterator[tuple[float, C, LayoutAlgError | None]]:
         """Yield the same behind the nanoseconds that are expected of each, then tiles that do not fit, with
-        their refusals.
+        their refusals."""
+        chip, clock = find_arch(arch), self.clock(p, find_arch(arch))
+        tiles = self.offered(p) if self.offered else self.tiles
+        refusals = [(c, _refusal(p, c, chip)) for c in (self.fit(p, tile, chip) for tile in tiles)]
+        fitting = [c for c, why in refusals if why is None]
+        ranked: list[tuple[float, C, int]] = [
+            (clock(c, splits), c, splits)
+            for c in fitting
+            for splits in offered_splits(p, c, machine_of(chip).sms)
+        ]
+        usual = min((ns for ns, *_ in ranked), default=0.0)
+        for c in self._by_streamk(p, chip, fitting):
+            if (ns := clock(c, 1)) * (1 + STREAMK_GAIN) <= usual and _refusal(p, c, chip) is None:
+                ranked.append((ns, c, 1))
+        for ns, c, splits in sorted(ranked, key=itemgetter(0)):
+            yield ns, c if splits == 1 else self.parted(p, _with(c, (("splits", splits),))), None
+        for c, why in refusals:
+            if why is not None:
+                yield inf, c, why
 
-        Rules are checked as tiles come out, so that who takes the first pays for few.
-        """
-        chip: Arch = find_arch(arch)
-        refusals: dict[int, LayoutAlgError | None] = {}  # by identity, since hashing takes longer
-
-        def refusal(config: C) -> LayoutAlgError | None:
-            if id(config) not in refusals:  # tiles come once per number of parts
-                refusals[id(config)] = _refusal(p, config, chip)
-            return refusals[id(config)]
-
-        usual = list(_usual(self, p, chip))
-        ranked: list[Expected] = sorted(usual, key=_EXPECTED)
-        first: float = next((ns for ns, config, _ in ranked if refusal(config) is None), 0.0)
-        ranked = sorted([*_by_streamk(self, p, chip, first), *ranked], key=_EXPECTED)
-        for ns, config, splits in ranked:
-            if refusal(config) is None:
-                yield ns, self._parted(p, config, splits), None
-        for config in dict.fromkeys(config for _, config, _ in usual):
-            if (why := refusal(config)) is not None:
-                yield inf, config, why
-
-    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
-        return config if splits == 1 else self.parted(p, _with(config, (("splits", splits),)))
-
-
-Expected: TypeAlias = "tuple[float, Any, int]"
-"""Nanoseconds, a tile as the problem needs it, parts of k."""
-
-_EXPECTED = itemgetter(0)
-
-
-@lru_cache(maxsize=16)
-def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile[Any], Any], ...]:
-    tiles = choice.offered(p) if choice.offered else choice.tiles
-    return tuple((tile, choice.fit(p, tile.config, chip)) for tile in tiles)
-
-
-def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
-    """Every tile, with every number of parts worth trying, whether or not it fits."""
-    clock = choice.clock(p, chip)
-    for tile, config in _fitted(choice, p, chip):
-        for splits in offered_splits(p, config, machine_of(chip).sms):
-            yield clock(config, tile, splits), config, splits
-
-
-def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -> Iterator[Expected]:
-    """The tiles by stream-K that are expected to save STREAMK_GAIN of the `usual` nanoseconds, of products
-    that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
-    if choice.shared is None or chip.board is None or p.batch:
-        return
-    clock = choice.clock(p, chip)
-    for tile, fitted in _fitted(choice, p, chip):
-        if tile_count(p, fitted) < chip.board.sms:
-            continue
-        config = choice.shared(fitted)
-        ns = clock(config, tile, 1)
-        if ns * (1 + STREAMK_GAIN) <= usual:
-            yield ns, config, 1
+    def _by_streamk(self, p: GemmProblem, chip: Arch, fitting: Iterable[C]) -> Iterator[C]:
+        """The tiles by stream-K, of products that have one for every multiprocessor: of others parts of k
+        were faster than what is expected here."""
+        if self.shared is not None and chip.board is not None and not p.batch:
+            yield from (self.shared(c) for c in fitting if tile_count(p, c) >= chip.board.sms)
 
 
 def _refusal(p: GemmProblem, config: Any, chip: Arch) -> LayoutAlgError | None:
@@ -365,38 +229,44 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
 
 
 SIMT: Choice[SimtConfig] = Choice(
-    "gemm-simt", SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec")
+    "gemm-simt",
+    SIMT_TILES,
+    partial(tile_clock, "gemm-simt"),
+    _fit_simt,
+    ("a_vector", "b_vector", "result_vec"),
 )
 SM80: Choice[Sm80Config] = Choice(
     "gemm-sm80",
     SM80_TILES,
-    clock_by(SM80_SUMS),
+    partial(tile_clock, "gemm-sm80"),
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
     offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
-    "gemm-sm75", SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec")
+    "gemm-sm75",
+    SM75_TILES,
+    partial(tile_clock, "gemm-sm75"),
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
 )
 SM90: Choice[Sm90Config] = Choice(
     "gemm-sm90",
     SM90_TILES,
-    _sm90_clock,
+    lambda p, chip: sm90_clock(p, machine_of(chip)),
     _fit_sm90,
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
-    warm=False,
 )
 GEMV: Choice[GemvConfig] = Choice(
     "gemv",
     (),
-    lambda p, chip: lambda c, tile, splits: gemv.expected_ns(p, c, chip),
+    lambda p, chip: lambda c, splits: gemv.expected_ns(p, c, chip),
     lambda p, c, chip: c if chip.compute_capability >= (8, 0) else _with(c, (("mma", False),)),
     (),
-    offered=lambda p: map(Tile, gemv.offered(p)),
-    warm=False,
+    offered=gemv.offered,
 )
 """The families: without tensor cores, with mma.sync, with mma.sync before cp.async, with wgmma,
 and of few rows."""
@@ -411,7 +281,6 @@ def expected_family(
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Tiles other than those of gemm-sm90 are timed on a warm L2: what memory takes is added.
     Where no family fits a product there is no configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -436,24 +305,8 @@ def expected_family(
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
     for choice in choices:
         ns, config, why = next(choice.timed(p, chip), (inf, None, None))
-        ns += choice.warm * cold_ns(p, chip)
-        ns *= FEW if choice.warm and p.m <= MOST_ROWS else 1
         found.append((ns, choice.family, None if why else config))
     return min(found, key=lambda x: x[0])
-
-
-def cold_ns(p: GemmProblem, chip: Arch) -> float:
-    """Return the nanoseconds that a cold L2 adds to a product whose tiles are loaded through L1.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> round(cold_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
-    17
-    """
-    each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
-    nbytes = 0
-    for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
-        nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
-    return COLD_NS + 1e3 * COLD_SHARE * nbytes / machine_of(chip).bytes_per_us
 
 
 def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:

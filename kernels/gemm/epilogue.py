@@ -20,13 +20,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, simplify
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
+from layoutalg.codegen.terms import Value
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.kernels.gemm.rasterize import batch_strides
 
@@ -134,6 +135,22 @@ def operands_of(step: Step) -> tuple[dict[str, str], tuple[str, ...]]:
     raise ArgumentTypeError(f"step {step!r} of an epilogue: a step is needed")
 
 
+@lru_cache(maxsize=64)
+def _instructions(step: Step) -> int:
+    """Instructions of a step per element: of a function its operations, a product and its sum as one."""
+    if not isinstance(step, Map):
+        return {Scale: 0, AddVector: 1, AddMatrix: 2}[type(step)]
+    parts, left = set[Value](), [step.function.formula]
+    while left:
+        value = left.pop()
+        if isinstance(value, Value) and value not in parts:
+            parts.add(value)
+            left += value.args
+    of_sums = {arg for x in parts if x.op == "add" for arg in x.args if isinstance(arg, Value)}
+    fused = sum(x.op == "mul" for x in of_sums)
+    return sum(x.op not in ("neg", "abs") for x in parts) - fused  # signs are changed as operands are read
+
+
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """Steps from the first to the last; `a | b` is a, then b.
@@ -177,6 +194,11 @@ class Epilogue:
     def functions(self) -> tuple[instr.ScalarFunction, ...]:
         """The functions that are applied, in order."""
         return tuple(step.function for step in self.steps if isinstance(step, Map))
+
+    @property
+    def instructions(self) -> int:
+        """Instructions per element of D, beside those that scale A B: a matrix is converted and added."""
+        return sum(map(_instructions, self.steps))
 
     def rounded_to(self, result: str) -> Epilogue:
         """The epilogue whose last function is the one that results of a type are finished by."""

@@ -13,12 +13,12 @@ from functools import lru_cache, partial
 from math import gcd
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family, Law
 from layoutalg.kernels.gemm import gemv
-from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice, cold_ns
+from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
     equal_sizes,
@@ -294,10 +294,10 @@ def way(config: AnyConfig) -> str:
 
 
 def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
-    """The time that `expected_family` gives a configuration: tiles without wgmma start cold too."""
+    """The time that `expected_family` gives a configuration."""
     for ns, config, why in choice.timed(p, arch):
         if config == c and why is None:
-            return ns + choice.warm * cold_ns(p, find_arch(arch))
+            return ns
     raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
 
 

@@ -37,14 +37,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from math import gcd, prod
+from typing import Any, NamedTuple, TypeAlias
 
-from layoutalg.kernels.gemm.gemv import GemvConfig
+from layoutalg.arch import Arch
 from layoutalg.kernels.gemm.parts import part_count, share_of
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import BLOCK_BYTES, SimtConfig, Sm75Config, Sm80Config, Sm90Config
-from layoutalg.kernels.model import machine_of, p_norm
+from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k
+from layoutalg.kernels.gemm.tiles import (
+    BLOCK_BYTES,
+    SIDES,
+    SimtConfig,
+    Sm75Config,
+    Sm80Config,
+    Sm90Config,
+    operand_tile,
+    tile_count,
+)
+from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import resident_clusters
 
 
@@ -101,7 +110,7 @@ class Demand(NamedTuple):
     """The inputs of the law for a problem: steps of k and tiles that a multiprocessor computes in turn; bytes
     that TMA brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another
     row of tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where
-    there are any."""
+    there are any; the time of epilogues that nothing hides."""
 
     steps: Any
     tiles: Any
@@ -114,6 +123,7 @@ class Demand(NamedTuple):
     in32: Any
     sums: Any
     summed: Any
+    finished: Any
 
 
 def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
@@ -136,10 +146,10 @@ def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
 def law_ns(time: TileTime, x: Demand, law: WgmmaLaw = LAW) -> Any:
     """Nanoseconds of a problem in tiles of such a time.
 
-    >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 9)))
+    >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 10)))
     33100
     """
-    tensor = x.steps * time.step + x.tiles * time.block
+    tensor = x.steps * time.step + x.tiles * time.block + x.finished
     l2 = x.brought * (1 + x.odd16 * (law.odd16 - 1) + x.odd32 * (law.odd32 - 1)) / law.l2
     results = x.results + law.run32 * x.in32
     memory = (x.operands + law.again * x.again + results) / law.memory
@@ -174,24 +184,26 @@ def _fixed(c: Sm90Config, result: int) -> Fixed:
     return Fixed(rows, columns, c.cluster, c.cluster_k, shared, brought, narrow / c.written_n, tile_time(c))
 
 
-def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
+def sm90_clock(p: GemmProblem, m: Machine) -> Callable[[Sm90Config, int], float]:
     """The nanoseconds that the law expects of a configuration for a product, in so many parts of k.
 
     The parts of it that do not depend on the tile are computed once.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> 150e3 < sm90_clock(gemm_problem(4096, 4096, 4096, "bf16"), 132)(Sm90Config(128, 256, 4), 1) < 220e3
+    >>> clock = sm90_clock(gemm_problem(4096, 4096, 4096, "bf16"), machine_of("sm_90"))
+    >>> 150e3 < clock(Sm90Config(128, 256, 4), 1) < 220e3
     True
     """
-    inputs = sm90_inputs(p, sms)
+    inputs = sm90_inputs(p, m)
     return lambda c, splits: law_ns(*inputs(c, splits))
 
 
-def sm90_inputs(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], tuple[TileTime, Demand]]:
+def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int], tuple[TileTime, Demand]]:
     """Return the function from a configuration and its parts of k to the inputs of the law for a problem.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> time, demand = sm90_inputs(gemm_problem(4096, 4096, 4096, "bf16"), 132)(Sm90Config(128, 256, 4), 1)
+    >>> inputs = sm90_inputs(gemm_problem(4096, 4096, 4096, "bf16"), machine_of("sm_90"))
+    >>> time, demand = inputs(Sm90Config(128, 256, 4), 1)
     >>> demand[:2]
     (256, 4)
     """
@@ -199,13 +211,13 @@ def sm90_inputs(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], tuple[T
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
-    steps_of_all = -(-p.k // 64)
+    steps_of_all, added = -(-p.k // 64), results * p.reads_c
 
     def inputs(config: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
         c = _fixed(config, result if config.through == "tma" and splits == 1 else 0)
         units = -(-m // c.rows) * -(-n // c.columns) * splits * products
         steps = -(-steps_of_all // (splits * c.parts))
-        clusters, blocks = resident_clusters(sms, c.cluster), units * c.cluster
+        clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
         if c.shared:
             waves, share = units // clusters, share_of(units, steps, clusters)
             in_turn = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
@@ -214,126 +226,150 @@ def sm90_inputs(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], tuple[T
             waves = -(-units // clusters)
             in_turn = waves * steps, waves
             sums = splits * p.m * n if splits > 1 else 0
+        finish = 0.0
+        if splits == 1 and p.epilogue.instructions:
+            finish = 1e3 * finish_us(p, config.tile_m * config.written_n, machine)
+            # in turns the other consumer multiplies meanwhile, but behind the last tile
+            hidden = in_turn[0] * c.time.step if config.pingpong else 0.0
+            finish = max(finish, in_turn[1] * finish - hidden)
         return c.time, Demand(
-            *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands, b * (m > c.rows), results,
-            results * c.in32, sums * p.accumulator.nbytes, sums > 0,
+            *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands + added, b * (m > c.rows),
+            results, results * c.in32, sums * p.accumulator.nbytes, sums > 0, finish,
         )  # fmt: skip
 
     return inputs
 
 
-C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config, GemvConfig)
-
-
 @dataclass(frozen=True, slots=True)
-class Tile(Generic[C]):
-    """A configuration and its measured numbers, in nanoseconds, for 1, 2, ... blocks on a multiprocessor.
+class TileLaw:
+    """The numbers of a way by tiles that threads copy; times are nanoseconds."""
 
-    There are as many as a multiprocessor holds; none where one law has the time of all tiles.  `narrow` is
-    how much longer copies of single elements take.
-    """
-
-    config: C
-    step: tuple[float, ...] = ()
-    block: tuple[float, ...] = ()
-    narrow: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """The cost of parts beside their products: `launch` nanoseconds, and `byte` per byte that is written."""
-
+    multiply: float
+    """Multiply-adds per cycle of a multiprocessor, times the bytes of an element."""
+    copy: float
+    """Instructions that a warp issues to copy a vector for each of its threads."""
     launch: float
     byte: float
+    """The time of the kernel that adds parts of k up, and of each byte of them."""
+    reached: float
+    """The share of the memory's rate that tiles reach."""
+    double: float = 0.0
+    """`multiply` of f64, where it is another."""
+    block: float = 0.0
+    """The time of a block beside its steps."""
+    step: float = 0.0
+    copied: float = 0.0
+    deep: float = 0.0
+    """The time that a step waits, and more for each copy of a warp and for each of its k."""
 
 
-SIMT_SUMS = Sums(2290, 0.000378)
-"""The cost of writing parts of k and adding them up."""
+def tile_law(way: str, m: Machine) -> TileLaw:
+    """The numbers of a way on a board."""
+    return TileLaw(**m.ways[way])
 
-SIMT_TILES: tuple[Tile[SimtConfig], ...] = (
-    Tile(SimtConfig(128, 256, 8, 16, 8, 4), (1308,), (2378,), 1.20),
-    Tile(SimtConfig(192, 192, 8, 12, 8, 4, stages=4), (1479,), (7028,), 1.11),
-    Tile(SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4), (1414, 2680), (2369, 2726), 1.09),
-    Tile(SimtConfig(96, 128, 8, 12, 8, 4, min_blocks=3, stages=4),
-         (524, 999, 1497), (2590, 2534, 2412), 1.10),
-    Tile(SimtConfig(80, 128, 16, 10, 8, 4, run_m=2, min_blocks=3, stages=4),
-         (1008, 1872, 2557), (522, 0, 0), 1.13),
-    Tile(SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4),
-         (828, 1495, 2016, 2629), (492, 0, 362, 1108), 1.19),
-    Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), (506, 923, 1232, 1524), (674, 162, 139, 89), 1.05),
-    Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), (322, 485, 709, 909), (500, 677, 378, 302), 1.08),
-)  # fmt: skip
+
+def tile_work(p: GemmProblem, c: SimtConfig | Sm80Config, splits: int, law: TileLaw, m: Machine) -> Work:
+    """The work of a product in tiles of a configuration, in so many parts of k.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> m, c = machine_of("sm_90"), Sm80Config(128, 256, 64, 2, 4, 4)
+    >>> w = tile_work(gemm_problem(4096, 4096, 4096), c, 1, tile_law("gemm-sm80", m), m)
+    >>> w.blocks, 60 < w.block_us < 90
+    (4.0, True)
+    """
+    operands, warps, most = [operand_tile(p, c, side) for side in SIDES], c.threads // 32, c.min_blocks
+    copies = warps * sum(tile.passes for tile in operands)
+    depth = fragment_k(p, c) if isinstance(c, Sm80Config) else 1
+    loads = warps * sum(tile.fragments for tile in operands) * c.tile_k / depth
+    rate = law.double if law.double and p.operand.name == "f64" else law.multiply
+    cycles = c.tile_m * c.tile_n * c.tile_k * p.operand.nbytes / rate + (loads + law.copy * copies) / ISSUED
+    issue = cycles / m.cycles_per_us
+    wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
+    alone = (law.block + c.stages * law.copied * copies) / 1e3  # the stages are filled before the first step
+    finish = (splits == 1) * finish_us(p, c.tile_m * c.tile_n, m)
+    tiles, steps = tile_count(p, c), -(-p.k // c.tile_k)
+    if c.schedule == "streamk":
+        blocks = m.sms * most
+        waves, share = tiles // blocks, share_of(tiles, steps, blocks)
+        ends = waves + (share > 0) + (share > 0 and steps % share > 0)
+        in_turn, turns, together = waves * steps + share, 1.0, most
+        sums = part_count(tiles, steps, blocks) * c.tile_m * c.tile_n
+    else:
+        each = -(-tiles * splits // m.sms)
+        in_turn, ends, turns, together = -(-steps // splits), 1, max(1.0, each / most), min(each, most)
+        sums = splits * p.m * p.n if splits > 1 else 0
+    return Work(
+        moved_bytes(p) / law.reached,
+        blocks=turns,
+        block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
+        beside_us=(law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3 if sums else 0.0,
+    )
+
+
+def tile_clock(way: str, p: GemmProblem, chip: Arch) -> Callable[[Any, int], float]:
+    """The nanoseconds that the law of a way expects of a configuration, in so many parts of k."""
+    m = machine_of(chip)
+    law = tile_law(way, m)
+    return lambda c, splits: 1e3 * time_us(tile_work(p, c, splits, law, m), m)
+
+
+def finish_us(p: GemmProblem, elements: int, m: Machine) -> float:
+    """Microseconds in which a multiprocessor applies the epilogue to elements."""
+    return elements * p.epilogue.instructions / (32 * ISSUED * m.cycles_per_us)
+
+
+def moved_bytes(p: GemmProblem) -> int:
+    """Bytes of the operands, of D and of C, each once."""
+    sizes = {"a": (p.m * p.k, p.operand), "b": (p.n * p.k, p.operand), "d": (p.m * p.n, p.result)}
+    if p.reads_c:
+        sizes["c"] = sizes["d"]
+    return sum(
+        elems * of.nbytes * prod(mode.extent for mode, step in zip(p.batch, p.steps(x), strict=True) if step)
+        for x, (elems, of) in sizes.items()
+    )
+
+
+SIMT_TILES = (
+    SimtConfig(128, 256, 8, 16, 8, 4),
+    SimtConfig(192, 192, 8, 12, 8, 4, stages=4),
+    SimtConfig(128, 128, 16, 8, 8, 4, min_blocks=2, stages=4),
+    SimtConfig(96, 128, 8, 12, 8, 4, min_blocks=3, stages=4),
+    SimtConfig(80, 128, 16, 10, 8, 4, run_m=2, min_blocks=3, stages=4),
+    SimtConfig(64, 128, 16, 8, 8, 4, min_blocks=4, stages=4),
+    SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4),
+    SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4),
+)
 """The tiles, for f32; a tile of f64 has half the columns per thread and per warp."""
 
-SM80_SUMS = Sums(1595, 0.000319)
-"""The cost of writing parts of k and adding them up."""
-
-SM80_TILES: tuple[Tile[Sm80Config], ...] = (
-    Tile(Sm80Config(128, 256, 64, 2, 4, 4), (1076,), (3116,)),
-    Tile(Sm80Config(256, 128, 64, 4, 2, 4), (1079,), (3041,)),
-    Tile(Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2), (531, 1150), (3451, 3433)),
-    Tile(Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3), (371, 660, 1014), (2825, 2822, 2806)),
-    Tile(Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3), (364, 655, 1013), (2200, 2793, 2783)),
-    Tile(Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3), (245, 443, 619), (1771, 1807, 1839)),
-    Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
-)  # fmt: skip
+SM80_TILES = (
+    Sm80Config(128, 256, 64, 2, 4, 4),
+    Sm80Config(256, 128, 64, 4, 2, 4),
+    Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2),
+    Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3),
+    Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3),
+    Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3),
+    Sm80Config(64, 64, 32, 2, 2, 2, via="registers", min_blocks=3),
+)
 """The tiles, for operands of 16 bits; the last takes single elements."""
 
-SM80_F64_TILES: tuple[Tile[Sm80Config], ...] = (
-    Tile(Sm80Config(128, 128, 16, 4, 2, 4), (1216,), (3100,)),
-    Tile(Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2), (646, 1293), (2800, 2800)),
-    Tile(Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3), (369, 738, 1108), (1800, 1800, 1800)),
-    Tile(Sm80Config(64, 64, 16, 2, 2, 2, via="registers"), (517, 1034), (1800, 1800)),
+SM80_F64_TILES = (
+    Sm80Config(128, 128, 16, 4, 2, 4),
+    Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2),
+    Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3),
+    Sm80Config(64, 64, 16, 2, 2, 2, via="registers", min_blocks=2),
 )
-"""The tiles, for f64.  Not measured: a step is its multiplications at 0.85, 0.8, 0.7 and 0.5 of the 67
-TFLOP/s that an H200's data sheet states for tensor cores of f64, the larger the tile the more; what a block
-takes beside is that of 16-bit tiles."""
+"""The tiles, for f64."""
 
-TURING_GHZ = 1.59
-"""The boost clock of a T4, as documented."""
-
-TURING_FLOPS = 1024
-"""Operations of f16 per cycle of a multiprocessor's tensor cores, as documented."""
-
-TURING_WAVEFRONT = 2.0
-"""Cycles per wavefront of shared memory, as published (T4_ACHIEVED)."""
-
-TURING_L2_BYTES = 20.0
-"""Bytes per cycle that a multiprocessor gets from the L2, as published."""
-
-TURING_DRAM_BYTES = 3.5
-"""Bytes per cycle that a multiprocessor gets from memory, as published."""
-
-
-def _turing(config: Sm75Config, blocks: int) -> Tile[Sm75Config]:
-    """A tile whose times follow from rates; none was measured."""
-    c, halves = config, (config.tile_m + config.tile_n) * config.tile_k
-    fragments = (c.warp_m + c.warp_n) // 16 * (c.tile_k // 16) * c.warps_m * c.warps_n
-    step = max(
-        2 * c.tile_m * c.tile_n * c.tile_k / TURING_FLOPS,
-        (4 * fragments + 2 * halves // 128) * TURING_WAVEFRONT,
-        2 * halves / TURING_L2_BYTES,
-    )
-    block = 2 * c.tile_m * c.tile_n / TURING_DRAM_BYTES
-    turns = range(1, blocks + 1)
-    return Tile(
-        config, tuple(n * step / TURING_GHZ for n in turns), tuple(n * block / TURING_GHZ for n in turns)
-    )
-
-
-SM75_SUMS = Sums(2000, 0.0045)
-"""The cost of writing parts of k and adding them up, from the bandwidth of DRAM; not measured."""
-
-SM75_TILES: tuple[Tile[Sm75Config], ...] = (
-    _turing(Sm75Config(256, 256, 32, 4, 2), 1),
-    _turing(Sm75Config(256, 128, 32, 4, 2), 1),
-    _turing(Sm75Config(128, 256, 32, 2, 4), 1),
-    _turing(Sm75Config(128, 128, 32, 2, 4), 1),
-    _turing(Sm75Config(128, 64, 32, 2, 2, min_blocks=2), 2),
-    _turing(Sm75Config(64, 128, 32, 2, 2, min_blocks=2), 2),
-    _turing(Sm75Config(64, 64, 32, 2, 2, min_blocks=3), 3),
+SM75_TILES = (
+    Sm75Config(256, 256, 32, 4, 2),
+    Sm75Config(256, 128, 32, 4, 2),
+    Sm75Config(128, 256, 32, 2, 4),
+    Sm75Config(128, 128, 32, 2, 4),
+    Sm75Config(128, 64, 32, 2, 2, min_blocks=2),
+    Sm75Config(64, 128, 32, 2, 2, min_blocks=2),
+    Sm75Config(64, 64, 32, 2, 2, min_blocks=3),
 )
-"""The tiles, for f16; the first holds f16 sums alone.  Their times are computed, no Turing was measured."""
+"""The tiles, for f16; the first holds f16 sums alone."""
 
 MOST_STAGES = 12
 """The most stages of a tile of SM90_TILES, since more were not faster."""
@@ -364,14 +400,14 @@ def deepest(tile_m: int, tile_n: int, **way: Any) -> Sm90Config | None:
     return next(iter(wide if wide and wide[0].stages >= ENOUGH_STAGES else half), None)
 
 
-def _sm90(tile_m: int, tile_n: int, *ways: Way) -> Iterator[Tile[Sm90Config]]:
+def _sm90(tile_m: int, tile_n: int, *ways: Way) -> Iterator[Sm90Config]:
     """A tile in several ways."""
     for way in ways:
         if (found := deepest(tile_m, tile_n, **way)) is not None:
-            yield Tile(found)
+            yield found
 
 
-SM90_TILES: tuple[Tile[Sm90Config], ...] = (
+SM90_TILES = (
     *_sm90(256, 128, ALONE, N2),
     *_sm90(256, 144, ALONE, N2),
     *_sm90(256, 160, ALONE, N2),

@@ -284,9 +284,9 @@ def _product(rng: random.Random, simt: bool) -> tuple[GemmProblem, Config]:
     )  # fmt: skip
     splits = rng.choice((1, 1, 3))
     if simt:
-        small = rng.choice(SIMT.tiles[-2:]).config
+        small = rng.choice(SIMT.tiles[-2:])
         return p, replace(SIMT.fitted(p, small), splits=splits)
-    c = SM80.fitted(p, rng.choice(SM80.tiles[-2:]).config)
+    c = SM80.fitted(p, rng.choice(SM80.tiles[-2:]))
     return p, replace(c, splits=splits, static_ld=c.static_ld and rng.random() < 0.5)
 
 

@@ -24,7 +24,7 @@ def ways(p: GemmProblem) -> Iterator[Sm80Config]:
     """Every tile that fits; of whole tiles with edges and without."""
     for tile in SM80.tiles:
         for edges in (False, True):
-            c = replace(SM80.fitted(p, tile.config), edges=edges)
+            c = replace(SM80.fitted(p, tile), edges=edges)
             try:
                 check_config(p, c)
             except LayoutAlgError:

@@ -31,9 +31,10 @@ from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm import times as laws
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.times import LAW, WgmmaLaw
+from layoutalg.kernels.model import machine_of
 
-SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
-"""Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
+BOARD, NEAR, STEPS, LEAST_GAIN = machine_of("sm_90"), 1.5, 200, 1e-7
+"""The board, an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
 what one gains at least."""
 
 CLOSE, LONG_NS = 1.25, 400e3
@@ -88,7 +89,7 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     tiles, demands, ns, problem = [], [], [], []
     for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        inputs, most = laws.sm90_inputs(p, SMS), near * min(row["choices"].values())
+        inputs, most = laws.sm90_inputs(p, BOARD), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
             if c is not None:

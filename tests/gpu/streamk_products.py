@@ -47,7 +47,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
     if (shared := choice.shared) is None:
         return
     for tile in choice.tiles:
-        config = shared(choice.fitted(p, tile.config))
+        config = shared(choice.fitted(p, tile))
         try:
             check_config(p, config)
         except LayoutAlgError:

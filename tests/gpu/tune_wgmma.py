@@ -35,6 +35,7 @@ from layoutalg.kernels.gemm.choice import SM90, offered_splits
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.times import deepest, sm90_clock
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.model import machine_of
 from tests.gpu.gemm_launch import Product
 from tests.gpu.hopper_products import SIZES
 from tests.gpu.timing import Run, Turns, one_stream, write
@@ -129,7 +130,7 @@ def compile_all(asked: Iterator[tuple[GemmProblem, Sm90Config]]) -> None:
 def tried(p: GemmProblem) -> tuple[Sm90Config, ...]:
     """The choices that are not expected to be far behind the first, the offered ones before others."""
     offered = [(ns, config) for ns, config, why in SM90.timed(p) if why is None]
-    clock = sm90_clock(p, 132)
+    clock = sm90_clock(p, machine_of("sm_90"))
     found = {config: ns for ns, config in offered} | {c: clock(c, c.splits) for c in grid(p)}
     near = [c for c in sorted(found, key=found.__getitem__) if found[c] <= EXPECTED * offered[0][0]]
     own = {config for _, config in offered}

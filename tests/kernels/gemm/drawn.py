@@ -43,7 +43,7 @@ BESIDE = (
     Sm90Config(64, 48, 3, 1, schedule="streamk"), Sm90Config(320, 32, 2, 1),
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
-SM90_OF = (*(tile.config for tile in SM90_TILES), *BESIDE)
+SM90_OF = (*SM90_TILES, *BESIDE)
 MMA_K = {"f16": (0, 8), "bf16": (0, 8), "f64": (4, 8, 16), "s4": (0, 32), "b1": (0, 128)}
 """The k of one mma, 0 for the largest."""
 
@@ -191,7 +191,7 @@ def _by_sm90(rng: random.Random, number: int, *, tiles: bool, many: bool) -> Dra
 
 
 def _simt_tile(rng: random.Random, number: int) -> Drawn:
-    tile = SIMT.tiles[number % len(SIMT.tiles)].config
+    tile = SIMT.tiles[number % len(SIMT.tiles)]
     p = product(rng, ("f32",), (tile.tile_m + 9, tile.tile_n + 9, 3 * tile.tile_k), modes=0)
     return Drawn(p, replace(SIMT.fitted(p, tile), splits=rng.choice((1, 2))))
 

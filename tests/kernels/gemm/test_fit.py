@@ -15,7 +15,7 @@ import pytest
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.times import LAW, WgmmaLaw, sm90_clock
-from tests.gpu.fit_wgmma import config_named, expected, fitted, shares, text_of, times_of
+from tests.gpu.fit_wgmma import BOARD, config_named, expected, fitted, shares, text_of, times_of
 
 DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
 RNG = random.Random(20261124)
@@ -52,7 +52,9 @@ def test_one_configuration_and_arrays_of_them_have_one_law() -> None:
     p = gemm_problem(rows[0]["m"], rows[0]["n"], rows[0]["k"], "bf16")
     for text, us in rows[0]["choices"].items():
         c = config_named(p, text)
-        assert c is not None and str(c) == text and sm90_clock(p, 132)(c, c.splits) == pytest.approx(1e3 * us)
+        assert (
+            c is not None and str(c) == text and sm90_clock(p, BOARD)(c, c.splits) == pytest.approx(1e3 * us)
+        )
 
 
 @pytest.mark.deep

@@ -232,11 +232,11 @@ def test_kernels_compile_without_spills() -> None:
     large: list[tuple[Any, Any]] = [(gemm_problem(4096, 4096, 4096, "bf16", result="f32",
     activation="relu"), c)
                                     for c in F32_IN_BOXES]  # fmt: skip
-    for x, tile, choice in ((p, SM80_TILES[0].config, SM80), (q, SM90_TILES[0].config, SM90)):
+    for x, tile, choice in ((p, SM80_TILES[0], SM80), (q, SM90_TILES[0], SM90)):
         fitted: Any = choice.fitted(x, tile)  # type: ignore[arg-type]
         large += [(x, replace(fitted, schedule=way)) for way in ("persistent", "streamk")]
     for x, c in large:
         for kernel in launches(x, c).kernels:
             assert compile_program(kernel).spill_bytes == 0
-    for c in (SM90.fitted(q, tile.config) for tile in SM90_TILES):
+    for c in (SM90.fitted(q, tile) for tile in SM90_TILES):
         assert build_sm90(q, c).shared_bytes == shared_bytes(q, c)

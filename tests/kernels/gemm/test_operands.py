@@ -26,10 +26,10 @@ from tests.sweeps import each
 MAJORS: tuple[Major, Major] = ("k", "mn")
 SIDES: tuple[Literal["a"], Literal["b"]] = ("a", "b")
 SM80_CONFIGS = {
-    **{f"tile {i}": tile.config for i, tile in enumerate(SM80.tiles)},
+    **{f"tile {i}": tile for i, tile in enumerate(SM80.tiles)},
     "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
 }  # fmt: skip
-SIMT_CONFIGS = {f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)}
+SIMT_CONFIGS = {f"tile {i}": tile for i, tile in enumerate(SIMT.tiles)}
 
 
 def copied(plan: OperandPlan) -> Any:

@@ -236,7 +236,7 @@ def test_an_architecture_without_the_instruction_is_refused(dtype: str, c: Any, 
         check_config(p, c, {75: "sm_70", 80: "sm_75", 90: "sm_80"}[first])
 
 
-@each("tile", [tile.config for tile in SIMT.tiles[::2]], ids=str)
+@each("tile", SIMT.tiles[::2], ids=str)
 def test_the_shared_memory_of_a_tile_is_what_is_declared(tile: SimtConfig) -> None:
     p = gemm_problem(3840, 3072, 1024, "f32", b_major="mn")
     (kernel,) = launches(p, tile).kernels

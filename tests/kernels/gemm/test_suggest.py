@@ -41,7 +41,7 @@ def test_what_is_named_works(family: str, wanted: int) -> None:
     rng, refused, accepted = random.Random(f"{family} 5"), 0, 0
     while refused < wanted or not accepted:
         p = product(rng, dtypes, (1024, 300, 1024), modes=0)
-        tile = rng.choice(configs.tiles).config
+        tile = rng.choice(configs.tiles)
         c = spoilt(rng, rng.choice((tile, configs.fitted(p, tile))))
         try:
             check_or_suggest(p, c)
