@@ -46,7 +46,6 @@ from layoutalg.kernels.gemm import (
     GEMM_FAMILIES,
     PACKED_BYTES,
     GemmProblem,
-    Sm90Config,
     epilogue_operands,
     equal_sizes,
     group_begins,
@@ -341,7 +340,7 @@ def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
 
 def _notes(family: Family, p: GemmProblem, c: Any, arch: str) -> Mapping[str, Any]:
     """The expectation for groups of equal size: microseconds, boxes of results by TMA and by threads."""
-    if not (p.grouped and isinstance(c, Sm90Config) and family.law):
+    if not (p.grouped and family.law):
         return {}
     across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
     full, cut = group_boxes(equal_sizes(p.m, p.products))

@@ -73,9 +73,7 @@ def offered_splits(p: GemmProblem, c: Config | GemvConfig, sms: int) -> tuple[in
     >>> offered_splits(gemm_problem(256, 256, 1024), Sm80Config(128, 128, 64, 2, 2, 3), 132)
     (1, 2, 3, 4, 6, 8)
     """
-    if p.accumulator.name == "f16" or p.batch or isinstance(c, GemvConfig):
-        return (1,)
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if p.accumulator.name == "f16" or p.batch or isinstance(c, GemvConfig) or c.cluster > 1 or c.pingpong:
         return (1,)
     tiles = tile_count(p, c)
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
@@ -162,7 +160,7 @@ class Choice(Generic[C]):
             if why is not None:
                 yield inf, c, why
 
-    def _by_streamk(self, p: GemmProblem, chip: Arch, fitting: Iterable[C]) -> Iterator[C]:
+    def _by_streamk(self, p: GemmProblem, chip: Arch, fitting: Iterable[Any]) -> Iterator[C]:
         """The tiles by stream-K, of products that have one for every multiprocessor: of others parts of k
         were faster than what is expected here."""
         if self.shared is not None and chip.board is not None and not p.batch:

@@ -34,6 +34,7 @@ from layoutalg.errors import DivisibilityError, ResourceError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch
+from layoutalg.kernels.gemm.tiles import Alone
 from layoutalg.kernels.identity import check_fields
 from layoutalg.kernels.model import Work, machine_of, time_us
 from layoutalg.layout import Layout
@@ -67,7 +68,7 @@ THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 
 
 @dataclass(frozen=True, slots=True)
-class GemvConfig:
+class GemvConfig(Alone):
     """The way a block computes `rows` rows of D.
 
     Where B is stored along k, `lanes` threads share `columns` columns, and read vectors of `vec` elements

@@ -38,7 +38,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm80Config,
     Sm90Config,
     cluster_tiles,
-    usual_schedule,
 )
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
@@ -83,7 +82,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     kernels = [_product(p, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
+    if not isinstance(c, GemvConfig | SimtConfig) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
@@ -191,7 +190,7 @@ def widest_batch(p: GemmProblem, c: Chosen) -> tuple[BatchMode, ...]:
     widest = BatchMode(*WIDEST_BATCH)
     if p.grouped:
         return (BatchMode(room_for(p.products), b=widest.b),)
-    if not isinstance(c, Sm90Config):
+    if c.via != "tma":
         return (widest,) * len(p.batch)
     return tuple(
         replace(widest, a=widest.a if mode.a else 0, b=widest.b if mode.b else 0) for mode in p.batch
@@ -210,14 +209,12 @@ def sequence_of(
     splits = c.splits
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p)
-    if isinstance(c, Sm90Config):
-        scalars["all_tiles"] = cluster_tiles(p, c)
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
-    if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
+    if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
+        scalars["all_tiles"] = cluster_tiles(p, c)
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
-            cluster = c.cluster if isinstance(c, Sm90Config) else 1
-            slots = slot_count(blocks // cluster) * cluster
+            slots = slot_count(blocks // c.cluster) * c.cluster
             scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
@@ -284,11 +281,10 @@ def way(config: AnyConfig) -> str:
     """
     if isinstance(config, GemvConfig | OwnProgram):
         return str(config)
+    shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
-    if isinstance(config, Sm90Config):
-        shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
-        tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
-    if config.schedule != usual_schedule(config):
+    tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
+    if config.schedule != config.usual:
         return f"{tile} {config.schedule}"
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 

@@ -73,7 +73,14 @@ from layoutalg.kernels.gemm.rasterize import (
     k_tiles,
     tile_grid,
 )
-from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, cluster_tiles, tile_count
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    Schedule,
+    Sm80Config,
+    Sm90Config,
+    cluster_tiles,
+    tile_count,
+)
 from layoutalg.model import resident_clusters
 
 THREADS = 256
@@ -249,7 +256,7 @@ MOST_BLOCKS = 1 << 10
 """The most blocks of a launch of a schedule."""
 
 
-def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "sm_90") -> int:
+def block_count(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> int:
     """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
     parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole: a
     cluster that waits for another to end would double the time.  Those that share a tile have one.
@@ -260,14 +267,12 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
     >>> block_count(gemm_problem(4096, 4096, 4096), Sm90Config(128, 256, 4, cluster_n=4))
     120
     """
-    size, work = 1, tile_count(p, c)
-    if isinstance(c, Sm90Config):
-        if c.cluster_k > 1:
-            return work * c.cluster_k
-        size, work = c.cluster, cluster_tiles(p, c)
-        if p.grouped:
-            rows = most_row_tiles(p.m, p.products, c.tile_m * c.cluster_m)
-            work = -(-p.n // (c.tile_n * c.cluster_n)) * rows
+    if c.cluster_k > 1:
+        return tile_count(p, c) * c.cluster_k
+    size, work = c.cluster, cluster_tiles(p, c)
+    if p.grouped:
+        rows = most_row_tiles(p.m, p.products, c.tile_m * c.cluster_m)
+        work = -(-p.n // (c.tile_n * c.cluster_n)) * rows
     if c.schedule == "streamk":
         work *= -(-p.k // c.tile_k)
     board = find_arch(arch).board
@@ -400,8 +405,8 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
     ]
     k = KernelBuilder(f"gemm_fixup_{p.result}", THREADS, notes=notes)
     inward = isinstance(c, Sm80Config)
-    down, across = (1, 1) if isinstance(c, Sm80Config) else (c.cluster_m, c.cluster_n)
-    cluster, wide = down * across, (tile[0] * down, tile[1] * across)
+    down, across, cluster = c.cluster_m, c.cluster_n, c.cluster
+    wide = tile[0] * down, tile[1] * across
     m, n, depth = declare_extents(k, p, c, (1, vec, 1), inward=inward)
     blocks = k.param("blocks", MOST_BLOCKS, cluster, cluster) // cluster
     parts = Workspace.declare(k, p, tile, writable=False)

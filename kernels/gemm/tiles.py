@@ -45,8 +45,18 @@ SECTOR_BYTES = 32
 """The bytes of a row that a copy of single elements takes at a time: global memory is read in sectors."""
 
 
+class Alone:
+    """The properties of configurations whose blocks form no clusters, and whose warps take no turns."""
+
+    __slots__ = ()
+
+    cluster = cluster_m = cluster_n = cluster_k = 1
+    pingpong = False
+    usual = ALL_AT_ONCE
+
+
 @dataclass(frozen=True, slots=True)
-class SimtConfig:
+class SimtConfig(Alone):
     """The way a block computes with multiply-adds of threads; extents and vectors in elements.
 
     `via` says how tiles reach shared memory, through registers or by cp.async; `stages` of them are kept
@@ -108,7 +118,7 @@ class SimtConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Sm80Config:
+class Sm80Config(Alone):
     """The way a block computes with mma.sync; tiles in elements, vectors in bytes (`result_vec` in elements).
 
     `panel` tile columns are walked together, so that blocks that run at one time share operands in L2.
@@ -225,7 +235,7 @@ class Sm90Config:
     schedule: Literal["persistent", "streamk"] = "persistent"
 
     # what other families choose, and every configuration of this one has
-    tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
+    tile_k, min_blocks, edges, static_ld, via, usual = 64, 1, True, False, "tma", "persistent"
 
     @property
     def threads(self) -> int:
@@ -333,15 +343,6 @@ BLOCK_BYTES = 232448
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 """Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""
-
-
-def usual_schedule(c: Config) -> Schedule:
-    """The schedule of a configuration that does not say which.
-
-    >>> usual_schedule(Sm90Config(128, 256, 4, schedule="streamk"))
-    'persistent'
-    """
-    return "persistent" if isinstance(c, Sm90Config) else ALL_AT_ONCE
 
 
 def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
@@ -467,7 +468,7 @@ def tile_count(p: GemmProblem, c: Config) -> int:
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
-def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
+def cluster_tiles(p: GemmProblem, c: Config) -> int:
     """Tiles of clusters, of all products of a batch.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem

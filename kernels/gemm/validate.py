@@ -37,7 +37,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     operand_tile,
     tile_count,
-    usual_schedule,
     vectors,
 )
 from layoutalg.kernels.identity import check_fields
@@ -71,7 +70,7 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_
     >>> check_config(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4))
     """
     chip = find_arch(arch)
-    if p.grouped and not isinstance(c, Sm90Config):
+    if p.grouped and c.via != "tma":
         raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     if isinstance(c, GemvConfig):
         gemv.check(p, c)
@@ -120,7 +119,7 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> check_schedule(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
     """
-    usual = usual_schedule(c)
+    usual = c.usual
     if c.schedule == usual:
         return
     if c.splits > 1:
@@ -129,7 +128,7 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and c.cluster_k > 1:
+    if c.cluster_k > 1:
         raise UnsupportedError(
             f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
             f"{usual!r}"

@@ -52,7 +52,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
             check_config(p, config)
         except LayoutAlgError:
             continue
-        yield choice.clock(p, find_arch("sm_90"))(config, tile, 1), config
+        yield choice.clock(p, find_arch("sm_90"))(config, 1), config
 
 
 def drawn(number: int) -> tuple[GemmProblem, Any]:
