@@ -9,9 +9,9 @@ and the copies, whose time is that of a launch and of their bytes at the bandwid
 
     copy = launch that follows another + (bytes read + bytes written) / (share * the memory's rate)
 
-Notes.  `share` is 0.93 in vectors of 16 bytes and 0.63 in single elements, as of the f16 permutes of
-docs/measured.md on an H200 (a plain copy at 4,097 and 31x63x127x255 at 2,773 GB/s).  It was not fitted to
-copies of operands: the choice is between ways whose times differ by more.
+Notes.  `share`, of the board's file, is that of vectors of 16 bytes or of single elements, as of the f16
+permutes of docs/measured.md on an H200 (a plain copy at 4,097 and 31x63x127x255 at 2,773 GB/s).  It was not
+fitted to copies of operands: the choice is between ways whose times differ by more.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, 
 from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig, expected_family
 from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.tuning import current_lock
-
-WIDE_SHARE, NARROW_SHARE = 0.93, 0.63
-"""The shares of the memory's rate that copies in 16-byte vectors reach, and those in single elements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +57,8 @@ def copy_ns(part: Copy, itemsize: int, arch: str) -> float:
     """
     m, nbytes = machine_of(arch), 2 * prod(part.shape) * itemsize
     wide = part.strides[-1] == itemsize and not any(d % 16 for d in part.strides[:-1])
-    return 1e3 * (m.next_launch_us + nbytes / m.bytes_per_us / (WIDE_SHARE if wide else NARROW_SHARE))
+    share = m.ways["padded copies"]["wide" if wide else "narrow"]
+    return 1e3 * (m.next_launch_us + nbytes / (share * m.bytes_per_us))
 
 
 @functools.lru_cache(KEPT_FORMS)

@@ -53,15 +53,8 @@ MOST_ROWS = 8
 IN_FLIGHT = 8
 """The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
 
-JOIN_US = 0.1
-"""Microseconds in which warps join their sums."""
-
 MMA_BLOCKS = 3
 """Blocks of 256 threads with 80 registers that a multiprocessor holds."""
-
-BEHIND = 1.1
-"""The factor of memory's time where blocks start behind others, which leaves it idle: 1.03 to 1.15 of 6 sizes
-of weights with 1 to 8 rows (an H200, 2026-11-30)."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
@@ -168,18 +161,21 @@ def vector(p: GemmProblem) -> int:
 def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     """Nanoseconds: memory or instructions, and waiting for rounds of loads.
 
+    The board's file has the nanoseconds in which warps join their sums, and the factor of memory's time where
+    blocks start behind others, which leaves it idle: 1.03 to 1.15 of 6 sizes of weights with 1 to 8 rows.
     Only the longer of memory and instructions counts, or ways that differ in instructions alone, which most
     of them hide, would no longer be equal, and the first of them is the one that was timed.
     """
     m, wide, along_k = machine_of(chip), c.vec * p.operand.nbytes, p.b_major == "k"
+    join_us, behind = m.ways["gemv"]["join"] / 1e3, m.ways["gemv"]["behind"]
     along, across = (p.k, p.n) if along_k else (p.n, p.k)
     loads = -(-along // c.vec) * across * p.products
     blocks = -(-p.n // block_columns(p, c)) * p.products
     if c.mma:
         rounds, waves = -(-p.k // (STEP * c.lanes // WARP * c.depth)), -(-blocks // (MMA_BLOCKS * m.sms))
         block_us = rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide)
-        nbytes = loads * (wide + m.load_bytes) * (BEHIND if waves > 1 else 1)
-        return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=JOIN_US), m, power=4)
+        nbytes = loads * (wide + m.load_bytes) * (behind if waves > 1 else 1)
+        return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=join_us), m, power=4)
     of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
     together = THREADS[p.b_major][1] // c.threads
@@ -187,7 +183,7 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
         0,
         blocks=-(-blocks // (m.sms * together)),
         block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide),
-        beside_us=JOIN_US,
+        beside_us=join_us,
     )
     memory = replace(waiting, nbytes=loads * (wide + m.load_bytes))
     issue = replace(waiting, instructions=loads / WARP * (2 + c.vec * (1 + c.rows) + of_a))

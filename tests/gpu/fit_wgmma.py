@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import geometric_mean
@@ -119,9 +119,13 @@ def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     def errors(x: Any) -> Any:
         return weights * np.log(expected(times, law_at(x)) / times.ns)
 
-    x = np.log(np.array(list(asdict(first).values())))
+    return law_at(least(errors, np.log(np.array(list(asdict(first).values())))))
+
+
+def least(errors: Callable[[Any], Any], x: Any, steps: int = STEPS) -> Any:
+    """The x around a first one where the sum of the squares of errors is least, by damped steps."""
     error, damped = errors(x), 1e-3
-    for _ in range(STEPS):
+    for _ in range(steps):
         slopes = np.stack([(errors(x + 1e-5 * unit) - error) / 1e-5 for unit in np.eye(len(x))])
         square, toward = slopes @ slopes.T, slopes @ error
         gain = 0.0
@@ -135,7 +139,7 @@ def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
             damped *= 4
         if gain < LEAST_GAIN:
             break
-    return law_at(x)
+    return x
 
 
 def shares(times: Times, law: WgmmaLaw) -> list[list[float]]:

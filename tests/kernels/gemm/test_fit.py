@@ -14,7 +14,8 @@ import pytest
 
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.times import LAW, WgmmaLaw, sm90_clock
+from layoutalg.kernels.gemm.times import LAW, WgmmaLaw, sm90_clock, tile_law
+from tests.gpu import fit_tiles
 from tests.gpu.fit_wgmma import BOARD, config_named, expected, fitted, shares, text_of, times_of
 
 DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
@@ -74,6 +75,15 @@ def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
     for name, x in asdict(found).items():
         assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
     assert WgmmaLaw(**json.loads(text_of(LAW))) == LAW
+
+
+@pytest.mark.parametrize("name", ["simt", "sm80"])
+def test_the_numbers_of_tiles_are_what_their_times_make(name: str) -> None:
+    """A step of the fit from the numbers of the file on changes none."""
+    t = fit_tiles.timed(name)
+    law = fit_tiles.fitted(name, t, range(t.problem.max() + 1), steps=1)
+    for x, value in asdict(tile_law(f"gemm-{name}", BOARD)).items():
+        assert getattr(law, x) == pytest.approx(value, rel=0.03), x
 
 
 @pytest.mark.parametrize(("part", "problems"), [("fresh", 32), ("fresh few", 23)])
