@@ -1,12 +1,23 @@
-"""The tiles that are offered for products, with their measured times, and the law of the time of gemm-sm90.
+"""The tiles that are offered for products, and the laws of their times.
 
-    WgmmaLaw, LAW  tensor cores, L2 and memory, each with its own rate
-    Tile, Sums     a configuration and its times; what parts of k cost beside them
+    WgmmaLaw, LAW         of gemm-sm90: tensor cores, L2 and memory, each with its own rate
+    TileLaw, tile_work    of tiles that threads copy
     SIMT_TILES     threads;   SM80_TILES, SM80_F64_TILES, SM75_TILES     mma.sync;   SM90_TILES     wgmma
 
-What the numbers of tiles mean: choice.
+Tiles that threads copy.  A block takes steps of k: it issues copies of a later tile, loads of fragments and
+products, and waits for its warps, its copies and its fragments.  A multiprocessor that has `each` blocks in
+all, of which it holds R at a time, issues for all of them, and waits as often as places are taken anew:
 
-The law.  One law holds for all tiles and clusters.  Three things happen at the same time, and none hides
+    time = launch + |memory, each * steps * issue + max(1, each / R) * (steps * wait + block)|_3
+
+What the warps of a multiprocessor issue adds up, products with copies: with the power 3 between them first
+choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  By stream-K each of the blocks that
+run at one time has whole waves of tiles and then its share of steps.  Other element types are taken to be in
+proportion to their bytes.  The numbers are fitted by tests/gpu/fit_tiles to times with a warm L2 of 34
+problems (tests/data/gemm_choice_simt.json, gemm_choice_sm80.json): the first choices have 0.9929 and 0.9998
+of the fastest, 0.991 and 0.9998 where they are fitted to halves and judged on the others.
+
+Wgmma.  One law holds for all tiles and clusters.  Three things happen at the same time, and none hides
 the others completely:
 
     tensor cores    what a multiprocessor computes in turn: steps of k * step + tiles * block
@@ -25,6 +36,8 @@ in flight (Little's law):
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
 rows are taken to be of one size.
+
+The epilogue of a tile comes behind it; in turns, the other consumer multiplies meanwhile.
 
 The numbers are in the file of the board, fitted by tests/gpu/fit_wgmma to times of random problems on an H200
 with a cold L2 (2026-11-24, tests/data/gemm_choice_sm90.json), of which parts are not fitted to:
