@@ -49,7 +49,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -169,38 +168,8 @@ def law_ns(time: TileTime, x: Demand, law: WgmmaLaw = LAW) -> Any:
     return p_norm(tensor, l2, memory) + time.start + x.summed * law.launch + x.sums * law.byte
 
 
-class Fixed(NamedTuple):
-    """The properties of a configuration that do not depend on the extents of the product.
-
-    Rows and columns of a cluster's tiles, its blocks, and those that have a part of k each; elements of its
-    tiles where stream-K shares them, else 0; the elements that TMA brings to a block in a step; the part of
-    the results in boxes of 32 bytes; the time of a tile.
-    """
-
-    rows: int
-    columns: int
-    cluster: int
-    parts: int
-    shared: int
-    brought: float
-    in32: float
-    time: TileTime
-
-
-@lru_cache(maxsize=1 << 11)
-def _fixed(c: Sm90Config, result: int) -> Fixed:
-    """The fixed properties, for results of `result` bytes that leave in boxes, 0 if they leave otherwise."""
-    narrow = sum(x for x in c.boxes(result) if x * result == 32) if result else 0
-    rows, columns = c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
-    shared = c.cluster * c.tile_m * c.tile_n if c.schedule == "streamk" else 0
-    brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
-    return Fixed(rows, columns, c.cluster, c.cluster_k, shared, brought, narrow / c.written_n, tile_time(c))
-
-
 def sm90_clock(p: GemmProblem, m: Machine) -> Callable[[Sm90Config, int], float]:
     """The nanoseconds that the law expects of a configuration for a product, in so many parts of k.
-
-    The parts of it that do not depend on the tile are computed once.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> clock = sm90_clock(gemm_problem(4096, 4096, 4096, "bf16"), machine_of("sm_90"))
@@ -226,28 +195,28 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
     steps_of_all, added = -(-p.k // 64), results * p.reads_c
 
-    def inputs(config: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
-        c = _fixed(config, result if config.through == "tma" and splits == 1 else 0)
-        units = -(-m // c.rows) * -(-n // c.columns) * splits * products
-        steps = -(-steps_of_all // (splits * c.parts))
+    def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
+        time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        units = -(-m // rows) * -(-n // columns) * splits * products
+        steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
-        if c.shared:
+        waves, share, sums = -(-units // clusters), 0, splits * p.m * n if splits > 1 else 0
+        if c.schedule == "streamk":
             waves, share = units // clusters, share_of(units, steps, clusters)
-            in_turn = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
-            sums = part_count(units, steps, clusters) * c.shared
-        else:
-            waves = -(-units // clusters)
-            in_turn = waves * steps, waves
-            sums = splits * p.m * n if splits > 1 else 0
+            sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
+        in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
+        brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+        in32 = 0.0
+        if c.through == "tma" and splits == 1:
+            in32 = sum(x for x in c.boxes(result) if x * result == 32) / c.written_n
         finish = 0.0
         if splits == 1 and p.epilogue.instructions:
-            finish = 1e3 * finish_us(p, config.tile_m * config.written_n, machine)
+            each = 1e3 * finish_us(p, c.tile_m * c.written_n, machine)
             # in turns the other consumer multiplies meanwhile, but behind the last tile
-            hidden = in_turn[0] * c.time.step if config.pingpong else 0.0
-            finish = max(finish, in_turn[1] * finish - hidden)
-        return c.time, Demand(
-            *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands + added, b * (m > c.rows),
-            results, results * c.in32, sums * p.accumulator.nbytes, sums > 0, finish,
+            finish = max(each, tiles * each - (in_turn * time.step if c.pingpong else 0))
+        return time, Demand(
+            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added, b * (m > rows),
+            results, results * in32, sums * p.accumulator.nbytes, sums > 0, finish,
         )  # fmt: skip
 
     return inputs
