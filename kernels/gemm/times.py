@@ -65,8 +65,9 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
+from layoutalg.kernels.gemm.validate import registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
-from layoutalg.model import resident_clusters
+from layoutalg.model import occupancy_of, resident_clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +251,18 @@ def tile_law(way: str, m: Machine) -> TileLaw:
     return TileLaw(**m.ways[way])
 
 
-def tile_work(p: GemmProblem, c: SimtConfig | Sm80Config, splits: int, law: TileLaw, m: Machine) -> Work:
+def tile_work(
+    p: GemmProblem, c: SimtConfig | Sm80Config, splits: int, law: TileLaw, m: Machine, chip: Arch
+) -> Work:
     """The work of a product in tiles of a configuration, in so many parts of k.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> m, c = machine_of("sm_90"), Sm80Config(128, 256, 64, 2, 4, 4)
-    >>> w = tile_work(gemm_problem(4096, 4096, 4096), c, 1, tile_law("gemm-sm80", m), m)
+    >>> w = tile_work(gemm_problem(4096, 4096, 4096), c, 1, tile_law("gemm-sm80", m), m, find_arch("sm_90"))
     >>> w.blocks, 60 < w.block_us < 90
     (4.0, True)
     """
-    operands, warps, most = [operand_tile(p, c, side) for side in SIDES], c.threads // 32, c.min_blocks
+    operands, warps = [operand_tile(p, c, side) for side in SIDES], c.threads // 32
     copies = warps * sum(tile.passes for tile in operands)
     depth = fragment_k(p, c) if isinstance(c, Sm80Config) else 1
     loads = warps * sum(tile.fragments for tile in operands) * c.tile_k / depth
@@ -271,13 +274,13 @@ def tile_work(p: GemmProblem, c: SimtConfig | Sm80Config, splits: int, law: Tile
     finish = (splits == 1) * finish_us(p, c.tile_m * c.tile_n, m)
     tiles, steps = tile_count(p, c), -(-p.k // c.tile_k)
     if c.schedule == "streamk":
-        blocks = m.sms * most
+        blocks = m.sms * c.min_blocks
         waves, share = tiles // blocks, share_of(tiles, steps, blocks)
         ends = waves + (share > 0) + (share > 0 and steps % share > 0)
-        in_turn, turns, together = waves * steps + share, 1.0, most
+        in_turn, turns, together = waves * steps + share, 1.0, c.min_blocks
         sums = part_count(tiles, steps, blocks) * c.tile_m * c.tile_n
     else:
-        each = -(-tiles * splits // m.sms)
+        each, most = -(-tiles * splits // m.sms), resident(p, c, chip)
         in_turn, ends, turns, together = -(-steps // splits), 1, max(1.0, each / most), min(each, most)
         sums = splits * p.m * p.n if splits > 1 else 0
     return Work(
@@ -292,7 +295,16 @@ def tile_clock(way: str, p: GemmProblem, chip: Arch) -> Callable[[Any, int], flo
     """The nanoseconds that the law of a way expects of a configuration, in so many parts of k."""
     m = machine_of(chip)
     law = tile_law(way, m)
-    return lambda c, splits: 1e3 * time_us(tile_work(p, c, splits, law, m), m)
+    return lambda c, splits: 1e3 * time_us(tile_work(p, c, splits, law, m, chip), m)
+
+
+def resident(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> int:
+    """Blocks that a multiprocessor holds: as many as a configuration asks for, or as its registers leave."""
+    if c.min_blocks > 1:
+        return c.min_blocks
+    return occupancy_of(
+        chip, threads=c.threads, registers_per_thread=registers(p, c), shared_bytes=shared_bytes(p, c)
+    ).blocks_per_sm
 
 
 def finish_us(p: GemmProblem, elements: int, m: Machine) -> float:
@@ -330,7 +342,7 @@ SM80_TILES = (
     Sm80Config(64, 128, 64, 2, 2, 3, min_blocks=3),
     Sm80Config(128, 64, 64, 2, 2, 3, min_blocks=3),
     Sm80Config(64, 64, 64, 2, 2, 4, min_blocks=3),
-    Sm80Config(64, 64, 32, 2, 2, 2, via="registers", min_blocks=3),
+    Sm80Config(64, 64, 32, 2, 2, 2, via="registers"),
 )
 """The tiles, for operands of 16 bits; the last takes single elements."""
 
@@ -338,7 +350,7 @@ SM80_F64_TILES = (
     Sm80Config(128, 128, 16, 4, 2, 4),
     Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2),
     Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3),
-    Sm80Config(64, 64, 16, 2, 2, 2, via="registers", min_blocks=2),
+    Sm80Config(64, 64, 16, 2, 2, 2, via="registers"),
 )
 """The tiles, for f64."""
 

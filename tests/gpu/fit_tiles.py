@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutalg.arch import find_arch
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.choice import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import way
@@ -26,7 +27,7 @@ from layoutalg.kernels.gemm.times import TileLaw, tile_law, tile_work
 from layoutalg.kernels.model import machine_of
 from tests.gpu.fit_wgmma import least
 
-BOARD = machine_of("sm_90")
+BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
 OF: dict[str, tuple[Choice[Any], dict[str, Any], frozenset[str]]] = {
     "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "reached"})),
@@ -48,7 +49,7 @@ class Timed:
 
     def expected(self, law: TileLaw, rows: Sequence[int]) -> Any:
         """Nanoseconds by a law, of some rows."""
-        works = [tile_work(*self.products[i], self.products[i][1].splits, law, BOARD) for i in rows]
+        works = [tile_work(*self.products[i], self.products[i][1].splits, law, BOARD, CHIP) for i in rows]
         return np.array([1e3 * (w.blocks * w.block_us + w.beside_us) for w in works])
 
     def shares(self, law: TileLaw, problems: Sequence[int]) -> list[float]:

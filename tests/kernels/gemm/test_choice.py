@@ -67,21 +67,23 @@ STREAMK = replace(CONFIG, schedule="streamk", min_blocks=1)
 def test_times_are_counted_in_rounds_parts_and_shares(m: int, n: int, c: Any, sms: int, ns: float) -> None:
     """Blocks that run together share what issues, and wait at the same time."""
     board = replace(machine_of("sm_90"), sms=sms)
-    w = tile_work(gemm_problem(m, n, 1024), c, c.splits, LAW, board)
+    w = tile_work(gemm_problem(m, n, 1024), c, c.splits, LAW, board, find_arch("sm_90"))
     assert 1e3 * (w.blocks * w.block_us + w.beside_us) == pytest.approx(ns)
 
 
 def test_single_elements_and_epilogues_take_longer() -> None:
     """A copy of 2 bytes is issued as one of 16; GELU's 17 operations are issued as 9."""
-    p, board = gemm_problem(128, 128, 1024), machine_of("sm_90")
+    p, board, chip = gemm_problem(128, 128, 1024), machine_of("sm_90"), find_arch("sm_90")
     wide, narrow = (
-        tile_work(p, replace(CONFIG, a_bytes=x, via="registers"), 1, replace(LAW, copy=10), board).block_us
+        tile_work(
+            p, replace(CONFIG, a_bytes=x, via="registers"), 1, replace(LAW, copy=10), board, chip
+        ).block_us
         for x in (16, 2)
     )
     assert 1e3 * (narrow - wide) == pytest.approx(16 * 4 * (64 - 8) * 10 / 4 / 1.9)
     gelu = gemm_problem(128, 128, 1024, activation="gelu")
     assert gelu.epilogue.instructions == 9
-    later = [tile_work(x, CONFIG, 1, LAW, board).block_us for x in (p, gelu)]
+    later = [tile_work(x, CONFIG, 1, LAW, board, chip).block_us for x in (p, gelu)]
     assert 1e3 * (later[1] - later[0]) == pytest.approx(128 * 128 * 9 / 32 / 4 / 1.9)
     ns = [
         SM90.clock(gemm_problem(8192, 8192, 128, "bf16", activation=f), find_arch("sm_90"))
