@@ -8,7 +8,7 @@ Tiles that threads copy.  A block takes steps of k: it issues copies of a later 
 products, and waits for its warps, its copies and its fragments.  A multiprocessor that has `each` blocks in
 all, of which it holds R at a time, issues for all of them, and waits as often as places are taken anew:
 
-    time = launch + |memory, each * steps * issue + max(1, each / R) * (steps * wait + block)|_3
+    time = launch + start + |memory, each * steps * issue + max(1, each / R) * (steps * wait + block)|_3
 
 What the warps of a multiprocessor issue adds up, products with copies: with the power 3 between them first
 choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  By stream-K each of the blocks that
@@ -234,8 +234,10 @@ class TileLaw:
     launch: float
     byte: float
     """The time of the kernel that adds parts of k up, and of each byte of them."""
+    start: float
     reached: float
-    """The share of the memory's rate that tiles reach."""
+    """The time that first loads take longer where L2 is cold, and the share of the memory's rate that tiles
+    reach."""
     double: float = 0.0
     """`multiply` of f64, where it is another."""
     block: float = 0.0
@@ -287,7 +289,7 @@ def tile_work(
         moved_bytes(p) / law.reached,
         blocks=turns,
         block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
-        beside_us=(law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3 if sums else 0.0,
+        beside_us=(law.start + (sums > 0) * law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3,
     )
 
 

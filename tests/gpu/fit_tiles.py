@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean
@@ -30,8 +30,8 @@ from tests.gpu.fit_wgmma import least
 BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
 OF: dict[str, tuple[Choice[Any], dict[str, Any], frozenset[str]]] = {
-    "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "reached"})),
-    "sm80": (SM80, {}, frozenset({"double", "reached"})),
+    "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "start", "reached"})),
+    "sm80": (SM80, {}, frozenset({"double", "start", "reached"})),
 }
 """By the name of the file: the family, the options of its problems, the numbers that are not fitted."""
 
@@ -47,12 +47,13 @@ class Timed:
     ns: Any
     problem: Any
 
-    def expected(self, law: TileLaw, rows: Sequence[int]) -> Any:
+    def expected(self, law: TileLaw, rows: Any) -> Any:
         """Nanoseconds by a law, of some rows."""
-        works = [tile_work(*self.products[i], self.products[i][1].splits, law, BOARD, CHIP) for i in rows]
+        warm = replace(law, start=0.0)
+        works = [tile_work(*self.products[i], self.products[i][1].splits, warm, BOARD, CHIP) for i in rows]
         return np.array([1e3 * (w.blocks * w.block_us + w.beside_us) for w in works])
 
-    def shares(self, law: TileLaw, problems: Sequence[int]) -> list[float]:
+    def shares(self, law: TileLaw, problems: Any) -> list[float]:
         """Of each problem the fastest of all over the first by a law."""
         found = []
         for number in problems:
@@ -77,7 +78,7 @@ def timed(name: str) -> Timed:
     return Timed(products, np.array(ns), np.array(problem))
 
 
-def fitted(name: str, t: Timed, problems: Sequence[int], steps: int = STEPS) -> TileLaw:
+def fitted(name: str, t: Timed, problems: Any, steps: int = STEPS) -> TileLaw:
     """The law that fits the times of some problems best, from that of the board's file on."""
     first = tile_law(f"gemm-{name}", BOARD)
     names = [x for x, value in asdict(first).items() if value and x not in OF[name][2]]

@@ -45,7 +45,7 @@ from layoutalg.kernels.model import machine_of
 from tests.sweeps import each
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2)
-LAW = TileLaw(multiply=2048, copy=0, launch=2000, byte=0.001, reached=1, block=1000, step=100)
+LAW = TileLaw(multiply=2048, copy=0, launch=2000, byte=0.001, start=0, reached=1, block=1000, step=100)
 STEP = (128 * 128 * 64 * 2 / 2048 + 4 * 8 * 4 / 4) / 1.9  # of a block: products, and its loads of fragments
 PART = 128 * 128 * 4 * 0.001  # adding up a part of a tile
 STREAMK = replace(CONFIG, schedule="streamk", min_blocks=1)
