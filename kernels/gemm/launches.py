@@ -291,10 +291,15 @@ def way(config: AnyConfig) -> str:
 
 def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
     """The time that `expected_family` gives a configuration."""
-    for ns, config, why in choice.timed(p, arch):
-        if config == c and why is None:
-            return ns
-    raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
+    ns = _times(choice, p, arch).get(c)
+    if ns is None:
+        raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
+    return ns
+
+
+@lru_cache(maxsize=16)
+def _times(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> dict[AnyConfig, float]:
+    return {config: ns for ns, config, why in choice.timed(p, arch) if why is None}
 
 
 # --- the records ---------------------------------------------------------------------------------------
