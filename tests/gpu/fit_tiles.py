@@ -50,7 +50,8 @@ class Timed:
     def expected(self, law: TileLaw, rows: Any) -> Any:
         """Nanoseconds by a law, of some rows."""
         warm = replace(law, start=0.0)
-        works = [tile_work(*self.products[i], self.products[i][1].splits, warm, BOARD, CHIP) for i in rows]
+        products = (self.products[i] for i in rows)
+        works = [tile_work(p, c, c.splits, warm, BOARD, CHIP) for p, c in products]
         return np.array([1e3 * (w.blocks * w.block_us + w.beside_us) for w in works])
 
     def shares(self, law: TileLaw, problems: Any) -> list[float]:
