@@ -18,7 +18,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import FUNCTIONS, LDG, STG_WHOLE, ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
@@ -28,6 +28,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 from layoutalg.layout import Layout
 
@@ -165,11 +166,11 @@ def candidates(p: MapProblem, arch: str | Arch = "sm_90") -> Iterator[Candidate]
     >>> next(candidates(map_problem("relu", (4, 7), dst=(8, 1)))).why
     'vectors of 4 elements: 7 elements in a row of relu (4,7) f32, x (7,1) -> dst (8,1)'
     """
-    board, size = find_arch(arch).board, p.dtype.nbytes
+    sms, size = machine_of(arch).sms, p.dtype.nbytes
     vec = VECTOR_BYTES // size
     while vec:
         vectors = prod(p.shape) // vec
-        depth = DEPTH if vectors >= 2 * DEPTH * THREADS * (board.sms if board else 1) else 1
+        depth = DEPTH if vectors >= 2 * DEPTH * THREADS * sms else 1
         yield Candidate(MapConfig(vec, depth), refusal(p, vec))
         vec //= 2
 

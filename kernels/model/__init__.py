@@ -6,5 +6,5 @@ boards     Machine, the numbers of a board: from its file, or from its data shee
 
 from __future__ import annotations
 
-from layoutalg.kernels.model.boards import Machine, machine_of, read_machine
+from layoutalg.kernels.model.boards import Machine, machine_of, read_machine, stated_machine
 from layoutalg.kernels.model.work import Work, p_norm, time_us

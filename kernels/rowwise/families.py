@@ -59,7 +59,7 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
 
 def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
     if isinstance(p, reductions.ReduceProblem):
-        return reduce_traffic(plan_with(p, c, arch))
+        return reduce_traffic(plan_with(p, c, arch), arch)
     return norm_traffic(norm_launches(p, arch, c), arch)
 
 
