@@ -41,7 +41,6 @@ from layoutalg.kernels.move.stage import LINE_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     HALF_LINE_BYTES,
     SECTOR_BYTES,
-    SM_THREADS,
     WEIGHTS,
     even_part,
     filled_units,
@@ -144,7 +143,7 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = machine_of(arch).sms
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES])]
+    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES], find_arch(arch))]
     yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
     yield _direct(x, sms)
 
@@ -158,7 +157,7 @@ def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
     >>> len(set(further(x)) | set(configs(x))) >= 16
     True
     """
-    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES])[:FURTHER]
+    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES], find_arch(arch))[:FURTHER]
     found = [c for _, c in sorted((_stored(x, c, arch) for c in others), key=lambda option: option[0])]
     own = [c for c in configs(x, arch) if c.way == "staged"]
     found[THREADS_AT:THREADS_AT] = [other for c in own[:1] for other in _other_threads(x, c)]
@@ -167,9 +166,9 @@ def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
         yield from _other_threads(x, c)
 
 
-def _widened(x: Moves, found: Sequence[PermuteConfig]) -> list[PermuteConfig]:
+def _widened(x: Moves, found: Sequence[PermuteConfig], machine: Arch) -> list[PermuteConfig]:
     """Tiles with vectors of several widths, and their threads."""
-    return [_threaded(Stage(x, c)) for tile in found for c in _widths(x, tile)]
+    return [_threaded(Stage(x, c), machine) for tile in found for c in _widths(x, tile)]
 
 
 def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
@@ -219,7 +218,7 @@ def _ranked(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
     machine, found = find_arch(arch), list[tuple[float, PermuteConfig]]()
     for c, why in _sized(x, machine):
         if why is None:
-            c = _threaded(Stage(x, c))
+            c = _threaded(Stage(x, c), machine)
             stage = Stage(x, c)
             digits = _digits(stage) * stage.stores / 32 * stage.blocks / moved_bytes(stage)
             found.append((memory_time(stage, machine) + WEIGHTS["instruction"] * digits, c))
@@ -286,9 +285,9 @@ def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
                 yield replace(alone, turned=True)
 
 
-def _threaded(stage: Stage) -> PermuteConfig:
+def _threaded(stage: Stage, chip: Arch) -> PermuteConfig:
     """The configuration with its threads."""
-    threads = _threads(stage)
+    threads = _threads(stage, chip)
     loading, storing = _loading(stage, threads), _storing(stage, threads)
     return replace(stage.config, threads=threads, loading=loading, storing=storing)
 
@@ -311,13 +310,16 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
     return _time(stage, memory_time(stage, find_arch(arch)), _instructions(stage), wavefronts), c
 
 
-def _threads(stage: Stage) -> int:
+def _threads(stage: Stage, chip: Arch) -> int:
     """Threads of a block: each has several chunks and vectors, and enough blocks fit an SM."""
     work = max(stage.stores, stage.loads)
     threads = LEAST_THREADS
     while threads < MOST_THREADS and work >= ENOUGH_ROUNDS * threads:
         threads *= 2
-    while threads > LEAST_THREADS and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
+    while (
+        threads > LEAST_THREADS
+        and stage.tile_bytes * chip.max_warps_per_sm * chip.lanes < IN_FLIGHT_BYTES * threads
+    ):
         threads //= 2
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
         options = (min(threads, 256), MOST_THREADS)  # more rounds for what is computed once

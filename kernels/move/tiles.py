@@ -222,9 +222,6 @@ def touched_units(nbytes: int, runs: int, start_bytes: int, unit_bytes: int) -> 
     return (nbytes + runs * (unit_bytes - gcd(start_bytes, unit_bytes))) / unit_bytes
 
 
-SM_THREADS = 2048
-"""Threads of a multiprocessor."""
-
 WEIGHTS = MappingProxyType(
     {
         "copy": 0.825, "in": 0.26, "in half lines": 0.04, "in lines": 0.02, "refilled": 0.31, "out": 1.17,
@@ -255,8 +252,9 @@ def memory_time(stage: Stage, arch: Arch) -> float:
     elements, moved = prod(m.extent for m in stage.modes), moved_bytes(stage)
     read, written = elements * stage.size, elements * stage.dst_size
     filled = LINE_BYTES if stage.config.lines else HALF_LINE_BYTES
+    threads = arch.max_warps_per_sm * arch.lanes
     resident = min(
-        SM_THREADS // stage.config.threads,
+        threads // stage.config.threads,
         arch.shared_bytes_per_sm // (stage.tile_bytes + arch.reserved_shared_bytes_per_block),
     )
     flight = min(max(1, resident), stage.blocks / sms) * prod(stage.held) * stage.size
@@ -271,7 +269,7 @@ def memory_time(stage: Stage, arch: Arch) -> float:
         "warp lines": _warps(stage, LINE_BYTES, moved),
         "in flight": 1 / flight,
         "tile": 1 / (prod(stage.tile) * stage.size),
-        "idle threads": max(0, 1 - stage.config.threads * resident / SM_THREADS),
+        "idle threads": max(0, 1 - stage.config.threads * resident / threads),
         "idle multiprocessors": sms / stage.blocks,
         "large": max(0, stage.tile_bytes - LARGE_BYTES),
     }

@@ -395,7 +395,7 @@ def _split(
         why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
         return
-    at_once = resident(config, walk, words)
+    at_once = resident(config, walk, words, m)
     blocks = (waves * at_once * m.sms for waves in (1, 2))
     found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * m.sms]
     yield from ((replace(config, splits=n), None) for n in found if n > 1)
