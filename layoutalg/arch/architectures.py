@@ -153,9 +153,10 @@ def find_arch(name: str | Arch) -> Arch:
 
     A name is a compiler target (sm_90, sm_90a), its short forms (sm90, 90a, 9.0), a GPU (H100, RTX 4090), or
     a family that has one compute capability alone (Turing, Ada, Hopper); case, blanks, "-", "_" and NVIDIA,
-    GeForce, Tesla or Jetson in front do not count.  A board stands for its architecture with that board, a GPU
-    of which several boards or none are recorded for its architecture alone: see `find_board`.  Raises UnknownNameError, for families of several architectures too, and
-    ArgumentTypeError for what is neither name nor Arch.
+    GeForce, Tesla or Jetson in front do not count.  A board stands for its architecture with that board, and
+    a GPU of which several boards or none are recorded for its architecture: see `find_board`.  Raises
+    UnknownNameError, for families of several architectures too, and ArgumentTypeError for what is neither
+    name nor Arch.
 
     >>> find_arch("sm_75").max_warps_per_sm, find_arch("RTX 4090").name, find_arch("9.0").name
     (32, 'sm_89', 'sm_90')

@@ -12,10 +12,9 @@ import pytest
 from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, plans, reduce_problem
-from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.rowwise.memory import FOUND_SHARE
-from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.rowwise.memory import norm_traffic as memory
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
