@@ -33,7 +33,7 @@ import numpy as np
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.model import machine_of
+from layoutalg.kernels.model import machine_of, time_us
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
@@ -41,11 +41,11 @@ from layoutalg.kernels.move.stage import LINE_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     HALF_LINE_BYTES,
     SECTOR_BYTES,
-    WEIGHTS,
+    SEEN,
+    SUM,
     even_part,
     filled_units,
-    memory_time,
-    moved_bytes,
+    tile_work,
     tiles,
 )
 from layoutalg.layout import Swizzle, Swizzles
@@ -180,12 +180,6 @@ def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
     ]
 
 
-def _time(stage: Stage, memory: float, instructions: float, wavefronts: float) -> float:
-    """The time of a configuration as a share of a copy's: what memory takes, and the work of its blocks."""
-    work = WEIGHTS["instruction"] * instructions + WEIGHTS["wavefront"] * wavefronts
-    return memory + work * stage.blocks / moved_bytes(stage)
-
-
 def _rows_stay_whole(x: Moves) -> bool:
     """True when the fastest mode is the same on both sides and its rows are long, or elements wide."""
     first = x.modes[0]
@@ -215,13 +209,13 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
 
 def _ranked(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
     """A configuration of every tile and unit, of the widest vectors and without a swizzle, best first."""
-    machine, found = find_arch(arch), list[tuple[float, PermuteConfig]]()
+    machine, m, found = find_arch(arch), machine_of(arch), list[tuple[float, PermuteConfig]]()
     for c, why in _sized(x, machine):
         if why is None:
             c = _threaded(Stage(x, c), machine)
             stage = Stage(x, c)
-            digits = _digits(stage) * stage.stores / 32 * stage.blocks / moved_bytes(stage)
-            found.append((memory_time(stage, machine) + WEIGHTS["instruction"] * digits, c))
+            digits = _digits(stage) * stage.stores / 32
+            found.append((time_us(tile_work(stage, m, digits), m, SUM), c))
     return [c for _, c in sorted(found, key=lambda option: option[0])]
 
 
@@ -304,10 +298,10 @@ def _widest(length: int, size: int, most: int) -> int:
 
 
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The configuration with a swizzle, and the time it takes as a share of a copy's."""
+    """The configuration with a swizzle, and the microseconds it takes."""
     wavefronts, c = _swizzled(x, c, arch)
-    stage = Stage(x, c)
-    return _time(stage, memory_time(stage, find_arch(arch)), _instructions(stage), wavefronts), c
+    stage, m = Stage(x, c), machine_of(arch)
+    return time_us(tile_work(stage, m, _instructions(stage), wavefronts), m, SUM), c
 
 
 def _threads(stage: Stage, chip: Arch) -> int:
@@ -414,14 +408,15 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
     Lanes of several runs conflict less, and write parts of more lines.
     """
     best = inf, 0.0, c, PLAIN
-    least, machine = Stage(x, c).tile_bytes, find_arch(arch)
+    least, m = Stage(x, c).tile_bytes, machine_of(arch)
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
         if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
             continue
         loads = stage.stores * len(reads(stage))
-        memory, each = memory_time(stage, machine), WEIGHTS["wavefront"] * stage.blocks / moved_bytes(stage)
+        memory = time_us(tile_work(stage, m), m, SUM)
+        each = SEEN * stage.blocks / (m.sms * m.cycles_per_us)
         if lanes and memory + each * (stage.loads + loads) / 32 >= best[0]:
             continue  # even with one wavefront per access
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
