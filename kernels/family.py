@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from layoutalg.arch import Arch, find_arch, find_board
-from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
+from layoutalg.arch import Arch
+from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs, uncounted, unstated
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.kernels.model import Machine, accesses_clock, stated_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,15 @@ NEEDED = object()
 """The default of an argument that is required."""
 
 
-@dataclass(frozen=True, slots=True)
-class Law:
-    """The time by which a family's planner ranks its candidates, as nanoseconds of a cold launch.
+class Expected(NamedTuple):
+    """Microseconds of a launch by the numbers of a board, and what they leave out; empty where nothing is."""
 
-    `ns` is of a problem, one of its configurations and an architecture; its numbers are those of `board`, on
-    which they were fitted, and of no other.
-    """
+    us: float
+    without: str = ""
 
-    board: str
-    ns: Callable[[Any, Any, str | Arch], float]
+
+Clock: TypeAlias = Callable[[Machine], Expected]
+"""The time that a problem's configuration takes by the numbers of any board of its architecture."""
 
 
 class Traffic(NamedTuple):
@@ -69,8 +69,9 @@ class Family:
     `words` those of a configuration's launch that depend on the buffers too; `memory` are the bytes that
     memory is predicted to read and to write for a configuration, None without a prediction.  `further` are
     configurations behind those of `candidates`, best first, that a search of measured times may try and a
-    lock file may name; a problem that is planned without either never makes them.  `law` is the law of times
-    by which the planner orders, None if it orders otherwise.
+    lock file may name; a problem that is planned without either never makes them.  `clock` is that
+    of a problem's configuration, by its accesses where a family has no other; of one that needs numbers
+    beside those of a board's file they are those of `board`.
     """
 
     name: str
@@ -87,7 +88,8 @@ class Family:
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
     further: Callable[[Any, str | Arch], Iterable[Any]] = lambda problem, arch: ()
-    law: Law | None = None
+    clock: Callable[[Any, Any, str | Arch], Clock] | None = None
+    board: str = ""
 
     def choose(
         self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
@@ -140,28 +142,47 @@ class Family:
         scalars = {**self.scalars(problem), **given}
         return scalars | dict(self.words(problem, config, scalars))
 
-    def law_on(self, arch: str | Arch) -> Law:
-        """The law of times, whose numbers are those of the board with a name, see `find_board`.
+    def machine_on(self, arch: str | Arch) -> Machine:
+        """The numbers of times on the board that a name means, see `find_board`.
 
-        Raises UnsupportedError for a family whose planner has no law, and for another board than the law's,
-        and as `find_board` does.
+        Raises UnsupportedError where they are not known, and as `stated_machine` does.
         """
-        if self.law is None:
-            raise UnsupportedError(f"{self.name} has no law of times: its planner orders without one")
-        board = find_board(arch)
-        if board.name != self.law.board:
+        machine = stated_machine(arch)
+        if self.board not in ("", machine.board):
             raise UnsupportedError(
-                f"no times of {self.name} are known on {board.name}: the numbers of its law are those of "
-                f"{self.law.board}"
+                f"no times of {self.name} are known on {machine.board}: the numbers of its law are those of "
+                f"{self.board}"
             )
-        return self.law
+        if not self.board and not machine.is_measured:
+            raise UnsupportedError(
+                f"no times of {self.name} are known on {machine.board}: its numbers are {machine.source}; "
+                "tune board measures them"
+            )
+        return machine
 
-    def expected_ns(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> float:
-        """The nanoseconds that the planner expects for a configuration.
+    def expected(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Expected:
+        """The time that is expected of a configuration, and what it leaves out.
 
-        Raises as `law_on` does, UnsupportedError for a configuration that the planner does not offer.
+        Raises as `machine_on` and `clock_of` do.
         """
-        return self.law_on(arch).ns(problem, config, find_arch(arch))
+        machine = self.machine_on(arch)
+        return self.clock_of(problem, config, arch)(machine)
+
+    def clock_of(self, problem: Any, config: Any, arch: str | Arch) -> Clock:
+        """The clock of a configuration.
+
+        Raises UnsupportedError for one that the planner does not offer, and where TMA or wgmma move memory in
+        a program that no law is of.
+        """
+        if self.clock is not None:
+            return self.clock(problem, config, arch)
+        sequence = self.call_launches(problem, config, arch)
+        if names := uncounted(sequence.kernels):
+            raise UnsupportedError(f"no times of {self.name} are known: {', '.join(names)} move memory")
+        names = unstated(sequence.kernels)
+        without = f"what {', '.join(names)} take" if names else ""
+        time = accesses_clock(sequence, self.numbers(problem, config), arch)
+        return lambda m: Expected(time(m), without)
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """Return the cost of all accesses of all launches, by instruction."""

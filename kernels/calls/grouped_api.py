@@ -78,9 +78,9 @@ class GroupedPlan:
     def expected_ns(self) -> float:
         """The expected nanoseconds for groups of equal size on the board that `asked` names.
 
-        Raises UnsupportedError where no law is of that board, see `Family.law_on`.
+        Raises UnsupportedError where no law is of that board, see `Family.machine_on`.
         """
-        FAMILIES[FAMILY].law_on(self.asked)
+        FAMILIES[FAMILY].machine_on(self.asked)
         return self.ns
 
     @property
@@ -93,7 +93,9 @@ class GroupedPlan:
             return f"{self.groups} groups on {self.arch}: a matmul for each, for {self.reason}"
         text = f"{self.problem} on {self.arch}: {FAMILY}, {self.config}"
         try:
-            return f"{text}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].law_on(self.asked).board}"
+            return (
+                f"{text}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].machine_on(self.asked).board}"
+            )
         except UnsupportedError as error:
             return f"{text} ({error})"
 

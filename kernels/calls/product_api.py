@@ -425,10 +425,10 @@ class MatmulPlan:
     def expected_ns(self) -> float:
         """The time that the call is expected to take, copies included.
 
-        Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.law_on`.
+        Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.machine_on`.
         """
         if _by_law(self.ways[0]):
-            _FAMILIES[self.family].law_on(self.asked)
+            _FAMILIES[self.family].machine_on(self.asked)
         return self.ways[0].ns
 
     def __str__(self) -> str:
@@ -457,7 +457,7 @@ def _said(way: Way, asked: str) -> str:
     where = ""
     if _by_law(way):
         try:
-            where = f" on {_FAMILIES[way.family].law_on(asked).board}"
+            where = f" on {_FAMILIES[way.family].machine_on(asked).board}"
         except UnsupportedError as error:
             return f"{way.family}, {way.config} ({error})"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""

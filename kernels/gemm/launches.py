@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
-from layoutalg.kernels.family import Candidate, Family, Law
+from layoutalg.kernels.family import Candidate, Clock, Expected, Family
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.gemv import GemvConfig
@@ -293,11 +293,12 @@ def way(config: AnyConfig) -> str:
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 
-def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
+def _clock(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> Clock:
     """The time that `expected_family` gives a configuration: tiles without wgmma start cold too."""
     for ns, config, why in choice.timed(p, arch):
         if config == c and why is None:
-            return ns + choice.warm * cold_ns(p, find_arch(arch))
+            us = (ns + choice.warm * cold_ns(p, find_arch(arch))) / 1e3
+            return lambda m: Expected(us)
     raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
 
 
@@ -345,7 +346,8 @@ def _family(
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
         words=_group_words,
-        law=Law(board, partial(_law_ns, choice)),
+        clock=partial(_clock, choice),
+        board=board,
     )
 
 

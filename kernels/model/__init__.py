@@ -1,10 +1,10 @@
 """The model of time: the work that a way of computing states, and the numbers of the board that it is on.
 
-work       Work, and its time
+work       Work, and its time; that of the accesses of programs
 boards     Machine, the numbers of a board: from its file, or from its data sheet
 """
 
 from __future__ import annotations
 
-from layoutalg.kernels.model.boards import Machine, machine_of, read_machine, stated_machine
-from layoutalg.kernels.model.work import Work, p_norm, time_us
+from layoutalg.kernels.model.boards import Machine, chip_of, machine_of, read_machine, stated_machine
+from layoutalg.kernels.model.work import Work, accesses_clock, p_norm, time_us

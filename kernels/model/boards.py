@@ -16,6 +16,7 @@ the measured board: microseconds of launches and of loads, and an L2 in proporti
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -24,7 +25,7 @@ from typing import Annotated, Any, TypeAlias
 
 from layoutalg.answers import Bound, Positive, Rate
 from layoutalg.arch import ARCHS, Arch, find_arch, find_board
-from layoutalg.errors import ParseError, UnsupportedError
+from layoutalg.errors import ParseError, UnknownNameError
 from layoutalg.kernels.files import Format, of_environment, read_as
 from layoutalg.limits import Most
 
@@ -149,18 +150,30 @@ def machine_of(arch: str | Arch) -> Machine:
     return _machine(chip)
 
 
+def chip_of(arch: str, gpu: str) -> str | Arch:
+    """The architecture, with the board that the name of a GPU means where one is known.
+
+    >>> machine_of(chip_of("sm_90", "NVIDIA H100 PCIe")).sms, chip_of("sm_90", "NVIDIA H100 80GB HBM3")
+    (114, 'sm_90')
+    """
+    with contextlib.suppress(UnknownNameError):
+        if (chip := find_arch(gpu)).name == find_arch(arch).name and chip != ARCHS[chip.name]:
+            return chip
+    return arch
+
+
 def stated_machine(arch: str | Arch) -> Machine:
     """The same, where there is a board of the architecture: none lends its numbers to another's.
 
-    Raises UnsupportedError where there is none.
+    Raises as `find_board` does.
 
     >>> stated_machine("sm_80").l2_bytes >> 20
     40
     """
-    machine, chip = machine_of(arch), find_arch(arch)
-    if machine.arch != chip.name:
-        raise UnsupportedError(f"no document describes a board of {chip.name} in full")
-    return machine
+    chip, machine = find_arch(arch), machine_of(arch)
+    if machine.arch == chip.name and machine.board != getattr(chip.board, "name", ""):
+        return machine  # that of the environment
+    return _machine(replace(chip, board=find_board(arch)))
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
+from layoutalg.kernels.model import accesses_clock
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import (
@@ -162,6 +163,12 @@ def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> 
     return launch_sequence([build_permute(normalise(p), c)])
 
 
+def _permute_clock(p: PermuteProblem, c: Any, arch: str | Arch) -> family.Clock:
+    staged = c.way == "staged"
+    us = plan.clock_of(normalise(p), c, arch) if staged else accesses_clock(_permute_launches(p, c), {}, arch)
+    return lambda m: family.Expected(us(m))
+
+
 def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> family.Traffic:
     return least_bytes(normalise(p), arch)
 
@@ -208,6 +215,7 @@ MOVE_FAMILIES = (
         launches=_permute_launches,
         asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},
         memory=_permute_memory,
+        clock=_permute_clock,
         further=_further_permutes,
     ),
 )  # fmt: skip

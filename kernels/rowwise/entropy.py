@@ -233,7 +233,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
-        summed = plans(_total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
+        summed = plans(total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
         kernels += build_reduction(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
@@ -262,7 +262,7 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
     """Bytes that the passes of either reduction have between them."""
     words = made.workspace_elems
     if p.reduction != "none":
-        words = max(words, plans(_total(p), arch or "sm_90")[0].workspace_elems)
+        words = max(words, plans(total(p), arch or "sm_90")[0].workspace_elems)
     return _units(words)
 
 
@@ -288,8 +288,8 @@ def _units(words: int) -> int:
     return -(-4 * words // UNIT_BYTES) * UNIT_BYTES
 
 
-def _total(p: CrossEntropyProblem, to: int = 0) -> ReduceProblem:
-    """The sums of losses and of what counts."""
+def total(p: CrossEntropyProblem, to: int = 0) -> ReduceProblem:
+    """The reduction to the sums of losses and of what counts."""
     n = p.axes.outputs
     shape = (2, n) if p.reduction == "mean" else (n,)
     return reduce_problem(shape, len(shape) - 1, "sum", "f32", dst_offset=to)

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.family import NEEDED, Candidate, Family, Law, Traffic
+from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
+from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
 from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
@@ -31,11 +32,6 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
         return
     tried = dict.fromkeys(norm_candidates(p, arch))
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
-
-
-def _law_ns(p: reductions.ReduceProblem, c: Any, arch: str | Arch) -> float:
-    """Nanoseconds that the model of reductions gives all passes."""
-    return 1e3 * plan_with(p, c, arch).predicted_us
 
 
 def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -87,7 +83,7 @@ def _family(op: str) -> Family:
         _launches,
         ASKS,
         memory=_memory,
-        law=Law("H200-SXM", _law_ns) if op in reductions.FOLD else None,
+        clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )
 
 
@@ -100,6 +96,7 @@ CROSS_ENTROPY = Family(
     _candidates,
     entropy.launches,
     ASKS,
+    clock=loss_clock,
 )
 
 ROWWISE_FAMILIES = (*map(_family, (*reductions.FOLD, *NORMS)), CROSS_ENTROPY)

@@ -279,6 +279,12 @@ def slabs(
                 yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
+def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
+    """Microseconds of one of them, of a norm that moves so many bytes."""
+    found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
+    return time_us(Work(nbytes / WIDEST), m) / next((share for share, known in found if known == c), WIDEST)
+
+
 def _of_waves(waves: float) -> float:
     """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
     return waves / ceil(waves) if waves < 2 else waves / (waves + 0.25)
@@ -388,6 +394,11 @@ PEER_US, STEP_US, BYTE_US = 0.05, 0.05, 2.5 / (1 << 16)
 """Microseconds of a row per block that exchanges, per round of its threads, and per byte of a block."""
 
 
+def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
+    """Microseconds of a row whose blocks have so many rounds and bytes each."""
+    return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
+
+
 def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     """Microseconds that the model gives rows of which a thread has so many rounds.
 
@@ -396,7 +407,7 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
     if not clusters:
         return inf
-    turn = PEER_US * c.cluster + STEP_US * rounds + BYTE_US * rounds * c.threads * x.vector_bytes
+    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes)
     nbytes = 2 * rows * x.form.count * x.element.nbytes
     return time_us(
         Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=CLUSTER_US), x.machine

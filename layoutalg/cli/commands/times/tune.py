@@ -35,8 +35,8 @@ def tune_command(
     what: Annotated[
         str,
         argument(
-            "A kernel family to tune; or an action: show STORE, merge NEW STORE..., export STORE, "
-            "lock STORE, fit STORE FAMILY, replay STORE.",
+            "A kernel family to tune; or an action: show STORE, merge NEW STORE..., lock STORE, "
+            "replay STORE; or board: time what fits the numbers of this GPU's board.",
             complete=families,
         ),
     ],
@@ -65,17 +65,15 @@ def tune_command(
     timing: Annotated[
         str,
         option(
-            "gpu, or model: what the planner expects of a family, or of a move what its accesses cost.",
+            "gpu, or model: the time that is expected.",
             complete=one_of("gpu", "model"),
         ),
     ] = "gpu",
     arch: Annotated[
         str, option("Architecture for --timing model: sm_90, sm_75, ...", complete=archs)
     ] = "sm_90",
-    gpu: Annotated[str | None, option("With lock, fit and replay: only records of this GPU.")] = None,
-    output: Annotated[
-        Path | None, option("The file that lock, export and fit write.", "--output", "-o")
-    ] = None,
+    gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
+    output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
     html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -180,8 +178,6 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     where = f"on {place[1]}"
     if place[0] == "model":
         where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
-    if (rates := tuning.current_rates(name)) is not None:
-        where = f"{where}; candidates ranked by {rates.source}"
     shown = table(
         f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(stores.record_row, rows), left=2
     )
