@@ -7,6 +7,7 @@ tuner     jobs_of, tune: the search
 lockfile  Lock: the fastest configuration of each problem, in a file to be committed
 sweep     cases_of: random problems of a family, verified by the same engines; laws_of: the laws' cases
 counting  counted_cases: Nsight Compute's counters of such cases, beside the prediction
+board     measured: the numbers of the GPU that is here, fitted to launches
 study     shares, boards_of: statistics of a store
 
 A name is imported when it is first used: whoever chooses by a lock imports no search.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
+    from layoutalg.kernels.tuning.board import errors_of, measured
     from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
     from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
     from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 _PLACES = {
+    "board": "errors_of measured",
     "counting": "Number counted_cases numbers_of profiler",
     "engines": "Engine cluster_engine first_of local_engine",
     "jobs": "SLOW Job Place check_modelled gpu_place model_place",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from layoutalg.answers import Answer, Count, Rate, taken
+from layoutalg.answers import Answer, Count, Rate, fields_of, taken
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.output import count, size_bytes, table
+from layoutalg.cli.output import count, progress, size_bytes, table
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -214,6 +214,28 @@ def _replay(request: Asked) -> Found:
         f"Left out where none of the first {n} stands: {count(x)} problems." for n, x in lost.items() if x
     ]
     return parts, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in reached.items()})
+
+
+def fit_board(output: Path | None, *, quiet: bool) -> Found:
+    """Time launches on this GPU, fit the numbers of its board, and write them.  Raises as `measured` does."""
+    from layoutalg.kernels.model import machine_text
+    from layoutalg.kernels.tuning import errors_of, measured
+
+    with progress("timing launches", quiet=quiet):
+        machine, times = measured()
+    errors = errors_of(times)
+    rows = ((name, str(n), f"{middle:.1%}", f"{most:.1%}") for name, (n, middle, most) in errors.items())
+    numbers = {name: x for name, x in fields_of(machine).items() if isinstance(x, int | float)}
+    parts: list[Any] = [
+        table("Expected times beside launches", ("family", "launches", "median error", "nine in ten"), rows),
+        table(machine.board, ("number", "is"), ((name, f"{x:.6g}") for name, x in numbers.items())),
+    ]
+    if output is not None:
+        write_whole(output, machine_text(machine).encode())
+        parts.append(f"{output}: set LAYOUTALG_BOARD={output} to choose by it.")
+    numbers |= {"median_error": errors["all"][1], "ninth_error": errors["all"][2]}
+    written = None if output is None else str(output)
+    return parts, TuneAnswer("board", len(times), output=written, numbers=numbers)
 
 
 _Action = Callable[[Asked], Found]

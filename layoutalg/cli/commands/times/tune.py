@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from layoutalg.kernels.tuning import Place, Record, Store
 
 
+BOARD = "board"
+"""The word that asks for the numbers of a board, in place of a family or an action."""
+
+
 def tune_command(
     what: Annotated[
         str,
@@ -87,7 +91,11 @@ def tune_command(
     from layoutalg.kernels.tuning import Store
 
     words = operands or []
-    if what in stores.ACTIONS:
+    if what == BOARD:
+        if words:
+            raise UnsupportedError("tune board takes no more words: -o names its file")
+        outcome = stores.fit_board(output, quiet=as_json)
+    elif what in stores.ACTIONS:
         least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
             raise UnsupportedError(f"tune {what} takes {stores.TAKES[what]}")
@@ -135,7 +143,7 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     from layoutalg.kernels.registry import FAMILIES
 
     if name not in FAMILIES:
-        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *stores.ACTIONS))
+        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *stores.ACTIONS, BOARD))
     check_choice("timing", options.timing, tuning.TIMINGS)
     family, chip = FAMILIES[name], find_arch(options.arch).name
     listed = _problems(family, options)

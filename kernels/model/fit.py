@@ -1,0 +1,97 @@
+"""The fit of a board's numbers to times of launches, by least squares.
+
+    fitted(machine, clocks, us)      the numbers by which the clocks are nearest to the times
+    least_squares(errors, x)         the x for which the sum of the squares of some errors is least
+
+All numbers in NUMBERS are fitted at once, in their logarithms, which keeps them positive.  What counts is the
+relative error of a time, up to about CLOSE: past it an error counts little more, so that launches of which
+the model leaves something out do not move the numbers of the others.  A number that no time depends on stays.
+
+Source: Marquardt, "An algorithm for least-squares estimation of nonlinear parameters" (1963).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from layoutalg.answers import fields_of
+from layoutalg.kernels.model.boards import FORMAT, Machine
+
+NUMBERS = (
+    "launch_us", "next_launch_us", "bytes_per_us", "cycles_per_us", "load_us", "byte_us", "load_bytes"
+)  # fmt: skip
+"""The numbers of a board that are fitted; the others are the driver's."""
+
+CLOSE = 0.2
+"""The relative error past which one counts little more."""
+
+STEPS, LEAST_GAIN, LONGEST = 200, 1e-7, 0.5
+"""Steps of a fit at most, what one gains at least, and the change of a logarithm in one."""
+
+
+def least_squares(errors: Callable[[Any], Any], x: Any) -> Any:
+    """The numbers for which the sum of the squares of `errors` is least, from the first ones on.
+
+    >>> import numpy as np
+    >>> rate = np.array([3.0, 7.0])
+    >>> found = least_squares(lambda x: np.array([[1.0, 1.0], [1.0, 2.0], [3.0, 1.0]]) @ (x - rate), rate * 0)
+    >>> np.abs(found - rate).max() < 1e-3
+    True
+    """
+    import numpy as np
+
+    error, damped = errors(x), 1e-3
+    for _ in range(STEPS):
+        slopes = np.stack([(errors(x + 1e-5 * unit) - error) / 1e-5 for unit in np.eye(len(x))])
+        square, toward = slopes @ slopes.T, slopes @ error
+        gain = 0.0
+        while damped < 1e9:
+            step = np.linalg.solve(square + damped * np.diag(np.diag(square) + 1e-9), -toward)
+            step = np.clip(step, -LONGEST, LONGEST)
+            found = errors(x + step)
+            gain = 1 - (found**2).sum() / max((error**2).sum(), 1e-300)
+            if gain > 0:
+                x, error, damped = x + step, found, max(damped / 4, 1e-9)
+                break
+            damped *= 4
+        if gain < LEAST_GAIN:
+            break
+    return x
+
+
+def fitted(m: Machine, clocks: Sequence[Callable[[Machine], float]], us: Sequence[float]) -> Machine:
+    """The board whose numbers fit some times best, from those of `m` on.
+
+    >>> from layoutalg.kernels.model import Work, machine_of, time_us
+    >>> m = machine_of("sm_90")
+    >>> works = [Work(10.0**n, blocks=10**n / 1e4, block_us=1.0) for n in range(4, 10)]
+    >>> clocks = [lambda m, w=w: time_us(w, m) for w in works]
+    >>> other = replace(m, launch_us=4.0, bytes_per_us=1e6)
+    >>> found = fitted(m, clocks, [clock(other) for clock in clocks])
+    >>> round(found.launch_us, 2), round(found.bytes_per_us / 1e6, 2), found.load_us
+    (4.0, 1.0, 0.65)
+    """
+    import numpy as np
+
+    def board(x: Any) -> Machine:
+        return replace(m, **dict(zip(NUMBERS, map(float, np.exp(x)), strict=True)))
+
+    def errors(x: Any) -> Any:
+        own = board(x)
+        return np.tanh(np.log([clock(own) / t for clock, t in zip(clocks, us, strict=True)]) / CLOSE)
+
+    return board(least_squares(errors, np.log([getattr(m, name) for name in NUMBERS])))
+
+
+def machine_text(m: Machine) -> str:
+    """The numbers of a board as JSON, four digits each of those that were fitted.
+
+    >>> from layoutalg.kernels.model import machine_of
+    >>> json.loads(machine_text(machine_of("sm_90")))["board"]
+    'H200-SXM'
+    """
+    rounded = {name: float(f"{getattr(m, name):.4g}") for name in NUMBERS}
+    return json.dumps({**FORMAT.head, **fields_of(m), **rounded}, indent=1) + "\n"
