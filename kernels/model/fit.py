@@ -38,8 +38,8 @@ def least_squares(errors: Callable[[Any], Any], x: Any) -> Any:
     >>> import numpy as np
     >>> rate = np.array([3.0, 7.0])
     >>> found = least_squares(lambda x: np.array([[1.0, 1.0], [1.0, 2.0], [3.0, 1.0]]) @ (x - rate), rate * 0)
-    >>> np.abs(found - rate).max() < 1e-3
-    True
+    >>> [round(float(x), 3) for x in found]
+    [3.0, 7.0]
     """
     import numpy as np
 
