@@ -77,7 +77,8 @@ def fitted(m: Machine, clocks: Sequence[Callable[[Machine], float]], us: Sequenc
     import numpy as np
 
     def board(x: Any) -> Machine:
-        return replace(m, **dict(zip(NUMBERS, map(float, np.exp(x)), strict=True)))
+        numbers: dict[str, Any] = dict(zip(NUMBERS, map(float, np.exp(x)), strict=True))
+        return replace(m, **numbers)
 
     def errors(x: Any) -> Any:
         own = board(x)

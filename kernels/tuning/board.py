@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from math import exp, log, prod
 from statistics import median
@@ -22,6 +23,7 @@ from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen import gpu as device
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.kernels.checks import bench_of
+from layoutalg.kernels.family import Clock
 from layoutalg.kernels.model import Machine, Sheet, fitted, machine_of
 from layoutalg.kernels.registry import FAMILIES
 
@@ -65,7 +67,7 @@ def drawn(seed: int, arch: str) -> Iterator[Case]:
         *outer, inner = (max(1, round(elems ** (b - a))) for a, b in parts)
         shape = (*outer, -(-inner // 8) * 8)
         axes = tuple(rng.sample(range(len(shape)), len(shape)))
-        asked = {"shape": shape, "dtype": rng.choice(DTYPES)}
+        asked: dict[str, Any] = {"shape": shape, "dtype": rng.choice(DTYPES)}
         if "m" in family.asks:
             asked = {"m": shape[0], "n": prod(shape[1:]) or 1, "dtype": asked["dtype"]}
         elif "axes" in family.asks:
@@ -119,6 +121,10 @@ def timed(cases: Sequence[Case], codes: Sequence[Any], until: float) -> Iterator
         yield case, next(device.cold_times_us([launch]))
 
 
+def _us(clock: Clock, m: Machine) -> float:
+    return clock(m).us
+
+
 def measured(
     launches: int = LAUNCHES, seconds: float = SECONDS, seed: int = SEED
 ) -> tuple[Machine, list[Timed]]:
@@ -134,7 +140,7 @@ def measured(
             f"{len(times)} of {launches} launches were timed in {seconds:.0f} s: too few to fit"
         )
     clocks = [FAMILIES[case.family].clock_of(case.problem, case.config, start.arch) for case, _ in times]
-    found = fitted(start, [lambda m, c=clock: c(m).us for clock in clocks], [us for _, us in times])
+    found = fitted(start, [partial(_us, clock) for clock in clocks], [us for _, us in times])
     words = f"measured: {len(times)} launches on a cold L2, {time.strftime('%Y-%m-%d')}, layoutalg tune board"
     found = replace(found, source=words)
     own = zip(times, clocks, strict=True)

@@ -92,7 +92,7 @@ def error(row: Mapping[str, Any]) -> float:
     >>> error({"expected us": 9.0, "timed us": 10.0})
     0.1
     """
-    return round(abs(row["expected us"] / row["timed us"] - 1), 12)
+    return float(round(abs(row["expected us"] / row["timed us"] - 1), 12))
 
 
 def judged(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
