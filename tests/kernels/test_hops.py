@@ -30,7 +30,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 BOARD = "numbers of a board"
 
 CAPS = {
-    BOARD: {"files": 2, "lines": 262, "functions": 13},
+    BOARD: {"files": 2, "lines": 370, "functions": 17},
     "softmax": {"files": 12, "lines": 3359, "functions": 602},
     "permute": {"files": 10, "lines": 3267, "functions": 567},
     "gemm-sm90": {"files": 13, "lines": 4963, "functions": 854},
