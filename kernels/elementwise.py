@@ -27,8 +27,8 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.elements import HALF_PLACE
-from layoutalg.kernels.family import NEEDED, Candidate, Clock, Expected, Family
-from layoutalg.kernels.model import Machine, Work, machine_of, time_us
+from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, time_us
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 from layoutalg.layout import Layout
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs, uncounted, unstated
+from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels.model import Machine, accesses_clock, stated_machine
+from layoutalg.kernels.model import Clock, Expected, Machine, accesses_clock, stated_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,6 @@ class Candidate:
 
 NEEDED = object()
 """The default of an argument that is required."""
-
-
-class Expected(NamedTuple):
-    """Microseconds of a launch by the numbers of a board, and what they leave out; empty where nothing is."""
-
-    us: float
-    without: str = ""
-
-
-Clock: TypeAlias = Callable[[Machine], Expected]
-"""The time that a problem's configuration takes by the numbers of any board of its architecture."""
 
 
 class Traffic(NamedTuple):
@@ -148,16 +137,10 @@ class Family:
         Raises UnsupportedError where they are not known, and as `stated_machine` does.
         """
         machine = stated_machine(arch)
-        if self.board not in ("", machine.board):
-            raise UnsupportedError(
-                f"no times of {self.name} are known on {machine.board}: the numbers of its law are those of "
-                f"{self.board}"
-            )
-        if not self.board and not machine.is_measured:
-            raise UnsupportedError(
-                f"no times of {self.name} are known on {machine.board}: its numbers are {machine.source}; "
-                "tune board measures them"
-            )
+        if self.board != machine.board and (self.board or not machine.is_measured):
+            known = f"those of {self.board}" if self.board else f"{machine.source}; tune board measures them"
+            where = f"no times of {self.name} are known on {machine.board}"
+            raise UnsupportedError(f"{where}: its numbers are {known}")
         return machine
 
     def expected(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Expected:
@@ -171,18 +154,11 @@ class Family:
     def clock_of(self, problem: Any, config: Any, arch: str | Arch) -> Clock:
         """The clock of a configuration.
 
-        Raises UnsupportedError for one that the planner does not offer, and where TMA or wgmma move memory in
-        a program that no law is of.
+        Raises UnsupportedError for one that the planner does not offer, and as `accesses_clock` does.
         """
         if self.clock is not None:
             return self.clock(problem, config, arch)
-        sequence = self.call_launches(problem, config, arch)
-        if names := uncounted(sequence.kernels):
-            raise UnsupportedError(f"no times of {self.name} are known: {', '.join(names)} move memory")
-        names = unstated(sequence.kernels)
-        without = f"what {', '.join(names)} take" if names else ""
-        time = accesses_clock(sequence, self.numbers(problem, config), arch)
-        return lambda m: Expected(time(m), without)
+        return accesses_clock(self.call_launches(problem, config, arch), self.numbers(problem, config), arch)
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """Return the cost of all accesses of all launches, by instruction."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
-from layoutalg.kernels.family import Candidate, Clock, Expected, Family
+from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice, cold_ns
 from layoutalg.kernels.gemm.gemv import GemvConfig
@@ -41,6 +41,7 @@ from layoutalg.kernels.gemm.tiles import (
     usual_schedule,
 )
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
+from layoutalg.kernels.model import Clock, Expected
 
 MOST_CALLED = 1 << 14
 """The largest extents and leading dimensions for kernels of calls, so that 32 bits address them."""

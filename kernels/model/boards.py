@@ -141,8 +141,9 @@ def read_machine(path: Path, board: str = "") -> Machine:
     return machine
 
 
+@lru_cache(maxsize=64)
 def machine_of(arch: str | Arch) -> Machine:
-    """The numbers of a board, or of the board that stands for an architecture.
+    """The numbers of a board, or of the board that stands for an architecture in this process.
 
     >>> machine_of("sm_90").source.split()[0], machine_of("sm_89").board, machine_of("L4").sms
     ('measured', 'L40S', 58)

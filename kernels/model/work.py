@@ -18,16 +18,10 @@ gemm-sm90 first choices have 0.9740 of the fastest instead of 0.9739.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.costs import bound, is_shared, sequence_traffic
-from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.model.boards import Machine
-from layoutalg.model import occupancy_of
 
 POWER = 3.0
 """The power of the sum of what happens at the same time."""
@@ -81,36 +75,3 @@ def time_us(w: Work, m: Machine, power: float = POWER) -> float:
     issue = w.instructions / (ISSUED * cycles), w.wavefronts / cycles
     parts = w.nbytes / m.bytes_per_us, *issue, waiting, w.starts * m.start_us / m.sms
     return float(m.launch_us + w.beside_us + p_norm(*parts, power=power))
-
-
-def accesses_clock(
-    sequence: LaunchSequence, numbers: Mapping[str, int], arch: str | Arch
-) -> Callable[[Machine], float]:
-    """The microseconds that the accesses of some launches take: memory moves their sectors, shared memory
-    their wavefronts, and each turn of blocks waits for its loads.
-
-    Raises as `traffic` does.
-
-    >>> from layoutalg.kernels.model import machine_of
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> f = FAMILIES["transpose"]
-    >>> p = f.problem(4096, 4096, "f32")
-    >>> time = accesses_clock(f.launches(p, f.choose(p), "sm_90"), {}, "sm_90")
-    >>> 32 < time(machine_of("sm_90")) < 34
-    True
-    """
-    chip, known, works = find_arch(arch), dict(sequence.scalars) | dict(numbers), []
-    for kernel, costs in zip(sequence.kernels, sequence_traffic(sequence, numbers, chip), strict=True):
-        shared = sum(cost.total for op, cost in costs.items() if is_shared(op))
-        nbytes = chip.sector_bytes * (sum(cost.total for cost in costs.values()) - shared)
-        held = occupancy_of(
-            chip, threads=kernel.threads, registers_per_thread=1, shared_bytes=kernel.shared_bytes
-        )
-        blocks = prod(kernel.blocks(bound(kernel, known)))
-        works.append((Work(nbytes, 0.0, shared, blocks), held.blocks_per_sm))
-
-    def time(m: Machine) -> float:
-        each = (replace(w, at_once=m.sms * held, block_us=m.load_us) for w, held in works)
-        return sum(time_us(w, m) for w in each) - (len(works) - 1) * (m.launch_us - m.next_launch_us)
-
-    return time

@@ -26,7 +26,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
-from layoutalg.kernels.model import accesses_clock
+from layoutalg.kernels.model import Clock, accesses_clock
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import (
@@ -163,10 +163,10 @@ def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> 
     return launch_sequence([build_permute(normalise(p), c)])
 
 
-def _permute_clock(p: PermuteProblem, c: Any, arch: str | Arch) -> family.Clock:
-    staged = c.way == "staged"
-    us = plan.clock_of(normalise(p), c, arch) if staged else accesses_clock(_permute_launches(p, c), {}, arch)
-    return lambda m: family.Expected(us(m))
+def _permute_clock(p: PermuteProblem, c: Any, arch: str | Arch) -> Clock:
+    if c.way == "staged":
+        return plan.clock_of(normalise(p), c, arch)
+    return accesses_clock(_permute_launches(p, c), {}, arch)
 
 
 def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> family.Traffic:

@@ -20,7 +20,7 @@ of a tile is the cheapest of a few, counted on the plan's own addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -33,7 +33,7 @@ import numpy as np
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.model import Machine, machine_of, time_us
+from layoutalg.kernels.model import Clock, Expected, machine_of, time_us
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
@@ -304,18 +304,18 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
     return time_us(tile_work(stage, m, _instructions(stage), wavefronts), m, SUM), c
 
 
-def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Callable[[Machine], float]:
-    """The microseconds that a staged configuration takes, by the law that ranks them.
+def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Clock:
+    """The time of a staged configuration, by the law that ranks them.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
-    >>> 28 < clock_of(x, best(x), "sm_90")(machine_of("sm_90")) < 38
+    >>> 28 < clock_of(x, best(x), "sm_90")(machine_of("sm_90")).us < 38
     True
     """
     stage = Stage(x, c)
     costs, _ = _wavefronts(_accesses(stage), arch, (c.swizzle,))
     instructions = _instructions(stage)
-    return lambda m: time_us(tile_work(stage, m, instructions, costs[0] / 32), m, SUM)
+    return lambda m: Expected(time_us(tile_work(stage, m, instructions, costs[0] / 32), m, SUM))
 
 
 def _threads(stage: Stage, chip: Arch) -> int:

@@ -12,8 +12,7 @@ there: of it a turn waits for its loads too.
 from __future__ import annotations
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.kernels.family import Clock, Expected
-from layoutalg.kernels.model import Machine, Work, time_us
+from layoutalg.kernels.model import Clock, Expected, Machine, Work, time_us
 from layoutalg.kernels.rowwise.entropy import CrossEntropyProblem, total
 from layoutalg.kernels.rowwise.memory import norm_traffic
 from layoutalg.kernels.rowwise.norms import NormProblem

@@ -23,8 +23,7 @@ from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen import gpu as device
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.kernels.checks import bench_of
-from layoutalg.kernels.family import Clock
-from layoutalg.kernels.model import Machine, Sheet, fitted, machine_of
+from layoutalg.kernels.model import Clock, Machine, Sheet, fitted, machine_of
 from layoutalg.kernels.registry import FAMILIES
 
 LAUNCHES, SECONDS, SEED = 300, 300.0, 20261130

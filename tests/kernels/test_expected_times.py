@@ -172,7 +172,7 @@ def test_what_tma_moves_is_not_counted_as_nothing() -> None:
     config = family.choose(p)
     counters = counters_of(family.call_launches(p, config, "sm_90"), family.numbers(p, config), "sm_90")
     assert counters == {"launches": 1.0}
-    with pytest.raises(UnsupportedError, match="no times of gemm-sm90 are known: wgmma"):
+    with pytest.raises(UnsupportedError, match="no cost is known of wgmma"):
         replace(family, clock=None, board="").expected(p, config, "sm_90")
 
 

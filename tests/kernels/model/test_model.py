@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,15 @@ def test_the_sheets_of_files_are_those_of_the_table(name: str) -> None:
     assert m.launch_us == H200.launch_us and m.bytes_per_us < sheet["dram_bytes_per_s"] / 1e6
 
 
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """A process has one board, which its choices know: others are to have theirs."""
+    yield
+    machine_of.cache_clear()
+    configs.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
 def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that nobody has seen: its file alone makes the choices of its architecture."""
     rng, sheet = random.Random(20261130), json.loads(FILE.with_name("l4.json").read_text(encoding="utf-8"))
@@ -93,7 +103,8 @@ def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     cases = [ROOMS[room](rng)._replace(arch="sm_89") for room in ROOMS for _ in range(5)]
 
     def choices() -> list[Any]:
-        configs.cache_clear()  # a process has one board
+        configs.cache_clear()
+        machine_of.cache_clear()
         found = []
         for case in cases:
             with contextlib.suppress(LayoutAlgError):
@@ -102,6 +113,7 @@ def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     before = choices()
     monkeypatch.setenv("LAYOUTALG_BOARD", str(path))
+    machine_of.cache_clear()
     assert machine_of("sm_89").sms == 7 and machine_of("L4").sms == 58 and machine_of("sm_90") == H200
     now = choices()
     assert len(now) == len(before) >= 20 and now != before

@@ -74,7 +74,9 @@ def test_the_command_writes_a_file_that_is_read_again(
     assert (told["action"], told["records"], told["numbers"]["median_error"]) == ("board", 1, 0.05)
     assert read_machine(path, "H100-PCIe").bytes_per_us == THERE.bytes_per_us
     monkeypatch.setenv("LAYOUTALG_BOARD", str(path))
+    machine_of.cache_clear()
     assert machine_of("sm_90").sms == 114 and machine_of("sm_80").sms == 108
+    machine_of.cache_clear()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"load_us": -1}))
     assert refusal("tune", "board", "more")[0] == "UnsupportedError"
 
