@@ -29,7 +29,7 @@ from layoutalg.kernels.rowwise.ways import (
     ReduceConfig,
     Schedule,
     form_of,
-    pass_us,
+    plan_us,
     plan_with,
     plans,
     slab_us,
@@ -49,7 +49,7 @@ def reduction_clock(p: ReduceProblem, c: ReduceConfig, arch: str | Arch) -> Cloc
     True
     """
     passes = plan_with(p, c, arch).passes
-    return lambda m: Expected(sum(pass_us(q, m) for q in passes))
+    return lambda m: Expected(plan_us(passes, m))
 
 
 def loss_clock(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch) -> Clock:

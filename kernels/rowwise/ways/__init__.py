@@ -19,7 +19,7 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     turn_us,
 )
 from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs
-from layoutalg.kernels.rowwise.ways.reduce_model import pass_us
+from layoutalg.kernels.rowwise.ways.reduce_model import plan_us
 from layoutalg.kernels.rowwise.ways.reduce_plan import (
     Pass,
     ReduceConfig,
