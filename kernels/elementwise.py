@@ -18,7 +18,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import FUNCTIONS, LDG, STG_WHOLE, ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
@@ -171,7 +171,7 @@ class MapConfig:
     threads: int = THREADS
 
 
-def candidates(p: MapProblem, arch: str | Arch = "sm_90") -> Iterator[Candidate]:
+def candidates(p: MapProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be, None where it can.
 
     >>> [(c.config.vec, c.why) for c in candidates(map_problem("relu", (4, 6)))]
@@ -263,7 +263,7 @@ def build(p: MapProblem, c: MapConfig) -> Kernel:
 # --- the records ---------------------------------------------------------------------------------------
 
 
-def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     return launch_sequence([build(p, c)])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
@@ -81,7 +81,10 @@ class Family:
     board: str = ""
 
     def choose(
-        self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
+        self,
+        problem: Any,
+        arch: str | Arch = DEFAULT_ARCH,
+        among: Callable[[Any], bool] = lambda config: True,
     ) -> Any:
         """The best configuration that satisfies `among`, without making the others.
 
@@ -95,12 +98,12 @@ class Family:
                 return candidate.config
         raise refusal
 
-    def configs(self, problem: Any, arch: str | Arch = "sm_90") -> tuple[Any, ...]:
+    def configs(self, problem: Any, arch: str | Arch = DEFAULT_ARCH) -> tuple[Any, ...]:
         """The configurations that fit, best first.  Raises as `choose` does."""
         configs = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
         return configs or (self.choose(problem, arch),)
 
-    def searched(self, problem: Any, arch: str | Arch = "sm_90") -> Iterator[Any]:
+    def searched(self, problem: Any, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Any]:
         """Yield the configurations that fit, best first, and then the `further` ones, each once and made on
         demand.  Raises as `choose` does where none fits."""
         seen: set[Any] = set()
@@ -115,11 +118,11 @@ class Family:
                 seen.add(config)
                 yield config
 
-    def build(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Kernel:
+    def build(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Kernel:
         """The kernel of a configuration, the first if there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
-    def call_launches(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+    def call_launches(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
         """The launches that a call on arrays makes."""
         return (self.called or self.shared or self.launches)(problem, config, arch)
 
@@ -132,10 +135,7 @@ class Family:
         return scalars | dict(self.words(problem, config, scalars))
 
     def machine_on(self, arch: str | Arch) -> Machine:
-        """The numbers of times on the board that a name means, see `find_board`.
-
-        Raises UnsupportedError where they are not known, and as `stated_machine` does.
-        """
+        """The numbers of the board that a name means.  Raises UnsupportedError where no times are known of it."""
         machine = stated_machine(arch)
         if self.board != machine.board and (self.board or not machine.is_measured):
             known = f"those of {self.board}" if self.board else f"{machine.source}; tune board measures them"
@@ -143,27 +143,21 @@ class Family:
             raise UnsupportedError(f"{where}: its numbers are {known}")
         return machine
 
-    def expected(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Expected:
-        """The time that is expected of a configuration, and what it leaves out.
-
-        Raises as `machine_on` and `clock_of` do.
-        """
+    def expected(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Expected:
+        """The time that is expected of a configuration.  Raises as `machine_on` and `clock_of` do."""
         machine = self.machine_on(arch)
         return self.clock_of(problem, config, arch)(machine)
 
     def clock_of(self, problem: Any, config: Any, arch: str | Arch) -> Clock:
-        """The clock of a configuration.
-
-        Raises UnsupportedError for one that the planner does not offer, and as `accesses_clock` does.
-        """
+        """The clock of a configuration.  Raises UnsupportedError for one that is not offered, or without a law."""
         if self.clock is not None:
             return self.clock(problem, config, arch)
         return accesses_clock(self.call_launches(problem, config, arch), self.numbers(problem, config), arch)
 
-    def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
+    def predict(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Prediction:
         """Return the cost of all accesses of all launches, by instruction."""
         return total_costs(self.costs(problem, config, arch))
 
-    def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+    def costs(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> tuple[Prediction, ...]:
         """Return the cost of the memory accesses of each launch: the traffic of its program."""
         return sequence_traffic(self.launches(problem, config, arch), self.numbers(problem, config), arch)

@@ -25,7 +25,7 @@ from math import inf
 from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
@@ -33,7 +33,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import DEFAULT_ARCH, MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (

@@ -35,7 +35,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
@@ -378,8 +378,6 @@ def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
     copy = bits.swapaxes(-1, -2).copy().swapaxes(-1, -2) if by_k else bits.copy()
     return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
 
-
-DEFAULT_ARCH = "sm_90"
 
 _FAMILIES = MappingProxyType({family.name: family for family in GEMM_FAMILIES})
 

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from math import gcd
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family
@@ -68,7 +68,7 @@ SIZES = "m", "n", "k", "lda", "ldb", "ldc", "ldd"
 """The numbers of a problem that a launch gives."""
 
 
-def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The launches of a configuration; what adds parts up starts early, where `arch` can.
 
     Raises what the family's `build` raises.
@@ -101,7 +101,7 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
             return build_sm80(p, c, arch)
 
 
-def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -118,7 +118,7 @@ def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") ->
     return sequence_of(p, c, wide.kernels)
 
 
-def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = "sm_90") -> LaunchSequence:
+def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 

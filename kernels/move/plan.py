@@ -31,7 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.model import Clock, Expected, machine_of, time_us
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
@@ -118,7 +118,7 @@ DIRECT_THREADS, DIRECT_PASSES = 256, 4
 
 
 @lru_cache(maxsize=128)
-def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
+def configs(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> tuple[PermuteConfig, ...]:
     """The configurations that fit a problem, best first.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -129,7 +129,7 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
-def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
+def best(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> PermuteConfig:
     """The first of `configs`.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -148,7 +148,7 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     yield _direct(x, sms)
 
 
-def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
+def further(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> Iterator[PermuteConfig]:
     """Configurations of the tiles ranked behind those of `configs`, best first, and all of them with more and
     fewer threads: those that a search of measured times tries behind `configs`.
 
@@ -236,7 +236,7 @@ def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceErr
             yield stage.config, refused
 
 
-def refusals(x: Moves, arch: str | Arch = "sm_90") -> dict[PermuteConfig, ResourceError]:
+def refusals(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> dict[PermuteConfig, ResourceError]:
     """Staged configurations that a problem cannot have, each with the reason.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import LDG, STG, multiply, pack, reciprocal
 from layoutalg.codegen.language import KernelBuilder
@@ -219,7 +219,9 @@ class Room(NamedTuple):
     end: int
 
 
-def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> LaunchSequence:
+def launches(
+    p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = DEFAULT_ARCH
+) -> LaunchSequence:
     """The launches of a problem whose losses are made by a configuration.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
@@ -243,7 +245,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
     return launch_sequence(kernels, names, scratch_bytes=partials_bytes(p, made, arch), arch=arch)
 
 
-def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> Room:
+def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = DEFAULT_ARCH) -> Room:
     """Return the offsets in the scratch memory of what is passed from launch to launch.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
@@ -266,7 +268,7 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
     return _units(words)
 
 
-def configs(p: CrossEntropyProblem, arch: str | Arch = "sm_90") -> tuple[ReduceConfig, ...]:
+def configs(p: CrossEntropyProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReduceConfig, ...]:
     """The configurations that make the losses, the fastest by the model first.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem

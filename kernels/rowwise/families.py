@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
@@ -34,7 +34,7 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     if isinstance(p, reductions.ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
     made = norm_launches(p, arch, c)
@@ -53,7 +53,7 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
     return launch_sequence(kernels, names, scratch_bytes=4 * plan.workspace_elems, arch=arch)
 
 
-def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
+def _memory(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     if isinstance(p, reductions.ReduceProblem):
         return reduce_traffic(plan_with(p, c, arch), arch)
     return norm_traffic(norm_launches(p, arch, c), arch)

@@ -19,7 +19,7 @@ third less was read.
 
 from __future__ import annotations
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.model import stated_machine
 from layoutalg.kernels.rowwise.programs import NormLaunches
@@ -34,7 +34,7 @@ FOUND_SHARE = 16 / 60
 were counted on an H200 for long rows.  Fitted to cases of a published seed, judged on those of another."""
 
 
-def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
+def norm_traffic(launches: NormLaunches, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     """Bytes of memory that all launches of a norm read and write; see the module's text.
 
     Raises UnsupportedError for an architecture without a board.
@@ -62,7 +62,7 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     return Traffic(read + (scratch if scratch > kept_bytes else 0), p.written_bytes + scratch)
 
 
-def reduce_traffic(plan: ReducePlan, arch: str | Arch = "sm_90") -> Traffic:
+def reduce_traffic(plan: ReducePlan, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     """Bytes of memory that all passes of a reduction read and write.  Raises as `norm_traffic` does.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem

@@ -88,6 +88,9 @@ _TABLE = (
 ARCHS: Mapping[str, Arch] = MappingProxyType({machine.name: machine for machine in _TABLE})
 """Every architecture by name, read only."""
 
+DEFAULT_ARCH = "sm_90"
+"""The architecture of whoever names none."""
+
 _GPUS = {
     "sm_70": "V100, Titan V",
     "sm_75": "T4, Titan RTX, RTX 2060, RTX 2070, RTX 2080, RTX 2080 Ti, Turing",
