@@ -157,6 +157,7 @@ def map_problem(
 # --- the program ---------------------------------------------------------------------------------------
 
 THREADS, DEPTH, VECTOR_BYTES = 256, 4, 16
+"""Threads of a block, vectors of a thread in flight where there are enough, bytes of the widest vector."""
 
 VECTOR = 10
 """Instructions of a thread per vector: to find it, to load it on each side and to store it."""

@@ -135,7 +135,7 @@ class Family:
         return scalars | dict(self.words(problem, config, scalars))
 
     def machine_on(self, arch: str | Arch) -> Machine:
-        """The numbers of the board that a name means.  Raises UnsupportedError where no times are known of it."""
+        """The numbers of the board that a name means.  Raises UnsupportedError where times are not known."""
         machine = stated_machine(arch)
         if self.board != machine.board and (self.board or not machine.is_measured):
             known = f"those of {self.board}" if self.board else f"{machine.source}; tune board measures them"
@@ -149,7 +149,7 @@ class Family:
         return self.clock_of(problem, config, arch)(machine)
 
     def clock_of(self, problem: Any, config: Any, arch: str | Arch) -> Clock:
-        """The clock of a configuration.  Raises UnsupportedError for one that is not offered, or without a law."""
+        """The clock of a configuration.  Raises UnsupportedError where it is not offered, or has no law."""
         if self.clock is not None:
             return self.clock(problem, config, arch)
         return accesses_clock(self.call_launches(problem, config, arch), self.numbers(problem, config), arch)

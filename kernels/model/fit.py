@@ -29,8 +29,12 @@ NUMBERS = (
 CLOSE = 0.2
 """The relative error past which one counts little more."""
 
-STEPS, LEAST_GAIN, LONGEST = 200, 1e-7, 0.5
-"""Steps of a fit at most, what one gains at least, and the change of a logarithm in one."""
+STEPS, LEAST_GAIN, LONGEST, NUDGE = 200, 1e-7, 0.5, 1e-5
+"""Steps of a fit at most, what one gains at least, the most that a number changes in one, and the change by
+which slopes are taken."""
+
+DAMPED, LEAST_DAMPED, MOST_DAMPED, TURN = 1e-3, 1e-9, 1e9, 4
+"""Marquardt's damping: the first, the least, the most and the factor between two."""
 
 
 def least_squares(errors: Callable[[Any], Any], x: Any) -> Any:
@@ -44,20 +48,20 @@ def least_squares(errors: Callable[[Any], Any], x: Any) -> Any:
     """
     import numpy as np
 
-    error, damped = errors(x), 1e-3
+    error, damped = errors(x), DAMPED
     for _ in range(STEPS):
-        slopes = np.stack([(errors(x + 1e-5 * unit) - error) / 1e-5 for unit in np.eye(len(x))])
+        slopes = np.stack([(errors(x + NUDGE * unit) - error) / NUDGE for unit in np.eye(len(x))])
         square, toward = slopes @ slopes.T, slopes @ error
         gain = 0.0
-        while damped < 1e9:
-            step = np.linalg.solve(square + damped * np.diag(np.diag(square) + 1e-9), -toward)
+        while damped < MOST_DAMPED:
+            step = np.linalg.solve(square + damped * np.diag(np.diag(square) + LEAST_DAMPED), -toward)
             step = np.clip(step, -LONGEST, LONGEST)
             found = errors(x + step)
-            gain = 1 - (found**2).sum() / max((error**2).sum(), 1e-300)
+            gain = 1 - (found**2).sum() / (error**2).sum() if error.any() else 0.0
             if gain > 0:
-                x, error, damped = x + step, found, max(damped / 4, 1e-9)
+                x, error, damped = x + step, found, max(damped / TURN, LEAST_DAMPED)
                 break
-            damped *= 4
+            damped *= TURN
         if gain < LEAST_GAIN:
             break
     return x

@@ -121,6 +121,7 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 """The share of the memory's rate that slabs of so many bytes have; wider ones have WIDEST, as a copy."""
 
 WIDEST = 0.95
+"""The same of wider ones."""
 
 TORN_LINES = 0.4
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
@@ -208,15 +209,20 @@ REGISTERS, LEAST_REGISTERS = 1 << 16, 64
 """Registers of a multiprocessor, which a block may have alone, and of a thread as many as are enough."""
 
 WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
+"""The share of a copy that slabs of so many bytes have, of elements of four bytes."""
+
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
-"""The share of a copy that slabs of so many bytes have: elements of four bytes, and of two."""
+"""The same of elements of two bytes."""
 
 BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
 """The factor of that share in clusters of so many blocks."""
 
 
-FULL_BYTES = 192 << 10
-"""The least bytes that a multiprocessor keeps, so that enough loads are in flight."""
+FULL_BYTES, BY_FILLED = 192 << 10, 0.3
+"""The least bytes that a multiprocessor keeps, so that enough loads are in flight, and the power of fewer."""
+
+APART = 0.25
+"""Waves by which the clusters, or blocks, of many waves end apart."""
 
 
 TOGETHER = ((3, 256, 1, 1.0), (3, 128, 0, 0.985), (2, 256, 8, 0.97), (1, 512, 8, 0.9))
@@ -272,7 +278,7 @@ def slabs(
                     continue
                 resident = resident_clusters(sms, cluster, blocks)
                 filled = blocks * rounds * threads * vector_bytes / FULL_BYTES
-                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** 0.3
+                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** BY_FILLED
                 share *= _of_waves(ceil(columns / lanes) / resident)
                 alone = blocks == 1 and cluster > 1
                 parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
@@ -287,7 +293,7 @@ def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Mach
 
 def _of_waves(waves: float) -> float:
     """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
-    return waves / ceil(waves) if waves < 2 else waves / (waves + 0.25)
+    return waves / ceil(waves) if waves < 2 else waves / (waves + APART)
 
 
 MOST_FOLD = 256
@@ -309,8 +315,9 @@ MOST_JOINING, JOINED_BYTES = 256, 420e3
 MOST_COST = 4.5
 """The most bytes of memory per byte of the tensor: streams of few rows have many partials."""
 
-ENOUGH, RESIDENT = 1280, 1536
-"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds."""
+ENOUGH, RESIDENT, BY_ENOUGH = 1280, 1536, 0.6
+"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds; the
+power of fewer than suffice."""
 
 
 def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
@@ -374,9 +381,9 @@ def _divided(
 
 def _filled(blocks: int, threads: int, sms: int) -> float:
     """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
-    fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** 0.6
+    fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** BY_ENOUGH
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
-    last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)
+    last = 1.0 if waves <= 1 else _of_waves(waves)
     return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
 
 
