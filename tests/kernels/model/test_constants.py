@@ -16,7 +16,7 @@ CHOOSERS = (
     "rowwise/ways/norm_columns.py", "rowwise/ways/norm_model.py", "rowwise/ways/norm_plan.py",
     "rowwise/ways/reduce_model.py", "rowwise/ways/reduce_plan.py", "tuning/board.py",
 )  # fmt: skip
-"""The modules whose times or thresholds choose, but those of products, whose tables are to move into a law."""
+"""The modules whose times or thresholds choose, but those of products, whose tables have no law yet."""
 
 
 def constants(tree: ast.Module) -> list[str]:
