@@ -59,7 +59,7 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import Address, Cells, Number, Unknown, Value, chosen, lost, unknown
+from layoutalg.source.values import UNSET, Address, Cells, Number, Unknown, Value, chosen, lost
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
@@ -235,9 +235,10 @@ class Reader(Statements):
         self.variables = dict(after)
         self._enter(forms, start, count, tried)
         some = nonnegative(minus(count, ONE))
-        for key, value in after.items():
-            if isinstance(value, Cells) and key in tried.after:
-                self.variables[key] = chosen(some, settled(value, name), start[key])
+        for key in tried.after:
+            value = after.get(key, UNSET)
+            if isinstance(value, (Number, Address, Cells)) and not callable(forms.get(key)):
+                self.variables[key] = chosen(some, settled(value, name, minus(count, ONE)), start[key])
 
     def _more(self, before: dict[int, Value], known: Collection[int]) -> None:
         """Raise where a turn has changed a variable that was not known to change."""
@@ -302,7 +303,9 @@ class Reader(Statements):
                     self.variables[key] = Address(before.array, stand)
                 elif isinstance(before, Cells):
                     self.variables[key] = Cells({}, CARRIED)
-                elif not isinstance(before, Unknown):
+                elif (
+                    not isinstance(before, Unknown) or before is UNSET
+                ):  # it holds what an earlier turn has set
                     self.variables[key] = lost(self.kind_of_variable(key), CARRIED)
             entered = dict(self.variables)
             with self.frame("loop") as frame:
@@ -356,10 +359,8 @@ class Reader(Statements):
                 after[n] = ended
         for key, value in tried.after.items():
             if key not in names.values() and not isinstance(start[key], Cells):
-                known = isinstance(value, Unknown) or isinstance(start[key], Unknown)
-                forms[key] = (
-                    unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
-                )
+                reason = value if isinstance(value, Unknown) else start[key]
+                forms[key] = reason if isinstance(reason, Unknown) and reason is not UNSET else CARRIED
         kinds = {n: kind_of(start[key]) for n, key in names.items()}
         walk = Walk(begin, after, kinds, self.threads)
         solved: dict[str, Any] = {}

@@ -23,6 +23,9 @@ LOOPS = (
     ("int x = t; for (int i = 0; i < 8; ++i) { s[x * 32] = 0; x ^= 33; }", 8, 256),
     ("for (int i = 0; i < 4; ++i) for (int j = i; j < 4; ++j) s[t + i * j] = 0;", 10, 10),
     ("int m[4]; for (int i = 0; i < 4; ++i) m[i] = i * t; for (int i = 0; i < 4; ++i) s[m[i]] = 0;", 4, 5),
+    ("int x; for (int i = 0; i < 4; ++i) { if (i == 2) x = 2 * t * (i - 1); if (i > 1) s[x] = 0; }", 2, 4),
+    ("int x; for (int i = 0; i < n; ++i) x = t * (i - 35); s[x] = 0;", 1, 4),
+    ("int x = g[t]; for (int i = 0; i < 4; ++i) x = t * (i + 1); s[x] = 0;", 2, 8),
     ("for (int i = 0; i < 3; ++i) { if (t == i) return; s[t] = 0; }", 3, 3),
     ("while (g[0] > 0) s[t] = 1;", None, None),
 )
