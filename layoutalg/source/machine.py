@@ -83,6 +83,11 @@ class Touch:
     function: str = ""
     block: tuple[int, int, int] = (1, 1, 1)
 
+    @property
+    def never(self) -> bool:
+        """Whether no lane comes to it: it stands in a branch that is not taken."""
+        return any(condition.known and not condition.constant for condition in self.conditions)
+
 
 class Bound(NamedTuple):
     """The turns of a loop that sizes decide which are not given, and sums that no type may wrap then."""
