@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
-from layoutalg.source.cute import is_cute
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Bound, Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
@@ -91,7 +90,11 @@ class _Tried:
 
 
 class Reader(Statements):
-    """All of a kernel."""
+    """All of a kernel; `changes` are the variables that loops are known to change, by their bodies."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.changes: dict[int, dict[int, None]] = {}
 
     def loop(self, node: Node) -> bool:
         """Read a loop."""
@@ -116,12 +119,12 @@ class Reader(Statements):
             try:
                 self._at_once(parts, changed, formless)
                 carried = next((t.why for t in self.touches[mark:] if t.carried), "")
-                if not carried and not self._lost(start):
+                if not carried and not self._lost(start, changed):
                     return False
                 reason = carried or "what it leaves in variables is not known"
                 break
             except _More as more:
-                changed = [*changed, *more.keys]
+                changed |= dict.fromkeys(more.keys)
                 formless |= more.formless
                 self.variables = dict(start)
                 del self.touches[mark:]
@@ -163,15 +166,14 @@ class Reader(Statements):
         finally:
             self.unrolling -= 1
 
-    def _lost(self, start: dict[int, Value]) -> bool:
-        """Whether a number that was known before is not known behind the loop, by the loop alone."""
-        for key, value in self.variables.items():
-            if key in start and isinstance(value, Unknown) and value.carried:
+    def _lost(self, start: dict[int, Value], changed: Collection[int]) -> bool:
+        """Whether a variable that the loop changes is not known behind it, for want of its turns."""
+        for key, before in start.items():
+            value = self.variables.get(key, before)
+            inner = (*value.elements.values(), value.rest) if isinstance(value, Cells) else (value,)
+            fresh = key in changed or value is not before
+            if fresh and any(isinstance(v, Unknown) and v.carried for v in inner):
                 return True
-            if key in start and isinstance(value, Cells):
-                inner = (*value.elements.values(), value.rest)
-                if any(isinstance(v, Unknown) and v.carried for v in inner):
-                    return True
         return False
 
     def _not_read(self, parts: _Parts, why: str, name: str) -> None:
@@ -201,7 +203,7 @@ class Reader(Statements):
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(self, parts: _Parts, may_change: list[int], formless: set[int]) -> None:
+    def _at_once(self, parts: _Parts, may_change: Collection[int], formless: set[int]) -> None:
         for key in _declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
@@ -280,7 +282,7 @@ class Reader(Statements):
                 self.variables[key] = Address(before.array, form(turn))
 
     def _tried(
-        self, parts: _Parts, start: dict[int, Value], may_change: list[int], formless: set[int]
+        self, parts: _Parts, start: dict[int, Value], may_change: Collection[int], formless: set[int]
     ) -> _Tried:
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
@@ -517,13 +519,14 @@ class Reader(Statements):
 
     # --- what a loop changes ----------------------------------------------------------------------------
 
-    def _changed(self, parts: _Parts) -> list[int]:
-        """The variables that the body or the step may change, those of functions that they call with them."""
-        keys: dict[int, None] = {}
-        for part in (parts.condition, parts.step, parts.body):
-            if part is not None:
-                self._changed_in(part, keys, set())
-        return list(keys)
+    def _changed(self, parts: _Parts) -> dict[int, None]:
+        """The variables that a loop is known to change: by its text, and by what was read of it before."""
+        if id(parts.body) not in self.changes:
+            keys = self.changes[id(parts.body)] = {}
+            for part in (parts.condition, parts.step, parts.body):
+                if part is not None:
+                    self._changed_in(part, keys, set())
+        return self.changes[id(parts.body)]
 
     def _changed_in(self, top: Node, keys: dict[int, None], entered: set[int]) -> None:
         for node in top.walk():
@@ -535,11 +538,6 @@ class Reader(Statements):
             elif node.kind == "asm" and node.value is not None:
                 targets = list(node.children[: node.value["outputs"]])
             elif node.kind == "call":
-                targets = list(node.children)
-                if node.value["object"] is not None and not node.value.get("keeps"):
-                    targets.append(node.value["object"])
-                if (node.value.get("within") or "").startswith("cute"):  # tensors stay
-                    targets = [t for t in targets if t is not None and not is_cute(t.type)]
                 number = node.value["function"]
                 function = self.kernel.functions.get(number)
                 if function is not None and function.body is not None and number not in entered:
