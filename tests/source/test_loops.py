@@ -29,7 +29,7 @@ LOOPS = (
     ("int x; for (int i = 0; i < n; ++i) x = t * (i - 35); s[x] = 0;", 1, 4),
     ("int x = g[t]; for (int i = 0; i < 4; ++i) x = t * (i + 1); s[x] = 0;", 2, 8),
     ("for (int i = 0; i < 3; ++i) { if (t == i) return; s[t] = 0; }", 3, 3),
-    (f"int* b = s; for (int i = 0; i < n; ++i) {{ if (i & 1) b = r; {DEEP} s[t + c] = 0; }}",
+    (f"int *a = s, *b = r; for (int i = 0; i < n; ++i) {{ int* h = a; a = b; b = h; {DEEP} s[t + c] = 0; }}",
      DEEP_TURNS, DEEP_TURNS),
     ("int c = 0; for (int i = 0; i < n; ++i) for (int j = 0; j < 4; ++j) { if (j == 2) c++; s[c * t] = 0; }",
      160, 514),
