@@ -23,7 +23,7 @@ from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Bound, Condition, Frame, conjunction, disjunction, inverse
+from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
@@ -64,6 +64,9 @@ MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
 FEW_UNROLLED = 16
 """Turns of a loop that is read turn by turn when it is met again, without a trial of all at once."""
+
+SHARE = 4
+"""The part of all steps that a loop may take which is read turn by turn."""
 
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
@@ -154,17 +157,23 @@ class Reader(Statements):
     def _one_by_one(self, parts: _Parts) -> int:
         """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
-        registers = dict(self.registers)
+        registers, references = dict(self.registers), dict(self.references)
+        functions, caller, turns, until = list(self.functions), self.caller, list(self.turns), self.until
+        self.until = min(until, self.steps + self.most_steps // SHARE)
         self.unrolling += 1
         try:
             return self._turn_by_turn(parts)
-        except NoForm:
-            self.variables, self.registers = start, registers
+        except (NoForm, TooLong) as error:
+            self.variables, self.registers, self.references = start, registers, references
+            self.functions, self.caller, self.turns = functions, caller, turns
             del self.touches[mark:]
             self.frames_back(frames)
-            raise
+            if isinstance(error, NoForm) or self.until == until:  # a loop around it has taken too long
+                raise
+            raise NoForm(f"turn by turn it takes more than {self.most_steps // SHARE:,} steps") from None
         finally:
             self.unrolling -= 1
+            self.until = until
 
     def _lost(self, start: dict[int, Value], changed: Collection[int]) -> bool:
         """Whether a variable that the loop changes is not known behind it, for want of its turns."""

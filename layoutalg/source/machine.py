@@ -52,6 +52,10 @@ from layoutalg.source.values import (
 Condition: TypeAlias = "Sum | Unknown"
 
 
+class TooLong(Exception):
+    """A loop that is read turn by turn takes more steps than it may."""
+
+
 @dataclass(slots=True, eq=False)
 class Touch:
     """An access as it was read: an instruction of every lane for which all `conditions` hold, in each turn.
@@ -188,16 +192,16 @@ class State:
         self.bounds: dict[str, Bound] = {}
         self.made = 0
         self.steps = 0
-        self.most_steps = Most.STEPS.number
+        self.most_steps = self.until = Most.NODES.number
         self.loops = 0
 
     def step(self) -> None:
-        """Count a node that is read; raises ResourceError past Most.STEPS."""
+        """Count a node that is read; raises TooLong past `until`, ResourceError past Most.NODES."""
         self.steps += 1
         if self.steps > self.most_steps:
-            Most.STEPS.guard(
-                max(self.steps, Most.STEPS.number + 1), "statements and operators of a kernel that are read"
-            )
+            Most.NODES.guard(self.steps, "statements and operators of a kernel that are read")
+        if self.steps > self.until:
+            raise TooLong
 
     def fence(self) -> None:
         """Note that something here may order accesses to memory."""

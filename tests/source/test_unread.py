@@ -95,9 +95,26 @@ def test_what_the_turns_of_a_loop_wait_for_is_wanted(loop: str) -> None:
     assert not given.wanted and not given.taken
 
 
+def test_a_loop_that_is_too_long_leaves_the_rest_of_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array whose elements are set in turns is known where all of them are read."""
+    text = """
+__device__ int twice(int i) { return 2 * i; }
+__global__ void k(float* p) {
+  int m[32];
+  for (int i = 0; i < 8; ++i) for (int j = 0; j < 4; ++j) m[4 * i + j] = twice(4 * i + j);
+  p[m[threadIdx.x]] = 1;
+  p[threadIdx.x] = 1;
+}"""
+    assert [access.total for access in read_kernel(text, 32).memory] == [8, 4]
+    monkeypatch.setattr(Most.NODES, "number", 1000)
+    accesses = read_kernel(text, 32).memory
+    assert [access.total for access in accesses] == [None, 4]
+    assert "more than 250 steps" in (accesses[0].why or "")
+
+
 def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that was left may have come to an access again."""
-    monkeypatch.setattr(Most.STEPS, "number", 60)
+    monkeypatch.setattr(Most.NODES, "number", 60)
     text = (
         """\
 __device__ void put(float* p) { p[threadIdx.x] = 1; }
