@@ -58,7 +58,7 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import UNSET, Address, Cells, Number, Unknown, Value, chosen, lost
+from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
@@ -220,6 +220,9 @@ class Reader(Statements):
         self.loops += 1
         name = f"t{self.loops}"
         forms, guard, turns, count = self._solved(tried, start, parts, name)
+        if self.trying and all(callable(forms.get(k)) or isinstance(start[k], Real) for k in tried.after):
+            self._enter(forms, start, count, tried)  # nothing that is accessed is kept, and no value is left
+            return
         turn = variable(name, 0, max(turns - 1, 0))
         self._enter(forms, start, turn, tried)
         before = dict(self.variables)
