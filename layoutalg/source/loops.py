@@ -110,8 +110,7 @@ class Reader(Statements):
             parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
             parts = _Parts(node.children[1], None, node.part(0), False)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
-        registers = dict(self.registers)
+        start, mark, back = dict(self.variables), len(self.touches), self.kept()
         if id(node) in self.unrolled:
             with contextlib.suppress(NoForm):
                 self._one_by_one(parts)
@@ -129,25 +128,18 @@ class Reader(Statements):
             except _More as more:
                 changed |= dict.fromkeys(more.keys)
                 formless |= more.formless
-                self.variables = dict(start)
-                del self.touches[mark:]
-                self.frames_back(frames)
+                back()
             except NoForm as error:
                 reason = str(error)
                 break
-        after, touched, after_frames = self.variables, self.touches[mark:], self.frames_kept()
-        self.variables = dict(start)
-        del self.touches[mark:]
-        self.frames_back(frames)
+        touched, once = len(self.touches) > mark, self.kept()
+        back()
         try:
             if self._one_by_one(parts) <= FEW_UNROLLED:
                 self.unrolled.add(id(node))
         except NoForm as error:
-            self.registers = registers
             if carried or touched:
-                self.variables = after
-                self.touches += touched
-                self.frames_back(after_frames)
+                once()
                 return False
             self.unrolling += 1
             self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason, error.name)
@@ -156,18 +148,13 @@ class Reader(Statements):
 
     def _one_by_one(self, parts: _Parts) -> int:
         """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
-        registers, references = dict(self.registers), dict(self.references)
-        functions, caller, turns, until = list(self.functions), self.caller, list(self.turns), self.until
+        back, until = self.kept(), self.until
         self.until = min(until, self.steps + self.most_steps // SHARE)
         self.unrolling += 1
         try:
             return self._turn_by_turn(parts)
         except (NoForm, TooLong) as error:
-            self.variables, self.registers, self.references = start, registers, references
-            self.functions, self.caller, self.turns = functions, caller, turns
-            del self.touches[mark:]
-            self.frames_back(frames)
+            back()
             if isinstance(error, NoForm) or self.until == until:  # a loop around it has taken too long
                 raise
             raise NoForm(f"turn by turn it takes more than {self.most_steps // SHARE:,} steps") from None
@@ -190,7 +177,7 @@ class Reader(Statements):
         carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
         reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
         lost = Unknown(f"a loop changes it: {why}", name, carried)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        start, back = dict(self.variables), self.kept()
         changed = {key for key in self._changed(parts) if key in start}
         while True:
             self.lose(changed, lost)
@@ -205,9 +192,7 @@ class Reader(Statements):
             if not fresh:
                 break
             changed |= fresh
-            self.variables = dict(start)
-            self.frames_back(frames)
-            del self.touches[mark:]
+            back()
         self.lose(changed, lost)
 
     # --- once for all turns -----------------------------------------------------------------------------
@@ -299,9 +284,8 @@ class Reader(Statements):
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
         changed = [key for key in may_change if key in start]
-        mark, registers = len(self.turns), dict(self.registers)
+        back, around = self.kept(), self.departed()
         self.trying += 1
-        around = self.frames_kept()
         try:
             for key in changed:
                 before = start[key]
@@ -338,19 +322,13 @@ class Reader(Statements):
                     self.value(parts.step)
                 if not parts.first:
                     condition = self.condition(parts.condition)
-            if frame.breaks or any(
-                (f.off, f.turn_off, len(f.breaks)) != (off, turn_off, len(breaks))
-                for f, (off, turn_off, _, breaks, _, _) in around
-            ):
+            if frame.breaks or self.departed() != around:
                 raise NoForm("lanes leave the loop inside of it")
             self._more(entered, changed)
             after = {key: self.variables.get(key, start[key]) for key in changed}
         finally:
             self.trying -= 1
-            self.frames_back(around)
-            self.variables = dict(start)
-            self.registers = registers
-            del self.turns[mark:]
+            back()
         return _Tried(names, after, condition, formless)
 
     def _solved(

@@ -8,9 +8,9 @@ stands under one condition more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.errors import ParseError
@@ -266,19 +266,26 @@ class State:
             frame.breaks.append((condition, dict(self.variables)))
             frame.off = disjunction(frame.off, condition)
 
-    def frames_kept(self) -> list[tuple[Frame, Any]]:
-        """The state of the frames around, for `frames_back`."""
-        return [
-            (f, (f.off, f.turn_off, list(f.leaving), list(f.breaks), f.result, f.place))
-            for f in self.stack
-            if isinstance(f, Frame)
-        ]
+    def kept(self) -> Callable[[], None]:
+        """A function that undoes what is read from here on."""
+        around = [f for f in self.stack if isinstance(f, Frame)]
+        frames = [(f, replace(f, leaving=[*f.leaving], breaks=[*f.breaks])) for f in around]
+        variables, references, registers = dict(self.variables), dict(self.references), dict(self.registers)
+        functions, turns, touches, caller = [*self.functions], [*self.turns], [*self.touches], self.caller
 
-    def frames_back(self, kept: list[tuple[Frame, Any]]) -> None:
-        """Undo what was read since `frames_kept`."""
-        for f, (off, turn_off, leaving, breaks, result, place) in kept:
-            f.off, f.turn_off, f.leaving, f.breaks = off, turn_off, list(leaving), list(breaks)
-            f.result, f.place = result, place
+        def back() -> None:
+            for f, was in frames:
+                f.off, f.turn_off, f.leaving, f.breaks = was.off, was.turn_off, [*was.leaving], [*was.breaks]
+                f.result, f.place = was.result, was.place
+            self.variables, self.registers = dict(variables), dict(registers)
+            self.references = dict(references)
+            self.functions, self.turns, self.touches, self.caller = [*functions], [*turns], [*touches], caller
+
+        return back
+
+    def departed(self) -> list[tuple[Condition, Condition, int]]:
+        """The lanes that have left each of the frames around."""
+        return [(f.off, f.turn_off, len(f.breaks)) for f in self.stack if isinstance(f, Frame)]
 
     def after_breaks(self, frame: Frame, keys: set[int] | None = None) -> None:
         """Lanes that broke off go on with the values that they had."""

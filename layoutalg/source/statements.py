@@ -211,7 +211,7 @@ class Statements(CuteCalls):
     def region(self, nodes: list[Node], why: str) -> None:
         """Read statements some of which are skipped or repeated: the values that they set are not known."""
         reason = Unknown(why)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        start, back = dict(self.variables), self.kept()
         keys: set[int] = set()
         while True:
             self.lose(keys, reason)
@@ -223,9 +223,7 @@ class Statements(CuteCalls):
             if not fresh & set(start):
                 break
             keys |= fresh
-            self.variables = dict(start)
-            self.frames_back(frames)
-            del self.touches[mark:]
+            back()
         self.lose(keys | fresh, reason)
 
     def _switch(self, node: Node) -> None:
