@@ -65,7 +65,7 @@ MOST_TURNS = 1 << 40
 FEW_UNROLLED = 16
 """Turns of a loop that is read turn by turn when it is met again, without a trial of all at once."""
 
-SHARE = 4
+SHARE = 2
 """The part of all steps that a loop may take which is read turn by turn."""
 
 FEW = 4

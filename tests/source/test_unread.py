@@ -111,7 +111,7 @@ __global__ void k(float* p) {
     monkeypatch.setattr(Most.NODES, "number", 1000)
     accesses = read_kernel(text, 32).memory
     assert [access.total for access in accesses] == [None, 4]
-    assert "more than 250 steps" in (accesses[0].why or "")
+    assert "more than 500 steps" in (accesses[0].why or "")
 
 
 @each("part", ("_", "a ", "a* ", "a  \\n", "f(", "f.", "a[", "a.b ", ";a<b> ", "a=(b(", "(&"))
