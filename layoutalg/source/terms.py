@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_VALUE = 1 << 61
@@ -552,8 +552,3 @@ def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
             return np.where(low >= 1 << (width - 1), low - (1 << width), low) if signed else low
     at = np.clip(x, 0, len(a.data) - 1)
     return a.data[at, env["thread"]] if a.data.ndim == 2 else a.data[at]
-
-
-def total(parts: Iterable[Sum]) -> Sum:
-    """The sum of any number of sums."""
-    return add(*parts)
