@@ -18,7 +18,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import FUNCTIONS, LDG, STG_WHOLE, ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
@@ -28,10 +28,14 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, time_us
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 from layoutalg.layout import Layout
 
 PLACE = HALF_PLACE["f32"]
+
+LONG = frozenset({"div", "exp", "log", "log1p", "normcdf", "reciprocal", "sqrt", "tanh"})
+"""Operations of several instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,9 @@ class Formula:
     registers: Callable[..., Any]
     numbers: Callable[..., Any]
     bound: Callable[..., Any]
+    operations: int = 1
+    without: str = ""
+    """The operations of the formula, and what is left out where each is counted as one instruction."""
 
 
 def _of_one(f: ScalarFunction) -> Formula:
@@ -50,7 +57,11 @@ def _of_one(f: ScalarFunction) -> Formula:
         share = f.relative * abs(exact) if f.relative else 0.0  # 0 times infinity is not a number
         return PLACE * f.places(x, exact) + f.absolute + share
 
-    return Formula(("x",), f, f.meaning, bound)
+    ops = f.operations
+    long = ", ".join(sorted(set(ops) & LONG))
+    return Formula(
+        ("x",), f, f.meaning, bound, len(ops), f"what {long} takes past an instruction" if long else ""
+    )
 
 
 FORMULAS: Mapping[str, Formula] = MappingProxyType(
@@ -146,6 +157,10 @@ def map_problem(
 # --- the program ---------------------------------------------------------------------------------------
 
 THREADS, DEPTH, VECTOR_BYTES = 256, 4, 16
+"""Threads of a block, vectors of a thread in flight where there are enough, bytes of the widest vector."""
+
+VECTOR = 10
+"""Instructions of a thread per vector: to find it, to load it on each side and to store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +172,7 @@ class MapConfig:
     threads: int = THREADS
 
 
-def candidates(p: MapProblem, arch: str | Arch = "sm_90") -> Iterator[Candidate]:
+def candidates(p: MapProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be, None where it can.
 
     >>> [(c.config.vec, c.why) for c in candidates(map_problem("relu", (4, 6)))]
@@ -165,11 +180,11 @@ def candidates(p: MapProblem, arch: str | Arch = "sm_90") -> Iterator[Candidate]
     >>> next(candidates(map_problem("relu", (4, 7), dst=(8, 1)))).why
     'vectors of 4 elements: 7 elements in a row of relu (4,7) f32, x (7,1) -> dst (8,1)'
     """
-    board, size = find_arch(arch).board, p.dtype.nbytes
+    sms, size = machine_of(arch).sms, p.dtype.nbytes
     vec = VECTOR_BYTES // size
     while vec:
         vectors = prod(p.shape) // vec
-        depth = DEPTH if vectors >= 2 * DEPTH * THREADS * (board.sms if board else 1) else 1
+        depth = DEPTH if vectors >= 2 * DEPTH * THREADS * sms else 1
         yield Candidate(MapConfig(vec, depth), refusal(p, vec))
         vec //= 2
 
@@ -249,13 +264,36 @@ def build(p: MapProblem, c: MapConfig) -> Kernel:
 # --- the records ---------------------------------------------------------------------------------------
 
 
-def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     return launch_sequence([build(p, c)])
+
+
+def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
+    """The time of a map: memory, a few instructions per vector and one per operation, and turns of loads.
+
+    >>> p = map_problem("relu", (1 << 26,), "f16")
+    >>> 60 < clock(p, MapConfig(8, 4), "sm_90")(machine_of("sm_90")).us < 66
+    True
+    """
+    chip = find_arch(arch)
+    vectors, flight = prod(p.shape) // c.vec, c.depth * c.vec * p.dtype.nbytes * len(p.formula.inputs)
+    narrow = 0 if p.dtype.name == "f32" else len(p.sides) / 2
+    instructions = vectors / chip.lanes * (VECTOR + c.vec * (p.formula.operations + narrow))
+    held = min(chip.max_blocks_per_sm, chip.max_warps_per_sm * chip.lanes // c.threads)
+    blocks = -(-vectors // (c.depth * c.threads))
+
+    def time(m: Machine) -> Expected:
+        waits = blocks, m.sms * held, m.load_us + m.byte_us * flight
+        return Expected(time_us(Work(p.moved_bytes, instructions, 0.0, *waits), m), p.formula.without)
+
+    return time
 
 
 def _family(op: str) -> Family:
     summary = f"dst = {op}({', '.join(FORMULAS[op].inputs)}), element by element"
-    return Family(op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED})
+    return Family(
+        op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED}, clock=clock
+    )
 
 
 ELEMENTWISE_FAMILIES = tuple(map(_family, FORMULAS))

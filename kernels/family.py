@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from layoutalg.arch import Arch, find_arch, find_board
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.kernels.model import Clock, Expected, Machine, accesses_clock, stated_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,6 @@ class Candidate:
 
 NEEDED = object()
 """The default of an argument that is required."""
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """The time by which a family's planner ranks its candidates, as nanoseconds of a cold launch.
-
-    `ns` is of a problem, one of its configurations and an architecture; its numbers are those of `board`, on
-    which they were fitted, and of no other.
-    """
-
-    board: str
-    ns: Callable[[Any, Any, str | Arch], float]
 
 
 class Traffic(NamedTuple):
@@ -69,8 +58,9 @@ class Family:
     `words` those of a configuration's launch that depend on the buffers too; `memory` are the bytes that
     memory is predicted to read and to write for a configuration, None without a prediction.  `further` are
     configurations behind those of `candidates`, best first, that a search of measured times may try and a
-    lock file may name; a problem that is planned without either never makes them.  `law` is the law of times
-    by which the planner orders, None if it orders otherwise.
+    lock file may name; a problem that is planned without either never makes them.  `clock` is that
+    of a problem's configuration, by its accesses where a family has no other; of one that needs numbers
+    beside those of a board's file they are those of `board`.
     """
 
     name: str
@@ -87,10 +77,14 @@ class Family:
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
     further: Callable[[Any, str | Arch], Iterable[Any]] = lambda problem, arch: ()
-    law: Law | None = None
+    clock: Callable[[Any, Any, str | Arch], Clock] | None = None
+    board: str = ""
 
     def choose(
-        self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
+        self,
+        problem: Any,
+        arch: str | Arch = DEFAULT_ARCH,
+        among: Callable[[Any], bool] = lambda config: True,
     ) -> Any:
         """The best configuration that satisfies `among`, without making the others.
 
@@ -104,12 +98,12 @@ class Family:
                 return candidate.config
         raise refusal
 
-    def configs(self, problem: Any, arch: str | Arch = "sm_90") -> tuple[Any, ...]:
+    def configs(self, problem: Any, arch: str | Arch = DEFAULT_ARCH) -> tuple[Any, ...]:
         """The configurations that fit, best first.  Raises as `choose` does."""
         configs = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
         return configs or (self.choose(problem, arch),)
 
-    def searched(self, problem: Any, arch: str | Arch = "sm_90") -> Iterator[Any]:
+    def searched(self, problem: Any, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Any]:
         """Yield the configurations that fit, best first, and then the `further` ones, each once and made on
         demand.  Raises as `choose` does where none fits."""
         seen: set[Any] = set()
@@ -124,11 +118,11 @@ class Family:
                 seen.add(config)
                 yield config
 
-    def build(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Kernel:
+    def build(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Kernel:
         """The kernel of a configuration, the first if there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
-    def call_launches(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+    def call_launches(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
         """The launches that a call on arrays makes."""
         return (self.called or self.shared or self.launches)(problem, config, arch)
 
@@ -140,33 +134,30 @@ class Family:
         scalars = {**self.scalars(problem), **given}
         return scalars | dict(self.words(problem, config, scalars))
 
-    def law_on(self, arch: str | Arch) -> Law:
-        """The law of times, whose numbers are those of the board with a name, see `find_board`.
+    def machine_on(self, arch: str | Arch) -> Machine:
+        """The numbers of the board that a name means.  Raises UnsupportedError where times are not known."""
+        machine = stated_machine(arch)
+        if self.board != machine.board and (self.board or not machine.is_measured):
+            known = f"those of {self.board}" if self.board else f"{machine.source}; tune board measures them"
+            where = f"no times of {self.name} are known on {machine.board}"
+            raise UnsupportedError(f"{where}: its numbers are {known}")
+        return machine
 
-        Raises UnsupportedError for a family whose planner has no law, and for another board than the law's,
-        and as `find_board` does.
-        """
-        if self.law is None:
-            raise UnsupportedError(f"{self.name} has no law of times: its planner orders without one")
-        board = find_board(arch)
-        if board.name != self.law.board:
-            raise UnsupportedError(
-                f"no times of {self.name} are known on {board.name}: the numbers of its law are those of "
-                f"{self.law.board}"
-            )
-        return self.law
+    def expected(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Expected:
+        """The time that is expected of a configuration.  Raises as `machine_on` and `clock_of` do."""
+        machine = self.machine_on(arch)
+        return self.clock_of(problem, config, arch)(machine)
 
-    def expected_ns(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> float:
-        """The nanoseconds that the planner expects for a configuration.
+    def clock_of(self, problem: Any, config: Any, arch: str | Arch) -> Clock:
+        """The clock of a configuration.  Raises UnsupportedError where it is not offered, or has no law."""
+        if self.clock is not None:
+            return self.clock(problem, config, arch)
+        return accesses_clock(self.call_launches(problem, config, arch), self.numbers(problem, config), arch)
 
-        Raises as `law_on` does, UnsupportedError for a configuration that the planner does not offer.
-        """
-        return self.law_on(arch).ns(problem, config, find_arch(arch))
-
-    def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
+    def predict(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> Prediction:
         """Return the cost of all accesses of all launches, by instruction."""
         return total_costs(self.costs(problem, config, arch))
 
-    def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
+    def costs(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> tuple[Prediction, ...]:
         """Return the cost of the memory accesses of each launch: the traffic of its program."""
         return sequence_traffic(self.launches(problem, config, arch), self.numbers(problem, config), arch)

@@ -22,7 +22,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from layoutalg.answers import Bound
 from layoutalg.errors import ParseError
@@ -35,9 +35,9 @@ Digest = Annotated[str, Bound("pattern", "[0-9a-f]{64}")]
 
 T = TypeVar("T")
 
-_HOLDS: Mapping[str, Callable[[Any, Any], object]] = {
-    "minimum": operator.ge, "exclusiveMinimum": operator.gt, "maximum": operator.le,
-    "pattern": lambda text, form: re.fullmatch(form, text),
+_HOLDS: Mapping[str, tuple[str, Callable[[Any, Any], object]]] = {
+    "minimum": ("at least", operator.ge), "exclusiveMinimum": ("more than", operator.gt),
+    "maximum": ("at most", operator.le), "pattern": ("like", lambda text, form: re.fullmatch(form, text)),
 }  # fmt: skip
 
 
@@ -115,11 +115,16 @@ def read_as(kind: Any, value: Any) -> Any:
         if isinstance(value, kind):
             return value
         if isinstance(value, dict) and kinds.keys() <= value.keys():
-            return kind(**{name: read_as(of, value[name]) for name, of in kinds.items()})
+            return kind(**{name: _field(name, of, value[name]) for name, of in kinds.items()})
     elif origin is Annotated:
         inner = read_as(args[0], value)
-        if all(_HOLDS[bound.keyword](inner, bound.value) for bound in args[1:]):
-            return inner
+        for bound in args[1:]:
+            words, holds = _HOLDS[bound.keyword]
+            if not holds(inner, bound.value):
+                raise ValueError(f"{str(value)[:80]!r} is not {words} {bound.value}")
+        return inner
+    elif origin is Union:
+        return None if value is None and type(None) in args else read_as(args[0], value)
     elif origin is tuple and isinstance(value, list):
         each = repeat(args[0], len(value)) if args[-1] is ... else args
         return tuple(read_as(of, x) for of, x in zip(each, value, strict=True))
@@ -129,7 +134,14 @@ def read_as(kind: Any, value: Any) -> Any:
         return float(value)
     elif (kind in (str, bool, bytes) or (kind is int and is_number(value))) and isinstance(value, kind):
         return value
-    raise ValueError(f"{str(value)[:80]!r} is not of the kind {kind}")
+    raise ValueError(f"{str(value)[:80]!r} is not of the kind {getattr(kind, '__name__', kind)}")
+
+
+def _field(name: str, kind: Any, value: Any) -> Any:
+    try:
+        return read_as(kind, value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from layoutalg.answers import fields_of
-from layoutalg.arch import SWIZZLE_MODES, TensorMap
+from layoutalg.arch import SWIZZLE_MODES, Arch, TensorMap
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Entry,
@@ -50,8 +50,9 @@ from layoutalg.dtype import DTYPES
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.files import read_as
 from layoutalg.kernels.identity import NotDataError, code_id, data_of
+from layoutalg.kernels.model import chip_of, machine_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
+from layoutalg.kernels.tuning import Locked, choose, current_lock
 
 MOST_BLOCKS = 16
 """The most blocks of a cluster."""
@@ -103,7 +104,8 @@ def plan_on_gpu(family: str, p: Any, device: int | None) -> GpuPlan:
                 raise
             ready = ready_sequence(*question, most_blocks=most, apart=apart)
         else:
-            choose = functools.partial(_configuration, family, p, gpu.arch, gpu.name, most, apart=apart)
+            chip = chip_of(gpu.arch, gpu.name)
+            choose = functools.partial(_configuration, family, p, chip, gpu.name, most, apart=apart)
             return GpuPlan(loaded, choose)
 
 
@@ -125,9 +127,9 @@ def ready_sequence(
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    A lock file that the environment names goes before the cost model, and so do fitted rates (see
-    `tuning.Lock` and `tuning.Rates`, whose errors are raised too), but for `most_blocks` of a cluster, where
-    the GPU has such a limit; 0: any.  `apart`: without plans whose blocks wait for all others.
+    A lock file that the environment names goes before the cost model (see `tuning.Lock`, whose errors are
+    raised too), but for `most_blocks` of a cluster, where the GPU has such a limit; 0: any.  `apart`: without
+    plans whose blocks wait for all others.  The numbers are those of the board of the `gpu`, if it has some.
 
     Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
     is a warning.
@@ -143,17 +145,14 @@ def ready_sequence(
     limit = tuple((name, n) for name, n in limits.items() if n)
     lock = None if limit else current_lock()
     locked = None if lock is None else lock.entry(family, p, arch, gpu)
-    rates = None if limit or locked is not None else current_rates(family)
-    if rates is not None:
-        rates.check(arch, gpu)  # another GPU may share the folder
-        limit = (*limit, ("rates", int(rates.digest[:15], 16)))
-    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked)
+    chip = chip_of(arch, gpu)
+    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked, chip)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     stored = None if entry is None else _unpacked(*entry)
     if stored is not None:
         return stored
     kind = FAMILIES[family]
-    config = _configuration(family, p, arch, gpu, most_blocks, apart=apart)
+    config = _configuration(family, p, chip, gpu, most_blocks, apart=apart)
     sequence = kind.call_launches(p, config, arch)
     if kind.called is None:
         compiled = compile_sequence(sequence, arch)
@@ -165,7 +164,7 @@ def ready_sequence(
     return ready
 
 
-def _configuration(family: str, p: Any, arch: str, gpu: str, most_blocks: int, *, apart: bool) -> Any:
+def _configuration(family: str, p: Any, arch: str | Arch, gpu: str, most_blocks: int, *, apart: bool) -> Any:
     """The configuration of a problem, among those that such limits leave: see `ready_sequence`."""
     kind = FAMILIES[family]
     if not most_blocks and not apart:
@@ -199,8 +198,9 @@ def _compiled(made: _Made, arch: str) -> CompiledSequence:
 
 
 def plan_key(
-    family: str, p: Any, arch: str, scalars: Scalars = (), locked: Locked | None = None
-) -> str | None:
+    family: str, p: Any, arch: str, scalars: Scalars = (), locked: Locked | None = None,
+    chip: str | Arch = "",
+) -> str | None:  # fmt: skip
     """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
 
     >>> a, b = (FAMILIES["max"].problem((8, 64), axis, "f16") for axis in (0, 1))
@@ -211,7 +211,8 @@ def plan_key(
         question = [family, data_of(p), data_of(scalars)]
     except NotDataError:
         return None
-    parts = ["sequence 3", *question, arch, *map(str, version()), *compile_options(arch), _CODE]
+    numbers = json.dumps(fields_of(machine_of(chip or arch)))
+    parts = ["sequence 3", *question, arch, numbers, *map(str, version()), *compile_options(arch), _CODE]
     if locked is not None:
         parts += [locked.config, locked.kernel]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -67,6 +67,8 @@ from layoutalg.codegen.gpu.preparation import (
 from layoutalg.codegen.gpu.runtime import (
     array_assign,
     array_reduction,
+    board_facts,
+    cold_times_us,
     cuda_versions,
     device_array,
     device_copy,

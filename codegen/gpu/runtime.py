@@ -11,7 +11,7 @@ import functools
 import math
 import statistics
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -309,6 +309,45 @@ def median_times_ms(
             look = None if meanwhile is None else functools.partial(meanwhile, number)
             samples[number].append(timer.mean_ms(contender, count, look))
     return [statistics.median(own) for own in samples]
+
+
+FLUSH_BYTES, FLUSHES = 256 << 20, 4
+"""Bytes that are read before a cold launch, several times what an L2 holds, and how often, so that the host
+is ahead of the GPU."""
+
+
+def cold_times_us(launches: Iterable[Callable[[], object]], rounds: int = 9) -> Iterator[float]:
+    """Yield the median microseconds of each launch on a cold L2, with the host ahead of the GPU.
+
+    Raises UnsupportedError without a GPU.
+
+    >>> list(cold_times_us([])) if gpu_status().available else []
+    []
+    """
+    timer = _Timer()
+    buffer = device_empty((FLUSH_BYTES // 4,), "float32")
+    for launch in launches:
+        launch()
+        samples = []
+        for _ in range(rounds):
+            for _ in range(FLUSHES):
+                buffer.sum()
+            samples.append(1e3 * timer.mean_ms([launch], 1))
+        yield statistics.median(samples)
+
+
+def board_facts() -> dict[str, int]:
+    """Return what the driver says of the current GPU, by CUDA's names of attributes.
+
+    Raises UnsupportedError without a GPU.
+
+    >>> board_facts()["MultiProcessorCount"] > 0 if gpu_status().available else True
+    True
+    """
+    require_gpu()
+    import cupy
+
+    return dict(cupy.cuda.Device().attributes)
 
 
 def later_half_times_ms(

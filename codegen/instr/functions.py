@@ -145,6 +145,11 @@ class ScalarFunction:
         whole = all(map(_is_whole, _parts(self.formula)))
         return ("f32", "f64", "s32") if whole else ("f32", "f64")
 
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations of the formula, each as often as it is there."""
+        return tuple(x.op for x in _parts(self.formula) if isinstance(x, Value))
+
     def rounded_to(self, result: str) -> ScalarFunction:
         """The function that results of a type are finished by."""
         return self.narrow if self.narrow and result in PACKED else self

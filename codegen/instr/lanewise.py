@@ -170,7 +170,7 @@ _INVERSE = """float inverse(float x) {
 
 
 def _inverse(x: Array) -> Array:
-    rough, one = _rcp(x), numpy.float32([1])
+    rough, one = _rcp(x), numpy.ones(1, numpy.float32)
     return _fma(rough, _fma(-x, rough, one), rough)
 
 

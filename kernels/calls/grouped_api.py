@@ -25,7 +25,7 @@ from math import inf
 from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
@@ -33,7 +33,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import DEFAULT_ARCH, MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (
@@ -78,9 +78,9 @@ class GroupedPlan:
     def expected_ns(self) -> float:
         """The expected nanoseconds for groups of equal size on the board that `asked` names.
 
-        Raises UnsupportedError where no law is of that board, see `Family.law_on`.
+        Raises UnsupportedError where no law is of that board, see `Family.machine_on`.
         """
-        FAMILIES[FAMILY].law_on(self.asked)
+        FAMILIES[FAMILY].machine_on(self.asked)
         return self.ns
 
     @property
@@ -93,7 +93,9 @@ class GroupedPlan:
             return f"{self.groups} groups on {self.arch}: a matmul for each, for {self.reason}"
         text = f"{self.problem} on {self.arch}: {FAMILY}, {self.config}"
         try:
-            return f"{text}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].law_on(self.asked).board}"
+            return (
+                f"{text}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].machine_on(self.asked).board}"
+            )
         except UnsupportedError as error:
             return f"{text} ({error})"
 

@@ -35,7 +35,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
@@ -379,8 +379,6 @@ def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
     return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
 
 
-DEFAULT_ARCH = "sm_90"
-
 _FAMILIES = MappingProxyType({family.name: family for family in GEMM_FAMILIES})
 
 
@@ -425,10 +423,10 @@ class MatmulPlan:
     def expected_ns(self) -> float:
         """The time that the call is expected to take, copies included.
 
-        Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.law_on`.
+        Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.machine_on`.
         """
         if _by_law(self.ways[0]):
-            _FAMILIES[self.family].law_on(self.asked)
+            _FAMILIES[self.family].machine_on(self.asked)
         return self.ways[0].ns
 
     def __str__(self) -> str:
@@ -457,7 +455,7 @@ def _said(way: Way, asked: str) -> str:
     where = ""
     if _by_law(way):
         try:
-            where = f" on {_FAMILIES[way.family].law_on(asked).board}"
+            where = f" on {_FAMILIES[way.family].machine_on(asked).board}"
         except UnsupportedError as error:
             return f"{way.family}, {way.config} ({error})"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""

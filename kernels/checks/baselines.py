@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from layoutalg.arch import Arch, Board, find_board
+from layoutalg.arch import DEFAULT_ARCH, Arch, Board, find_board
 from layoutalg.codegen.costs import Prediction
 from layoutalg.kernels.elements import NUMPY_NAME
 from layoutalg.optional import import_trouble
@@ -285,7 +285,7 @@ def clock_of(board: Board) -> float:
 
 
 def limits(
-    moved_bytes: int, predictions: Iterable[Prediction], arch: str | Arch = "sm_90"
+    moved_bytes: int, predictions: Iterable[Prediction], arch: str | Arch = DEFAULT_ARCH
 ) -> tuple[Bound, ...]:
     """The bounds of some launches that move so many bytes of memory, the tightest first.
 

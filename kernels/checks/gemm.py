@@ -340,19 +340,19 @@ def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
 
 def _notes(family: Family, p: GemmProblem, c: Any, arch: str) -> Mapping[str, Any]:
     """The expectation for groups of equal size: microseconds, boxes of results by TMA and by threads."""
-    if not (p.grouped and family.law):
+    if not (p.grouped and family.clock):
         return {}
     across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
     full, cut = group_boxes(equal_sizes(p.m, p.products))
     if c.through != "tma":
         full, cut = 0, full + cut
     try:
-        us: float | None = family.law.ns(p, c, arch) / 1e3
+        us: float | None = family.expected(p, c, family.board).us
     except UnsupportedError:  # a lock file's, which the planner does not offer
         us = None
     return {
         "expected us": us,
-        "board": family.law.board,
+        "board": family.board,
         "boxes by TMA": full * across,
         "boxes by threads": cut * across,
     }

@@ -24,7 +24,7 @@ from math import gcd, inf
 from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
@@ -108,7 +108,7 @@ class Choice(Generic[C]):
     shared: Callable[[C], C] | None = None
     offered: Callable[[GemmProblem], Iterable[C]] | None = None
 
-    def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
+    def fitted(self, p: GemmProblem, c: C, arch: str | Arch = DEFAULT_ARCH) -> C:
         """A configuration with elements, vectors and edges as a problem needs them.
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -117,7 +117,7 @@ class Choice(Generic[C]):
         """
         return self.fit(p, c, find_arch(arch))
 
-    def configs(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[C, ...]:
+    def configs(self, p: GemmProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[C, ...]:
         """Every tile that fits, with every number of parts worth trying, the fastest by the model first.
 
         Vectors are as wide as the leading dimensions and the extents allow.  Raises the refusal of the last
@@ -137,7 +137,7 @@ class Choice(Generic[C]):
         return tuple(found)
 
     def timed(
-        self, p: GemmProblem, arch: str | Arch = "sm_90"
+        self, p: GemmProblem, arch: str | Arch = DEFAULT_ARCH
     ) -> Iterator[tuple[float, C, LayoutAlgError | None]]:
         """Yield the same behind the nanoseconds that are expected of each, then tiles that do not fit, with
         their refusals."""
@@ -275,7 +275,7 @@ CHOICES: Mapping[type, Choice[Any]] = {SimtConfig: SIMT, Sm75Config: SM75, Sm80C
 
 
 def expected_family(
-    p: GemmProblem, arch: str | Arch = "sm_90"
+    p: GemmProblem, arch: str | Arch = DEFAULT_ARCH
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
@@ -307,7 +307,7 @@ def expected_family(
     return min(found, key=lambda x: x[0])
 
 
-def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:
+def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = DEFAULT_ARCH) -> Config | None:
     """The nearest configuration to a refused one that works; None where the family has none for the problem.
 
     The search is around c, and around c with the vectors that the problem allows.
@@ -336,7 +336,7 @@ def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Con
     return min((x for x in near if x is not None), key=lambda x: distance(c, x), default=None)
 
 
-def check_or_suggest(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
+def check_or_suggest(p: GemmProblem, c: Config, arch: str | Arch = DEFAULT_ARCH) -> None:
     """Raise what `check_config` raises, the nearest configuration that works named.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem

@@ -13,10 +13,10 @@ from functools import lru_cache, partial
 from math import gcd
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
-from layoutalg.kernels.family import Candidate, Family, Law
+from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
@@ -40,6 +40,7 @@ from layoutalg.kernels.gemm.tiles import (
     cluster_tiles,
 )
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
+from layoutalg.kernels.model import Clock, Expected
 
 MOST_CALLED = 1 << 14
 """The largest extents and leading dimensions for kernels of calls, so that 32 bits address them."""
@@ -66,7 +67,7 @@ SIZES = "m", "n", "k", "lda", "ldb", "ldc", "ldd"
 """The numbers of a problem that a launch gives."""
 
 
-def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The launches of a configuration; what adds parts up starts early, where `arch` can.
 
     Raises what the family's `build` raises.
@@ -99,7 +100,7 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
             return build_sm80(p, c, arch)
 
 
-def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
+def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -116,7 +117,7 @@ def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") ->
     return sequence_of(p, c, wide.kernels)
 
 
-def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = "sm_90") -> LaunchSequence:
+def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 
@@ -289,12 +290,12 @@ def way(config: AnyConfig) -> str:
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 
-def _law_ns(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
+def _clock(choice: Choice[Any], p: GemmProblem, c: AnyConfig, arch: str | Arch) -> Clock:
     """The time that `expected_family` gives a configuration."""
     ns = _times(choice, p, arch).get(c)
     if ns is None:
         raise UnsupportedError(f"no time of {way(c)} is known: it is not offered for {p}")
-    return ns
+    return lambda m: Expected(ns / 1e3)
 
 
 @lru_cache(maxsize=16)
@@ -346,7 +347,8 @@ def _family(
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
         words=_group_words,
-        law=Law(board, partial(_law_ns, choice)),
+        clock=partial(_clock, choice),
+        board=board,
     )
 
 

@@ -56,7 +56,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import gcd
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, minus
 from layoutalg.codegen.instr import CLEAR, LDG, ONE, add_scaled, words_of_vector
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
@@ -256,7 +256,7 @@ MOST_BLOCKS = 1 << 10
 """The most blocks of a launch of a schedule."""
 
 
-def block_count(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> int:
+def block_count(p: GemmProblem, c: Config, arch: str | Arch = DEFAULT_ARCH) -> int:
     """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
     parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole: a
     cluster that waits for another to end would double the time.  Those that share a tile have one.

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from math import gcd
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
@@ -57,7 +57,7 @@ MOST_CALLING = 1024
 """The most sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 
-def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = "sm_90") -> None:
+def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = DEFAULT_ARCH) -> None:
     """Raise for the first rule that a configuration breaks for a problem.
 
     Raises what `check_fields` raises, UnsupportedError (element types, an mma or a copy that the architecture

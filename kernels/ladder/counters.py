@@ -24,7 +24,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_by_access
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm import GemmProblem
@@ -36,7 +36,7 @@ LANE_BYTES, LANE_WORDS = 16, 4
 """The most that a lane loads or copies."""
 
 
-def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
+def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH) -> Prediction:
     """The traffic of a launch, with sectors of copies as the L1 counts them, and the most that they take of
     shared memory.
 
@@ -62,7 +62,7 @@ def _as_copied(found: Prediction, kernel: Kernel, params: Mapping[str, int], arc
 
 
 def copied_words(
-    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90"
+    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
 ) -> Mapping[str, tuple[int, int]]:
     """The least and the most wavefronts that copies of 4 and 8 bytes take of shared memory, by instruction.
 
@@ -85,7 +85,7 @@ def copied_words(
     return {op: bounds for op, bounds in found.items() if bounds[1]}
 
 
-def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> int:
+def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH) -> int:
     """Wavefronts that copies of 16 bytes past the L1 take of shared memory: they are written line by line.
 
     Groups of 8 lanes write 128 bytes at once if these come from one line of global memory, and one wavefront
@@ -120,7 +120,7 @@ def vectorized_loads(
     c: Sgemm,
     kernel: Kernel,
     params: Mapping[str, int],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     stored: Kernel | None = None,
 ) -> Prediction:
     """The same as `counted` for a launch on whole tiles whose fragments are loaded 16 bytes at a time where

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
-from layoutalg.arch import Arch, Instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import tile_accesses
@@ -76,7 +76,7 @@ class TileCertificate:
     synthesis: Synthesis | None
 
 
-def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCertificate:
+def certify(x: Moves, c: PermuteConfig, arch: str | Arch = DEFAULT_ARCH) -> TileCertificate:
     """Return the cost of a staged configuration's tile in shared memory, beside the least possible.
 
     Raises UnsupportedError for a configuration that has no tile.

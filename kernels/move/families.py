@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from layoutalg.analysis import Units, nested
-from layoutalg.arch import DRAM_RULES, Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, DRAM_RULES, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
+from layoutalg.kernels.model import Clock, accesses_clock
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import (
@@ -40,7 +41,7 @@ from layoutalg.kernels.move.problem import Moves, PermuteProblem, normalise, per
 from layoutalg.limits import Most
 
 
-def least_bytes(x: Moves, arch: str | Arch = "sm_90", *, listed: bool = False) -> family.Traffic:
+def least_bytes(x: Moves, arch: str | Arch = DEFAULT_ARCH, *, listed: bool = False) -> family.Traffic:
     """Return the least bytes that memory moves; with `listed` by the definition, up to Most.LISTED elements.
 
     Raises UnsupportedError for an architecture whose units of memory were not counted, UndecidedError where
@@ -100,7 +101,7 @@ MOST_CALLED = 1 << 14
 
 
 def _matrix_launches(
-    build: Callable[..., Any], p: MatrixProblem, c: Any, arch: str | Arch = "sm_90"
+    build: Callable[..., Any], p: MatrixProblem, c: Any, arch: str | Arch = DEFAULT_ARCH
 ) -> LaunchSequence:
     return _matrix_sequence(build(p, c), p)
 
@@ -109,7 +110,7 @@ def _matrix_sequence(kernel: Kernel, p: MatrixProblem) -> LaunchSequence:
     return launch_sequence([kernel], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
 
 
-def _called_copies(p: MatrixProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _called_copies(p: MatrixProblem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The launches for a call on arrays, by a kernel for all sizes that 32 bits address, or for all."""
     largest = max(p.m, p.n, p.lds, p.ldd)
     most = MOST_CALLED if largest <= MOST_CALLED else MOST_CALLED << 16
@@ -158,11 +159,17 @@ def _further_permutes(p: PermuteProblem, arch: str | Arch) -> Iterator[Any]:
     return plan.further(normalise(p), arch)
 
 
-def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     return launch_sequence([build_permute(normalise(p), c)])
 
 
-def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> family.Traffic:
+def _permute_clock(p: PermuteProblem, c: Any, arch: str | Arch) -> Clock:
+    if c.way == "staged":
+        return plan.clock_of(normalise(p), c, arch)
+    return accesses_clock(_permute_launches(p, c), {}, arch)
+
+
+def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> family.Traffic:
     return least_bytes(normalise(p), arch)
 
 
@@ -208,6 +215,7 @@ MOVE_FAMILIES = (
         launches=_permute_launches,
         asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},
         memory=_permute_memory,
+        clock=_permute_clock,
         further=_further_permutes,
     ),
 )  # fmt: skip

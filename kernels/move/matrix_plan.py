@@ -20,7 +20,7 @@ from itertools import product
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.atoms import TiledCopy, make_tiled_copy
 from layoutalg.codegen.costs import Costs, Prediction
 from layoutalg.dtype import DType
@@ -89,7 +89,7 @@ THREADS, PASSES, LANES = 256, 4, 32
 """A block of 256 threads with four vectors in flight each, a warp along a row: 16 KB per block at most."""
 
 
-def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConfig, ...]:
+def copy_configs(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[CopyConfig, ...]:
     """The configurations that fit a copy, best first.
 
     >>> from layoutalg.kernels.matrix import matrix_problem
@@ -110,7 +110,7 @@ FURTHER_COPIES = tuple((threads, passes) for threads in (256, 128, 512) for pass
 """Threads and passes of the copies that a search of measured times may look at."""
 
 
-def further_copies(p: MatrixProblem, arch: str | Arch = "sm_90") -> Iterator[CopyConfig]:
+def further_copies(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[CopyConfig]:
     """Copies by other blocks than those of `copy_configs`, which a search of measured times may look at,
     those that differ least first.
 
@@ -164,7 +164,7 @@ def rows_per_word(element_bytes: int) -> int:
     return max(1, 4 // element_bytes)
 
 
-def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[TransposeConfig, ...]:
+def transpose_configs(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[TransposeConfig, ...]:
     """The configurations that fit a transpose, best first.
 
     Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
@@ -183,7 +183,7 @@ def transpose_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[Tra
 
 
 def transpose_refusals(
-    p: MatrixProblem, arch: str | Arch = "sm_90"
+    p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH
 ) -> Iterator[tuple[tuple[int, int], LayoutAlgError]]:
     """Tiles (m, n) that a transpose cannot have, each with the reason.
 
@@ -196,7 +196,7 @@ def transpose_refusals(
             yield tile, found
 
 
-def further_transposes(p: MatrixProblem, arch: str | Arch = "sm_90") -> Iterator[TransposeConfig]:
+def further_transposes(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[TransposeConfig]:
     """Transposes by other tiles and blocks than those of `transpose_configs`, which a search of measured
     times may look at: those that fill the GPU first, of these what is nearest to the first choice.
 
@@ -364,7 +364,9 @@ def tile_accesses(c: TransposeConfig, element: DType) -> tuple[Access, ...]:
     return tuple(access for place, access in accesses(c, element) if place == "tile")
 
 
-def tile_costs(p: MatrixProblem, c: CopyConfig | TransposeConfig, arch: str | Arch = "sm_90") -> Prediction:
+def tile_costs(
+    p: MatrixProblem, c: CopyConfig | TransposeConfig, arch: str | Arch = DEFAULT_ARCH
+) -> Prediction:
     """Return the cost of a full tile, in closed form, which the texts of the kernels state.
 
     Tiles of a transpose start at multiples of a sector (their sides are), so that all full tiles cost the

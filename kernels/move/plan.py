@@ -31,9 +31,9 @@ from typing import Any, Literal
 import numpy as np
 
 from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.model import machine_of
+from layoutalg.kernels.model import Clock, Expected, machine_of, time_us
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.partition import Load, Store, block_base, parts
 from layoutalg.kernels.move.problem import Moves
@@ -41,12 +41,11 @@ from layoutalg.kernels.move.stage import LINE_BYTES, PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     HALF_LINE_BYTES,
     SECTOR_BYTES,
-    SM_THREADS,
-    WEIGHTS,
+    SEEN,
+    SUM,
     even_part,
     filled_units,
-    memory_time,
-    moved_bytes,
+    tile_work,
     tiles,
 )
 from layoutalg.layout import Swizzle, Swizzles
@@ -119,7 +118,7 @@ DIRECT_THREADS, DIRECT_PASSES = 256, 4
 
 
 @lru_cache(maxsize=128)
-def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
+def configs(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> tuple[PermuteConfig, ...]:
     """The configurations that fit a problem, best first.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -130,7 +129,7 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
-def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
+def best(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> PermuteConfig:
     """The first of `configs`.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -144,12 +143,12 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = machine_of(arch).sms
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES])]
+    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES], find_arch(arch))]
     yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
     yield _direct(x, sms)
 
 
-def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
+def further(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> Iterator[PermuteConfig]:
     """Configurations of the tiles ranked behind those of `configs`, best first, and all of them with more and
     fewer threads: those that a search of measured times tries behind `configs`.
 
@@ -158,7 +157,7 @@ def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
     >>> len(set(further(x)) | set(configs(x))) >= 16
     True
     """
-    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES])[:FURTHER]
+    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES], find_arch(arch))[:FURTHER]
     found = [c for _, c in sorted((_stored(x, c, arch) for c in others), key=lambda option: option[0])]
     own = [c for c in configs(x, arch) if c.way == "staged"]
     found[THREADS_AT:THREADS_AT] = [other for c in own[:1] for other in _other_threads(x, c)]
@@ -167,9 +166,9 @@ def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
         yield from _other_threads(x, c)
 
 
-def _widened(x: Moves, found: Sequence[PermuteConfig]) -> list[PermuteConfig]:
+def _widened(x: Moves, found: Sequence[PermuteConfig], machine: Arch) -> list[PermuteConfig]:
     """Tiles with vectors of several widths, and their threads."""
-    return [_threaded(Stage(x, c)) for tile in found for c in _widths(x, tile)]
+    return [_threaded(Stage(x, c), machine) for tile in found for c in _widths(x, tile)]
 
 
 def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
@@ -179,12 +178,6 @@ def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
         for n, stage in ((n, Stage(x, replace(c, threads=n))) for n in (2 * c.threads, c.threads // 2))
         if LEAST_THREADS <= n <= MOST_THREADS
     ]
-
-
-def _time(stage: Stage, memory: float, instructions: float, wavefronts: float) -> float:
-    """The time of a configuration as a share of a copy's: what memory takes, and the work of its blocks."""
-    work = WEIGHTS["instruction"] * instructions + WEIGHTS["wavefront"] * wavefronts
-    return memory + work * stage.blocks / moved_bytes(stage)
 
 
 def _rows_stay_whole(x: Moves) -> bool:
@@ -216,13 +209,13 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
 
 def _ranked(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
     """A configuration of every tile and unit, of the widest vectors and without a swizzle, best first."""
-    machine, found = find_arch(arch), list[tuple[float, PermuteConfig]]()
+    machine, m, found = find_arch(arch), machine_of(arch), list[tuple[float, PermuteConfig]]()
     for c, why in _sized(x, machine):
         if why is None:
-            c = _threaded(Stage(x, c))
+            c = _threaded(Stage(x, c), machine)
             stage = Stage(x, c)
-            digits = _digits(stage) * stage.stores / 32 * stage.blocks / moved_bytes(stage)
-            found.append((memory_time(stage, machine) + WEIGHTS["instruction"] * digits, c))
+            digits = _digits(stage) * stage.stores / 32
+            found.append((time_us(tile_work(stage, m, digits), m, SUM), c))
     return [c for _, c in sorted(found, key=lambda option: option[0])]
 
 
@@ -243,7 +236,7 @@ def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceErr
             yield stage.config, refused
 
 
-def refusals(x: Moves, arch: str | Arch = "sm_90") -> dict[PermuteConfig, ResourceError]:
+def refusals(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> dict[PermuteConfig, ResourceError]:
     """Staged configurations that a problem cannot have, each with the reason.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -286,9 +279,9 @@ def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
                 yield replace(alone, turned=True)
 
 
-def _threaded(stage: Stage) -> PermuteConfig:
+def _threaded(stage: Stage, chip: Arch) -> PermuteConfig:
     """The configuration with its threads."""
-    threads = _threads(stage)
+    threads = _threads(stage, chip)
     loading, storing = _loading(stage, threads), _storing(stage, threads)
     return replace(stage.config, threads=threads, loading=loading, storing=storing)
 
@@ -305,19 +298,36 @@ def _widest(length: int, size: int, most: int) -> int:
 
 
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The configuration with a swizzle, and the time it takes as a share of a copy's."""
+    """The configuration with a swizzle, and the microseconds it takes."""
     wavefronts, c = _swizzled(x, c, arch)
+    stage, m = Stage(x, c), machine_of(arch)
+    return time_us(tile_work(stage, m, _instructions(stage), wavefronts), m, SUM), c
+
+
+def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Clock:
+    """The time of a staged configuration, by the law that ranks them.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
+    >>> 28 < clock_of(x, best(x), "sm_90")(machine_of("sm_90")).us < 38
+    True
+    """
     stage = Stage(x, c)
-    return _time(stage, memory_time(stage, find_arch(arch)), _instructions(stage), wavefronts), c
+    costs, _ = _wavefronts(_accesses(stage), arch, (c.swizzle,))
+    instructions = _instructions(stage)
+    return lambda m: Expected(time_us(tile_work(stage, m, instructions, costs[0] / 32), m, SUM))
 
 
-def _threads(stage: Stage) -> int:
+def _threads(stage: Stage, chip: Arch) -> int:
     """Threads of a block: each has several chunks and vectors, and enough blocks fit an SM."""
     work = max(stage.stores, stage.loads)
     threads = LEAST_THREADS
     while threads < MOST_THREADS and work >= ENOUGH_ROUNDS * threads:
         threads *= 2
-    while threads > LEAST_THREADS and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
+    while (
+        threads > LEAST_THREADS
+        and stage.tile_bytes * chip.max_warps_per_sm * chip.lanes < IN_FLIGHT_BYTES * threads
+    ):
         threads //= 2
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
         options = (min(threads, 256), MOST_THREADS)  # more rounds for what is computed once
@@ -412,14 +422,15 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
     Lanes of several runs conflict less, and write parts of more lines.
     """
     best = inf, 0.0, c, PLAIN
-    least, machine = Stage(x, c).tile_bytes, find_arch(arch)
+    least, m = Stage(x, c).tile_bytes, machine_of(arch)
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
         if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
             continue
         loads = stage.stores * len(reads(stage))
-        memory, each = memory_time(stage, machine), WEIGHTS["wavefront"] * stage.blocks / moved_bytes(stage)
+        memory = time_us(tile_work(stage, m), m, SUM)
+        each = SEEN * stage.blocks / (m.sms * m.cycles_per_us)
         if lanes and memory + each * (stage.loads + loads) / 32 >= best[0]:
             continue  # even with one wavefront per access
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
@@ -452,14 +463,16 @@ def _some_warps(work: int) -> Any:
     return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
 
 
-def _wavefronts(accesses: Iterable[tuple[str, int, Any]], arch: str | Arch) -> tuple[list[float], float]:
-    """Wavefronts of all accesses without a swizzle and under each of SWIZZLES, and the ideal."""
-    totals, ideal = np.zeros(1 + len(SWIZZLES)), 0.0
+def _wavefronts(
+    accesses: Iterable[tuple[str, int, Any]],
+    arch: str | Arch,
+    swizzles: Sequence[Swizzle] = (PLAIN, *SWIZZLES),
+) -> tuple[list[float], float]:
+    """Wavefronts of all accesses under each swizzle, and the ideal."""
+    totals, ideal = np.zeros(len(swizzles)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)
-        served, floor, _ = swizzled_batch(
-            rule, machine, *batch_lanes(rule, machine, places), (PLAIN, *SWIZZLES)
-        )
+        served, floor, _ = swizzled_batch(rule, machine, *batch_lanes(rule, machine, places), swizzles)
         totals += times * served.mean(axis=1)
         ideal += times * float(floor.mean())
     return totals.tolist(), ideal

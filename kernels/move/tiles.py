@@ -26,16 +26,16 @@ runs.  The law does not cover other accesses to a unit, or whether it is still i
 Cost.  A permute moves the bytes of a copy, and also what its runs share with others: sectors that two
 rows request from the L2, half lines that memory fills twice since the second row comes too late to
 find them in the L2, sectors and lines of the destination that two runs or two warps write parts of.  Too few
-bytes in flight leave the memory idle.
+bytes in flight leave the memory idle.  They are stated as Work, whose parts add up here:
 
-    time = 0.83 + 0.26 in + 0.04 in half lines + 0.02 in lines + 0.31 refilled
-           + 1.17 out + 0.6 warp sectors + 0.06 warp lines
-           + 4500 / bytes in flight + 0.13 idle threads + 250 / bytes of a tile
-           + 1.4 multiprocessors / blocks + instructions and wavefronts
-
-    in            sectors that rows touch beyond those of a copy, as a share of these; "refilled" what memory
-                  fills: lines where copies ask for whole ones, else half lines
-    out           sectors that runs of the destination touch, likewise; "warp" what its warps touch
+    memory        COPIED of a copy's bytes, and of each byte that is touched beyond those
+                      0.52 in sectors and 0.08 in half lines that rows request, 0.04 in lines
+                      0.62 that memory fills once more: lines where copies ask for whole ones, else half lines
+                      2.34 in sectors that runs of the destination touch; 1.2 in those of warps, 0.12 in lines
+                  and what idle threads, large tiles and the last tiles leave of the memory's rate
+    waiting       moved / bytes in flight * a share of the wait for a load
+    beside        cycles of a block
+    instructions  a share of them, and of wavefronts: memory hides the others
 
 Fitted, but for half lines and lines of rows, to 848 configurations of 125 random tensors that an H200 timed
 (tests/gpu/tune_permute.py, seeds 2027 and 2028): 14 % root mean square.  Sectors that warps write parts of,
@@ -48,10 +48,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import gcd, prod
-from types import MappingProxyType
 
-from layoutalg.arch import Arch
-from layoutalg.kernels.model import machine_of
+from layoutalg.arch import find_arch
+from layoutalg.kernels.model import Machine, Work
 from layoutalg.kernels.move.problem import Mode, Moves
 from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 
@@ -222,60 +221,67 @@ def touched_units(nbytes: int, runs: int, start_bytes: int, unit_bytes: int) -> 
     return (nbytes + runs * (unit_bytes - gcd(start_bytes, unit_bytes))) / unit_bytes
 
 
-SM_THREADS = 2048
-"""Threads of a multiprocessor."""
+COPIED, IDLE_THREADS, LARGE, LAST = 0.825, 0.13, 2e-6, 2.8
+"""Bytes of memory per byte of a copy: those of the copy itself, more where no thread of a multiprocessor is
+resident, and per byte of shared memory past LARGE_BYTES; the tiles that each multiprocessor waits for at the
+end."""
 
-WEIGHTS = MappingProxyType(
-    {
-        "copy": 0.825, "in": 0.26, "in half lines": 0.04, "in lines": 0.02, "refilled": 0.31, "out": 1.17,
-        "warp sectors": 0.6, "warp lines": 0.06, "in flight": 4500.0, "idle threads": 0.13, "tile": 250.0,
-        "idle multiprocessors": 1.4, "large": 2e-6, "instruction": 0.51, "wavefront": 2.1,
-    }
-)  # fmt: skip
-"""The cost of each part, as a share of the time of a copy."""
+AGAIN, AGAIN_HALF, AGAIN_LINE, REFILLED, TORN, TORN_WARP, TORN_LINE = 0.52, 0.08, 0.04, 0.62, 2.34, 1.2, 0.12
+"""Bytes of memory that each byte takes which is touched beyond a copy's: by rows in sectors, half lines and
+lines; filled again; by runs of the destination in sectors, by its warps in sectors and in lines."""
+
+BLOCK_CYCLES, WAITED, SEEN = 28.5, 0.415, 0.235
+"""Cycles of a multiprocessor that a block takes; the shares of the wait for a load, and of the time of
+instructions and wavefronts, that memory does not hide."""
 
 LARGE_BYTES = 48 << 10
 """Tiles with more shared memory leave fewer blocks to overlap."""
 
+SUM = 1.0
+"""The power of the sum of what happens at the same time."""
 
-def memory_time(stage: Stage, arch: Arch) -> float:
-    """The time that a configuration takes, as a share of a copy's, instructions and wavefronts aside.
 
-    >>> from layoutalg.arch import find_arch
+def tile_work(stage: Stage, m: Machine, instructions: float = 0.0, wavefronts: float = 0.0) -> Work:
+    """The work of a configuration whose blocks take so many instructions and wavefronts each.
+
+    >>> from layoutalg.kernels.model import machine_of, time_us
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
-    >>> x = normalise(permute_problem((9997, 9999), (1, 0), "f32"))
+    >>> x, m = normalise(permute_problem((9997, 9999), (1, 0), "f32")), machine_of("sm_90")
     >>> def time(align):
     ...     stage = Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4, align=align))
-    ...     return round(memory_time(stage, find_arch("sm_90")), 2)
+    ...     return round(time_us(tile_work(stage, m), m, SUM))
     >>> time(0), time(8)
-    (1.08, 0.99)
+    (200, 183)
     """
-    sms = machine_of(arch).sms
+    chip = find_arch(m.arch)
     elements, moved = prod(m.extent for m in stage.modes), moved_bytes(stage)
-    read, written = elements * stage.size, elements * stage.dst_size
+    read, written, threads = elements * stage.size, elements * stage.dst_size, stage.config.threads
     filled = LINE_BYTES if stage.config.lines else HALF_LINE_BYTES
-    resident = min(
-        SM_THREADS // stage.config.threads,
-        arch.shared_bytes_per_sm // (stage.tile_bytes + arch.reserved_shared_bytes_per_block),
+    most = chip.max_warps_per_sm * chip.lanes
+    shared = stage.tile_bytes + chip.reserved_shared_bytes_per_block
+    resident = min(most // threads, chip.shared_bytes_per_sm // shared)
+    flight = min(max(1, resident), stage.blocks / m.sms) * prod(stage.held) * stage.size
+    copied = COPIED + IDLE_THREADS * max(0, 1 - threads * resident / most)
+    copied += LARGE * max(0, stage.tile_bytes - LARGE_BYTES)
+    nbytes = (
+        2 * moved * copied
+        + AGAIN * (loaded_units(stage, SECTOR_BYTES) * SECTOR_BYTES - read)
+        + AGAIN_HALF * (loaded_units(stage, HALF_LINE_BYTES) * HALF_LINE_BYTES - read)
+        + AGAIN_LINE * (loaded_units(stage, LINE_BYTES) * LINE_BYTES - read)
+        + REFILLED * (filled_units(stage, filled) * filled - read)
+        + TORN * (stored_units(stage, SECTOR_BYTES) * SECTOR_BYTES - written)
+        + TORN_WARP * _warps(stage, SECTOR_BYTES)
+        + TORN_LINE * _warps(stage, LINE_BYTES)
+        + LAST * m.sms * moved / stage.blocks
     )
-    flight = min(max(1, resident), stage.blocks / sms) * prod(stage.held) * stage.size
-    parts = {
-        "copy": 1,
-        "in": (loaded_units(stage, SECTOR_BYTES) * SECTOR_BYTES - read) / moved,
-        "in half lines": (loaded_units(stage, HALF_LINE_BYTES) * HALF_LINE_BYTES - read) / moved,
-        "in lines": (loaded_units(stage, LINE_BYTES) * LINE_BYTES - read) / moved,
-        "refilled": (filled_units(stage, filled) * filled - read) / moved,
-        "out": (stored_units(stage, SECTOR_BYTES) * SECTOR_BYTES - written) / moved,
-        "warp sectors": _warps(stage, SECTOR_BYTES, moved),
-        "warp lines": _warps(stage, LINE_BYTES, moved),
-        "in flight": 1 / flight,
-        "tile": 1 / (prod(stage.tile) * stage.size),
-        "idle threads": max(0, 1 - stage.config.threads * resident / SM_THREADS),
-        "idle multiprocessors": sms / stage.blocks,
-        "large": max(0, stage.tile_bytes - LARGE_BYTES),
-    }
-    return sum(WEIGHTS[name] * part for name, part in parts.items())
+    return Work(
+        nbytes,
+        SEEN * instructions * stage.blocks,
+        SEEN * wavefronts * stage.blocks,
+        block_us=moved / (m.sms * flight) * WAITED * m.load_us,
+        beside_us=moved / (prod(stage.tile) * stage.size) / m.sms * BLOCK_CYCLES / m.cycles_per_us,
+    )
 
 
 def moved_bytes(stage: Stage) -> float:
@@ -283,8 +289,8 @@ def moved_bytes(stage: Stage) -> float:
     return prod(m.extent for m in stage.modes) * (stage.size + stage.dst_size) / 2
 
 
-def _warps(stage: Stage, unit_bytes: int, moved: float) -> float:
-    """Units that warps write beyond those that they fill, over those of a copy."""
+def _warps(stage: Stage, unit_bytes: int) -> float:
+    """Bytes of units that warps write beyond those that they fill."""
     vec, size = stage.config.vec, stage.dst_size
     lanes = min(stage.lanes, 32)
     run_bytes, piece_bytes = stage.dst_length * size, lanes * vec * size
@@ -293,4 +299,4 @@ def _warps(stage: Stage, unit_bytes: int, moved: float) -> float:
     pieces = runs * -(-run_bytes // piece_bytes)
     start = stage.unit * size if stage.lead else gcd(unit_bytes, stage.dst_starts * size)
     start = gcd(start, piece_bytes) if run_bytes > piece_bytes else start
-    return pieces * (unit_bytes - gcd(start, unit_bytes)) / moved
+    return pieces * (unit_bytes - gcd(start, unit_bytes))

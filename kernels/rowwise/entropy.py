@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import LDG, STG, multiply, pack, reciprocal
 from layoutalg.codegen.language import KernelBuilder
@@ -219,7 +219,9 @@ class Room(NamedTuple):
     end: int
 
 
-def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> LaunchSequence:
+def launches(
+    p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = DEFAULT_ARCH
+) -> LaunchSequence:
     """The launches of a problem whose losses are made by a configuration.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
@@ -233,7 +235,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
-        summed = plans(_total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
+        summed = plans(total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
         kernels += build_reduction(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
@@ -243,7 +245,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
     return launch_sequence(kernels, names, scratch_bytes=partials_bytes(p, made, arch), arch=arch)
 
 
-def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = "sm_90") -> Room:
+def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = DEFAULT_ARCH) -> Room:
     """Return the offsets in the scratch memory of what is passed from launch to launch.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
@@ -262,11 +264,11 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
     """Bytes that the passes of either reduction have between them."""
     words = made.workspace_elems
     if p.reduction != "none":
-        words = max(words, plans(_total(p), arch or "sm_90")[0].workspace_elems)
+        words = max(words, plans(total(p), arch or "sm_90")[0].workspace_elems)
     return _units(words)
 
 
-def configs(p: CrossEntropyProblem, arch: str | Arch = "sm_90") -> tuple[ReduceConfig, ...]:
+def configs(p: CrossEntropyProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReduceConfig, ...]:
     """The configurations that make the losses, the fastest by the model first.
 
     >>> from layoutalg.kernels.rowwise.entropy import cross_entropy_problem
@@ -288,8 +290,8 @@ def _units(words: int) -> int:
     return -(-4 * words // UNIT_BYTES) * UNIT_BYTES
 
 
-def _total(p: CrossEntropyProblem, to: int = 0) -> ReduceProblem:
-    """The sums of losses and of what counts."""
+def total(p: CrossEntropyProblem, to: int = 0) -> ReduceProblem:
+    """The reduction to the sums of losses and of what counts."""
     n = p.axes.outputs
     shape = (2, n) if p.reduction == "mean" else (n,)
     return reduce_problem(shape, len(shape) - 1, "sum", "f32", dst_offset=to)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.family import NEEDED, Candidate, Family, Law, Traffic
+from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
+from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
 from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
@@ -33,12 +34,7 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _law_ns(p: reductions.ReduceProblem, c: Any, arch: str | Arch) -> float:
-    """Nanoseconds that the model of reductions gives all passes."""
-    return 1e3 * plan_with(p, c, arch).predicted_us
-
-
-def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     if isinstance(p, reductions.ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
     made = norm_launches(p, arch, c)
@@ -57,9 +53,9 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
     return launch_sequence(kernels, names, scratch_bytes=4 * plan.workspace_elems, arch=arch)
 
 
-def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
+def _memory(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     if isinstance(p, reductions.ReduceProblem):
-        return reduce_traffic(plan_with(p, c, arch))
+        return reduce_traffic(plan_with(p, c, arch), arch)
     return norm_traffic(norm_launches(p, arch, c), arch)
 
 
@@ -87,7 +83,7 @@ def _family(op: str) -> Family:
         _launches,
         ASKS,
         memory=_memory,
-        law=Law("H200-SXM", _law_ns) if op in reductions.FOLD else None,
+        clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )
 
 
@@ -100,6 +96,7 @@ CROSS_ENTROPY = Family(
     _candidates,
     entropy.launches,
     ASKS,
+    clock=loss_clock,
 )
 
 ROWWISE_FAMILIES = (*map(_family, (*reductions.FOLD, *NORMS)), CROSS_ENTROPY)

@@ -2,8 +2,8 @@
 
 A reduction reads each element that exists once, and writes its results and, where it is split, the values
 between its passes.  A norm reads each element once and writes it once, or reads it twice where what lies
-between two readings of it is more than `KEPT_BYTES` of L2.  A second launch goes backwards, and finds
-`FOUND_BYTES` of the end of the first in L2:
+between two readings of it is more than `KEPT_SHARE` of the L2.  A second launch goes backwards, and finds
+`FOUND_SHARE` of it at the end of the first in L2:
 
     softmax (65536,1024) f32 over 1       held: 2 x 256 MB
     softmax (65536,1024) f32 over 0       read twice: 3 x 256 MB less 16 MB
@@ -19,20 +19,22 @@ third less was read.
 
 from __future__ import annotations
 
-from layoutalg.arch import Arch, find_board
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.kernels.family import Traffic
+from layoutalg.kernels.model import stated_machine
 from layoutalg.kernels.rowwise.programs import NormLaunches
 from layoutalg.kernels.rowwise.ways import ReducePlan, form_of, walk_of
 
-KEPT_BYTES, RESIDENT_THREADS = 24 << 20, 1024
-"""The most bytes that are found in L2 again, and the threads of a multiprocessor with 64 registers each."""
+KEPT_SHARE, RESIDENT_THREADS = 0.4, 1024
+"""The most bytes that are found in L2 again, as a share of it, and the threads of a multiprocessor with 64
+registers each."""
 
-FOUND_BYTES = 16 << 20
-"""The bytes of the first launch that a second one, which goes backwards, finds in L2: 8 to 22 MB were counted
-on an H200 for long rows.  Fitted to cases of a published seed, judged on those of another."""
+FOUND_SHARE = 16 / 60
+"""The share of L2 whose bytes of the first launch a second one, which goes backwards, finds: 8 to 22 of 60 MB
+were counted on an H200 for long rows.  Fitted to cases of a published seed, judged on those of another."""
 
 
-def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
+def norm_traffic(launches: NormLaunches, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     """Bytes of memory that all launches of a norm read and write; see the module's text.
 
     Raises UnsupportedError for an architecture without a board.
@@ -42,29 +44,31 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     >>> norm_traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
     Traffic(read=134217728, written=134217728)
     """
-    p, c = launches.problem, launches.config
+    p, c, m = launches.problem, launches.config, stated_machine(arch)
+    kept_bytes, found_bytes = int(KEPT_SHARE * m.l2_bytes), int(FOUND_SHARE * m.l2_bytes)
     w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
     elements = p.axes.read_elems * size * len(p.read)
     between = elements if c.splits > 1 or c.width else 0
     if c.splits == 1 and c.hold == "global" and not c.width:
-        resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
+        resident = min(w.blocks, m.sms * max(1, RESIDENT_THREADS // c.threads))
         between = resident * (elements // w.blocks)
     scratch = launches.workspace_elems * 4
-    again = elements - (FOUND_BYTES if c.splits > 1 or c.width else 0) if between > KEPT_BYTES else 0
+    again = elements - (found_bytes if c.splits > 1 or c.width else 0) if between > kept_bytes else 0
     if c.together:  # in every turn all but what the rings of all blocks hold, where the L2 does not
         ring = c.resident * c.staged * c.threads * c.vec * size
         left = elements * w.tiles_at_once // w.places - ring
-        again = -(-w.places // w.tiles_at_once) * left if left > KEPT_BYTES else 0
+        again = -(-w.places // w.tiles_at_once) * left if left > kept_bytes else 0
     read = elements + again + len(p.parameters) * p.axes.count * size
-    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), p.written_bytes + scratch)
+    return Traffic(read + (scratch if scratch > kept_bytes else 0), p.written_bytes + scratch)
 
 
-def reduce_traffic(plan: ReducePlan) -> Traffic:
-    """Bytes of memory that all passes of a reduction read and write.
+def reduce_traffic(plan: ReducePlan, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
+    """Bytes of memory that all passes of a reduction read and write.  Raises as `norm_traffic` does.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> reduce_traffic(plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0])
     Traffic(read=268435456, written=2116)
     """
     p, between = plan.problem, 4 * plan.workspace_elems
-    return Traffic(p.read_bytes + (between if between > KEPT_BYTES else 0), p.written_bytes + between)
+    kept_bytes = KEPT_SHARE * stated_machine(arch).l2_bytes
+    return Traffic(p.read_bytes + (between if between > kept_bytes else 0), p.written_bytes + between)

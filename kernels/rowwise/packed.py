@@ -54,6 +54,7 @@ from functools import cached_property, lru_cache
 from math import gcd, log2, prod
 from typing import NamedTuple
 
+from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.model import Machine, Work, time_us
@@ -474,7 +475,7 @@ def packed_us(
     shared = turns * accesses * waves * rates.passes * (1 if held else 2) + copied * rates.copies
     run = walk.run_elems * size
     alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
-    blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
+    blocks = _resident(walk, find_arch(m.arch), accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
     turn_us = rates.turn_us + (0 if held else rates.read_us * accesses)
     idle = m.sms / min(m.sms, walk.tiles)  # multiprocessors without a block issue nothing
     work = Work(
@@ -484,12 +485,13 @@ def packed_us(
     return time_us(work, m)
 
 
-def _resident(walk: PackedWalk, words: float) -> int:
+def _resident(walk: PackedWalk, chip: Arch, words: float) -> int:
     """Blocks that run on a multiprocessor at once, by threads, shared memory and about how many registers."""
     t = walk.tiling
-    nbytes = walk.shared_bytes + (1 << 10)
-    registers = (24 + 1.5 * words) * t.threads
-    return max(1, min(32, 2048 // t.threads, int(65536 // registers), (228 << 10) // nbytes))
+    by_threads = min(chip.max_blocks_per_sm, chip.max_warps_per_sm * WARP // t.threads)
+    by_registers = int(chip.registers_per_sm // ((24 + 1.5 * words) * t.threads))
+    nbytes = walk.shared_bytes + chip.reserved_shared_bytes_per_block
+    return max(1, min(by_threads, by_registers, chip.shared_bytes_per_sm // nbytes))
 
 
 @lru_cache(256)

@@ -8,11 +8,7 @@ attempt and nothing more.  So it runs in a child of the worker, which is kept fr
 well, and ended at the first failure.  The worker itself writes the record, before it reports the result: the
 process that requested it may be gone.
 
-`timing` is "gpu", or "model": nanoseconds that the family's planner expects, `Family.law`, never measured nor
-labelled so.  A family without a law that only moves data has those of its accesses, at the rates of the
-architecture's board; a program with an instruction whose cost these do not state has none:
-
-    ns = launches * launch + sectors * sector + wavefronts * wavefront
+`timing` is "gpu", or "model": the nanoseconds of `Family.expected`, never measured nor labelled so.
 """
 
 from __future__ import annotations
@@ -28,16 +24,15 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from layoutalg import __version__
-from layoutalg.arch import find_arch, find_board
+from layoutalg.arch import find_arch
 from layoutalg.codegen import gpu as device
-from layoutalg.codegen.costs import unstated
+from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
-from layoutalg.kernels.checks import Launch, Pace, bench_of, clock_of
+from layoutalg.kernels.checks import Launch, Pace, bench_of
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
-from layoutalg.kernels.tuning.rates import RATES, check_counted, counters_of
 from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
 from layoutalg.tools import Processes, end_with_parent
 
@@ -212,20 +207,32 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         if kernel in known:
             return Built(kernel)
         on_gpu = job.place[0] == "gpu"
-        if job.place[0] == "model" and family.law is None:
-            check_stated(family, sequence)
         counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
         return Built(kernel, device.compile_sequence(sequence, job.arch) if on_gpu else None, counters)
     except FAULTS as error:
         return Built(kernel, failure=_text(error))
 
 
-def check_stated(family: Family, sequence: LaunchSequence) -> None:
-    """Raise UnsupportedError for a program with an instruction without a cost in the model of accesses."""
-    if names := unstated(sequence.kernels):
-        raise UnsupportedError(
-            f"{family.name} has no law of times, and the model of accesses no cost of {', '.join(names)}"
-        )
+def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str) -> dict[str, float]:
+    """Launches, and sectors and wavefronts of all memory accesses, read off the programs; launches alone
+    where TMA, wgmma or the like move what no lane's address says.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["transpose"]
+    >>> p = f.problem(64, 64, "f32")
+    >>> counters_of(f.call_launches(p, f.choose(p), "sm_90"), {}, "sm_90")
+    {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
+    """
+    launches = {"launches": float(len(sequence.kernels))}
+    if uncounted(sequence.kernels):
+        return launches
+    traffic = total_costs(sequence_traffic(sequence, scalars, arch))
+    shared = sum(cost.total for op, cost in traffic.items() if is_shared(op))
+    return {
+        **launches,
+        "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
+        "wavefronts": float(shared),
+    }
 
 
 def check_modelled(family: Family, problem: Any, arch: str) -> None:
@@ -234,32 +241,11 @@ def check_modelled(family: Family, problem: Any, arch: str) -> None:
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> check_modelled(FAMILIES["transpose"], FAMILIES["transpose"].problem(64, 64, "f32"), "sm_90")
     """
-    config = family.choose(problem, arch)
-    if family.law is not None:
-        family.expected_ns(problem, config, arch)
-    else:
-        check_stated(family, family.call_launches(problem, config, arch))
-
-
-def modelled_ns(counters: Mapping[str, float], arch: str) -> float:
-    """Nanoseconds by the sum in the module's text.  Raises as `find_board` does, UnsupportedError without a
-    counter.
-
-    >>> round(modelled_ns({"launches": 1, "sectors": 1e6, "wavefronts": 0}, "sm_90"))
-    8667
-    """
-    board = find_board(arch)
-    rates = {
-        **RATES,
-        "sectors": 1e9 * find_arch(arch).sector_bytes / board.dram_bytes_per_s,
-        "wavefronts": 1e9 / (board.sms * clock_of(board)),
-    }
-    check_counted(counters)
-    return sum(counters[name] * rate for name, rate in rates.items())
+    family.expected(problem, family.choose(problem, arch), arch)
 
 
 def by_model(job: Job, built: Built) -> Times:
-    """Nanoseconds of the family's law, or of its accesses, as if they were times.
+    """Nanoseconds that are expected, as if they were times.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -268,10 +254,8 @@ def by_model(job: Job, built: Built) -> Times:
     >>> len(by_model(job, build(job))[0])
     1
     """
-    family = find_family(job.family)
-    if family.law is not None:
-        return (family.expected_ns(job.problem, job.config, job.arch),), dict(built.counters)
-    return (modelled_ns(built.counters, job.arch),), dict(built.counters)
+    expected = find_family(job.family).expected(job.problem, job.config, job.arch)
+    return (1e3 * expected.us,), dict(built.counters)
 
 
 def on_gpu(job: Job, built: Built) -> Times:

@@ -31,7 +31,6 @@ from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.files import Digest, Format, of_environment, read_as
 from layoutalg.kernels.identity import NotDataError, data_digest
-from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, kernel_digest
 from layoutalg.limits import Most
 
@@ -207,10 +206,10 @@ def choose(
     family: Family, problem: Any, arch: str | Arch, gpu: str = "",
     among: Callable[[Any], bool] = lambda config: True,
 ) -> tuple[Any, str]:  # fmt: skip
-    """The configuration to use, and where it came from: the current lock's, or of those that satisfy `among`
-    the first by rates, or the family's best.
+    """The configuration to use, and where it came from: the current lock's, or the family's best of those
+    that satisfy `among`.
 
-    Raises what `Lock.chosen`, `Rates.ranked` and `Family.choose` raise.
+    Raises what `Lock.chosen` and `Family.choose` raise.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -221,7 +220,4 @@ def choose(
     config = None if lock is None else lock.chosen(family, problem, arch, gpu)
     if lock is not None and config is not None:
         return config, lock.source
-    rates = current_rates(family.name)
-    if rates is not None and (ranked := rates.ranked(family, problem, arch, gpu, among)):
-        return ranked[0], rates.source
     return family.choose(problem, arch, among), "cost model"

@@ -1,13 +1,10 @@
-"""The study of a store of timings: the quality of a shorter search, slow boards, and the T4 format.
+"""The study of a store of timings: the quality of a shorter search, and slow boards.
 
     shares(records, (1, 4, 8, 16))       share of the best time that the first n candidates reach
     boards_of(records)                   how fast each board copied, against those of its model
-    t4_results(records)                  the T4 results format, which Kernel Tuner's tools read
 
 The idea.  A store holds, for each problem, the times of its candidates in the order of the model.  To search
 it again is to look only at the first n: no GPU is needed to know what a shorter search would have found.
-
-Source: Kernel Tuner, kernel_tuner/file_utils.py, `store_output_file`, T4 results 1.0.0.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, median
-from typing import Any
 
 from layoutalg.errors import MismatchError
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, SLOW
@@ -124,36 +120,3 @@ def boards_of(records: Iterable[Record]) -> list[Board]:
             )
         )  # fmt: skip
     return boards
-
-
-def t4_results(records: Iterable[Record]) -> dict[str, Any]:
-    """Records in the T4 results format: times in milliseconds, one configuration a result.
-
-    >>> t4_results([])
-    {'results': [], 'schema_version': '1.0.0'}
-    """
-    results = [
-        {
-            "timestamp": "",
-            "configuration": {
-                "family": r.key.family,
-                "problem": r.problem,
-                "config": r.config,
-                "rank": r.rank,
-            },
-            "times": {
-                "compilation": 0,
-                "benchmark": sum(r.times_ns) / 1e6,
-                "framework": 0,
-                "search_algorithm": 0,
-                "validation": 0,
-                "runtimes": [ns / 1e6 for ns in r.times_ns],
-            },
-            "invalidity": "runtime" if r.failure else "correct",
-            "correctness": 0 if r.failure else 1,
-            "measurements": [] if r.failure else [{"name": "time", "value": r.ns / 1e6, "unit": "ms"}],
-            "objectives": ["time"],
-        }
-        for r in records
-    ]
-    return {"results": results, "schema_version": "1.0.0"}

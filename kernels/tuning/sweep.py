@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutalg import __version__
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.errors import LayoutAlgError, MismatchError, ShapeError, UnsupportedError
 from layoutalg.kernels.checks import checks_of, verify
 from layoutalg.kernels.family import Family
@@ -129,7 +130,7 @@ def cases_of(
     *,
     seed: int = 0,
     place: Place = SIMULATOR,
-    arch: str = "sm_90",
+    arch: str = DEFAULT_ARCH,
     store: Path | None = None,
     limit_s: float = 120.0,
 ) -> Iterator[Job]:

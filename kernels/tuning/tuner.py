@@ -36,7 +36,6 @@ from layoutalg.kernels.tuning.jobs import (
     build,
     take_times,
 )
-from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.kernels.tuning.store import MOST_TEXT, Record, Store
 from layoutalg.limits import Most
 
@@ -76,8 +75,7 @@ def jobs_of(
     limit_s: float = 60.0,
     take: Callable[[Job, Built], Times] | None = None,
 ) -> Iterator[Job]:
-    """The first `top` configurations of each problem that a search may look at, `Family.searched`, best first
-    by the family or by current rates.
+    """The first `top` configurations of each problem that a search may look at, `Family.searched`.
 
     Raises ResourceError for a number of candidates past Most.ENTRIES or under 1, and what `Family.choose`
     raises for a problem that has none.
@@ -90,14 +88,7 @@ def jobs_of(
     Most.ENTRIES.integer(top, "candidates of a problem")
     kind = find_family(family)
     for problem in problems:
-        rates = current_rates(family)
-        stand: Iterator[Any]
-        if rates is None:
-            stand = kind.searched(problem, arch)
-        else:
-            gpu = place[1] if place[0] == "gpu" else ""
-            stand = iter(rates.ranked(kind, problem, arch, gpu, asked=kind.searched(problem, arch)))
-        for rank, config in enumerate(islice(stand, top)):
+        for rank, config in enumerate(islice(kind.searched(problem, arch), top)):
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.arch.architectures import ARCHS, find_arch, find_board, find_target
+from layoutalg.arch.architectures import ARCHS, DEFAULT_ARCH, find_arch, find_board, find_target
 from layoutalg.arch.boards import (
     BOARDS,
     DRAM_RULES,
@@ -87,6 +87,7 @@ __all__ = [
     "BOARDS",
     "CHUNK_BYTES",
     "COPY_ATOMS",
+    "DEFAULT_ARCH",
     "DRAM_RULES",
     "FLOAT_TYPES",
     "HOPPER_MODES",

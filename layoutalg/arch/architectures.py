@@ -23,6 +23,7 @@ Architectures are found by the name of any GPU, rates only by that of a board: s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -87,6 +88,9 @@ _TABLE = (
 ARCHS: Mapping[str, Arch] = MappingProxyType({machine.name: machine for machine in _TABLE})
 """Every architecture by name, read only."""
 
+DEFAULT_ARCH = "sm_90"
+"""The architecture of whoever names none."""
+
 _GPUS = {
     "sm_70": "V100, Titan V",
     "sm_75": "T4, Titan RTX, RTX 2060, RTX 2070, RTX 2080, RTX 2080 Ti, Turing",
@@ -136,8 +140,10 @@ def _spellings() -> dict[str, Arch]:
     for machine in _TABLE:
         major, minor = machine.compute_capability
         names = [*machine.targets, *(t.removeprefix("sm_") for t in machine.targets), f"{major}.{minor}"]
-        boards = (board.name for board in BOARDS[machine.name])
-        spellings |= {_key(name): machine for name in (*names, *_gpus(machine), *boards)}
+        spellings |= {_key(name): machine for name in (*names, *_gpus(machine))}
+        for board in BOARDS[machine.name]:
+            own = machine if board == machine.board else replace(machine, board=board)
+            spellings[_key(board.name)] = own
     return spellings
 
 
@@ -150,9 +156,10 @@ def find_arch(name: str | Arch) -> Arch:
 
     A name is a compiler target (sm_90, sm_90a), its short forms (sm90, 90a, 9.0), a GPU (H100, RTX 4090), or
     a family that has one compute capability alone (Turing, Ada, Hopper); case, blanks, "-", "_" and NVIDIA,
-    GeForce, Tesla or Jetson in front do not count.  A GPU or a board stands for its architecture here; its
-    rates are those of `find_board`.  Raises UnknownNameError, for families of several architectures too, and
-    ArgumentTypeError for what is neither name nor Arch.
+    GeForce, Tesla or Jetson in front do not count.  A board stands for its architecture with that board, and
+    a GPU of which several boards or none are recorded for its architecture: see `find_board`.  Raises
+    UnknownNameError, for families of several architectures too, and ArgumentTypeError for what is neither
+    name nor Arch.
 
     >>> find_arch("sm_75").max_warps_per_sm, find_arch("RTX 4090").name, find_arch("9.0").name
     (32, 'sm_89', 'sm_90')

@@ -87,7 +87,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     rule = find_instruction(touch.op.replace("atom.", "st."), machine)
     warp_rule(rule.name, rule.space, machine)
     turns = dict(touch.turns) | launch.blocks
-    if any(c.known and not c.constant for c in touch.conditions) or 0 in turns.values():
+    if touch.never or 0 in turns.values():
         return Cost()
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period_of(rule, machine), enumerated)

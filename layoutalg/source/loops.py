@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
-from layoutalg.source.cute import is_cute
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Bound, Condition, Frame, conjunction, disjunction, inverse
+from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
@@ -59,12 +58,15 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import Address, Cells, Number, Unknown, Value, chosen, lost, unknown
+from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
 FEW_UNROLLED = 16
 """Turns of a loop that is read turn by turn when it is met again, without a trial of all at once."""
+
+SHARE = 2
+"""The part of all steps that a loop may take which is read turn by turn."""
 
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
@@ -91,7 +93,11 @@ class _Tried:
 
 
 class Reader(Statements):
-    """All of a kernel."""
+    """All of a kernel; `changes` are the variables that loops are known to change, by their bodies."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.changes: dict[int, dict[int, None]] = {}
 
     def loop(self, node: Node) -> bool:
         """Read a loop."""
@@ -104,8 +110,7 @@ class Reader(Statements):
             parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
             parts = _Parts(node.children[1], None, node.part(0), False)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
-        registers = dict(self.registers)
+        start, mark, back = dict(self.variables), len(self.touches), self.kept()
         if id(node) in self.unrolled:
             with contextlib.suppress(NoForm):
                 self._one_by_one(parts)
@@ -116,32 +121,25 @@ class Reader(Statements):
             try:
                 self._at_once(parts, changed, formless)
                 carried = next((t.why for t in self.touches[mark:] if t.carried), "")
-                if not carried and not self._lost(start):
+                if not carried and not self._lost(start, changed):
                     return False
                 reason = carried or "what it leaves in variables is not known"
                 break
             except _More as more:
-                changed = [*changed, *more.keys]
+                changed |= dict.fromkeys(more.keys)
                 formless |= more.formless
-                self.variables = dict(start)
-                del self.touches[mark:]
-                self.frames_back(frames)
+                back()
             except NoForm as error:
                 reason = str(error)
                 break
-        after, touched, after_frames = self.variables, self.touches[mark:], self.frames_kept()
-        self.variables = dict(start)
-        del self.touches[mark:]
-        self.frames_back(frames)
+        touched, once = len(self.touches) > mark, self.kept()
+        back()
         try:
             if self._one_by_one(parts) <= FEW_UNROLLED:
                 self.unrolled.add(id(node))
         except NoForm as error:
-            self.registers = registers
             if carried or touched:
-                self.variables = after
-                self.touches += touched
-                self.frames_back(after_frames)
+                once()
                 return False
             self.unrolling += 1
             self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason, error.name)
@@ -150,28 +148,28 @@ class Reader(Statements):
 
     def _one_by_one(self, parts: _Parts) -> int:
         """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
-        registers = dict(self.registers)
+        back, until = self.kept(), self.until
+        self.until = min(until, self.steps + self.most_steps // SHARE)
         self.unrolling += 1
         try:
             return self._turn_by_turn(parts)
-        except NoForm:
-            self.variables, self.registers = start, registers
-            del self.touches[mark:]
-            self.frames_back(frames)
-            raise
+        except (NoForm, TooLong) as error:
+            back()
+            if isinstance(error, NoForm) or self.until == until:  # a loop around it has taken too long
+                raise
+            raise NoForm(f"turn by turn it takes more than {self.most_steps // SHARE:,} steps") from None
         finally:
             self.unrolling -= 1
+            self.until = until
 
-    def _lost(self, start: dict[int, Value]) -> bool:
-        """Whether a number that was known before is not known behind the loop, by the loop alone."""
-        for key, value in self.variables.items():
-            if key in start and isinstance(value, Unknown) and value.carried:
+    def _lost(self, start: dict[int, Value], changed: Collection[int]) -> bool:
+        """Whether a variable that the loop changes is not known behind it, for want of its turns."""
+        for key, before in start.items():
+            value = self.variables.get(key, before)
+            inner = (*value.elements.values(), value.rest) if isinstance(value, Cells) else (value,)
+            fresh = key in changed or value is not before
+            if fresh and any(isinstance(v, Unknown) and v.carried for v in inner):
                 return True
-            if key in start and isinstance(value, Cells):
-                inner = (*value.elements.values(), value.rest)
-                if any(isinstance(v, Unknown) and v.carried for v in inner):
-                    return True
         return False
 
     def _not_read(self, parts: _Parts, why: str, name: str) -> None:
@@ -179,7 +177,7 @@ class Reader(Statements):
         carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
         reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
         lost = Unknown(f"a loop changes it: {why}", name, carried)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        start, back = dict(self.variables), self.kept()
         changed = {key for key in self._changed(parts) if key in start}
         while True:
             self.lose(changed, lost)
@@ -194,14 +192,12 @@ class Reader(Statements):
             if not fresh:
                 break
             changed |= fresh
-            self.variables = dict(start)
-            self.frames_back(frames)
-            del self.touches[mark:]
+            back()
         self.lose(changed, lost)
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(self, parts: _Parts, may_change: list[int], formless: set[int]) -> None:
+    def _at_once(self, parts: _Parts, may_change: Collection[int], formless: set[int]) -> None:
         for key in _declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
@@ -209,6 +205,9 @@ class Reader(Statements):
         self.loops += 1
         name = f"t{self.loops}"
         forms, guard, turns, count = self._solved(tried, start, parts, name)
+        if self.trying and all(callable(forms.get(k)) or isinstance(start[k], Real) for k in tried.after):
+            self._enter(forms, start, count, tried)  # nothing that is accessed is kept, and no value is left
+            return
         turn = variable(name, 0, max(turns - 1, 0))
         self._enter(forms, start, turn, tried)
         before = dict(self.variables)
@@ -235,9 +234,10 @@ class Reader(Statements):
         self.variables = dict(after)
         self._enter(forms, start, count, tried)
         some = nonnegative(minus(count, ONE))
-        for key, value in after.items():
-            if isinstance(value, Cells) and key in tried.after:
-                self.variables[key] = chosen(some, settled(value, name), start[key])
+        for key in tried.after:
+            value = after.get(key, UNSET)
+            if isinstance(value, (Number, Address, Cells)) and not callable(forms.get(key)):
+                self.variables[key] = chosen(some, settled(value, name, minus(count, ONE)), start[key])
 
     def _more(self, before: dict[int, Value], known: Collection[int]) -> None:
         """Raise where a turn has changed a variable that was not known to change."""
@@ -279,14 +279,13 @@ class Reader(Statements):
                 self.variables[key] = Address(before.array, form(turn))
 
     def _tried(
-        self, parts: _Parts, start: dict[int, Value], may_change: list[int], formless: set[int]
+        self, parts: _Parts, start: dict[int, Value], may_change: Collection[int], formless: set[int]
     ) -> _Tried:
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
         changed = [key for key in may_change if key in start]
-        mark, registers = len(self.turns), dict(self.registers)
+        back, around = self.kept(), self.departed()
         self.trying += 1
-        around = self.frames_kept()
         try:
             for key in changed:
                 before = start[key]
@@ -302,7 +301,9 @@ class Reader(Statements):
                     self.variables[key] = Address(before.array, stand)
                 elif isinstance(before, Cells):
                     self.variables[key] = Cells({}, CARRIED)
-                elif not isinstance(before, Unknown):
+                elif (
+                    not isinstance(before, Unknown) or before is UNSET
+                ):  # it holds what an earlier turn has set
                     self.variables[key] = lost(self.kind_of_variable(key), CARRIED)
             entered = dict(self.variables)
             with self.frame("loop") as frame:
@@ -321,19 +322,13 @@ class Reader(Statements):
                     self.value(parts.step)
                 if not parts.first:
                     condition = self.condition(parts.condition)
-            if frame.breaks or any(
-                (f.off, f.turn_off, len(f.breaks)) != (off, turn_off, len(breaks))
-                for f, (off, turn_off, _, breaks, _, _) in around
-            ):
+            if frame.breaks or self.departed() != around:
                 raise NoForm("lanes leave the loop inside of it")
             self._more(entered, changed)
             after = {key: self.variables.get(key, start[key]) for key in changed}
         finally:
             self.trying -= 1
-            self.frames_back(around)
-            self.variables = dict(start)
-            self.registers = registers
-            del self.turns[mark:]
+            back()
         return _Tried(names, after, condition, formless)
 
     def _solved(
@@ -356,10 +351,8 @@ class Reader(Statements):
                 after[n] = ended
         for key, value in tried.after.items():
             if key not in names.values() and not isinstance(start[key], Cells):
-                known = isinstance(value, Unknown) or isinstance(start[key], Unknown)
-                forms[key] = (
-                    unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
-                )
+                reason = value if isinstance(value, Unknown) else start[key]
+                forms[key] = reason if isinstance(reason, Unknown) and reason is not UNSET else CARRIED
         kinds = {n: kind_of(start[key]) for n, key in names.items()}
         walk = Walk(begin, after, kinds, self.threads)
         solved: dict[str, Any] = {}
@@ -516,13 +509,14 @@ class Reader(Statements):
 
     # --- what a loop changes ----------------------------------------------------------------------------
 
-    def _changed(self, parts: _Parts) -> list[int]:
-        """The variables that the body or the step may change, those of functions that they call with them."""
-        keys: dict[int, None] = {}
-        for part in (parts.condition, parts.step, parts.body):
-            if part is not None:
-                self._changed_in(part, keys, set())
-        return list(keys)
+    def _changed(self, parts: _Parts) -> dict[int, None]:
+        """The variables that a loop is known to change: by its text, and by what was read of it before."""
+        if id(parts.body) not in self.changes:
+            keys = self.changes[id(parts.body)] = {}
+            for part in (parts.condition, parts.step, parts.body):
+                if part is not None:
+                    self._changed_in(part, keys, set())
+        return self.changes[id(parts.body)]
 
     def _changed_in(self, top: Node, keys: dict[int, None], entered: set[int]) -> None:
         for node in top.walk():
@@ -534,11 +528,6 @@ class Reader(Statements):
             elif node.kind == "asm" and node.value is not None:
                 targets = list(node.children[: node.value["outputs"]])
             elif node.kind == "call":
-                targets = list(node.children)
-                if node.value["object"] is not None and not node.value.get("keeps"):
-                    targets.append(node.value["object"])
-                if (node.value.get("within") or "").startswith("cute"):  # tensors stay
-                    targets = [t for t in targets if t is not None and not is_cute(t.type)]
                 number = node.value["function"]
                 function = self.kernel.functions.get(number)
                 if function is not None and function.body is not None and number not in entered:

@@ -8,9 +8,9 @@ stands under one condition more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.errors import ParseError
@@ -52,6 +52,10 @@ from layoutalg.source.values import (
 Condition: TypeAlias = "Sum | Unknown"
 
 
+class TooLong(Exception):
+    """A loop that is read turn by turn takes more steps than it may."""
+
+
 @dataclass(slots=True, eq=False)
 class Touch:
     """An access as it was read: an instruction of every lane for which all `conditions` hold, in each turn.
@@ -82,6 +86,11 @@ class Touch:
     align: int = 0
     function: str = ""
     block: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def never(self) -> bool:
+        """Whether no lane comes to it: it stands in a branch that is not taken."""
+        return any(condition.known and not condition.constant for condition in self.conditions)
 
 
 class Bound(NamedTuple):
@@ -183,16 +192,16 @@ class State:
         self.bounds: dict[str, Bound] = {}
         self.made = 0
         self.steps = 0
-        self.most_steps = Most.STEPS.number
+        self.most_steps = self.until = Most.NODES.number
         self.loops = 0
 
     def step(self) -> None:
-        """Count a node that is read; raises ResourceError past Most.STEPS."""
+        """Count a node that is read; raises TooLong past `until`, ResourceError past Most.NODES."""
         self.steps += 1
         if self.steps > self.most_steps:
-            Most.STEPS.guard(
-                max(self.steps, Most.STEPS.number + 1), "statements and operators of a kernel that are read"
-            )
+            Most.NODES.guard(self.steps, "statements and operators of a kernel that are read")
+        if self.steps > self.until:
+            raise TooLong
 
     def fence(self) -> None:
         """Note that something here may order accesses to memory."""
@@ -257,19 +266,26 @@ class State:
             frame.breaks.append((condition, dict(self.variables)))
             frame.off = disjunction(frame.off, condition)
 
-    def frames_kept(self) -> list[tuple[Frame, Any]]:
-        """The state of the frames around, for `frames_back`."""
-        return [
-            (f, (f.off, f.turn_off, list(f.leaving), list(f.breaks), f.result, f.place))
-            for f in self.stack
-            if isinstance(f, Frame)
-        ]
+    def kept(self) -> Callable[[], None]:
+        """A function that undoes what is read from here on."""
+        around = [f for f in self.stack if isinstance(f, Frame)]
+        frames = [(f, replace(f, leaving=[*f.leaving], breaks=[*f.breaks])) for f in around]
+        variables, references, registers = dict(self.variables), dict(self.references), dict(self.registers)
+        functions, turns, touches, caller = [*self.functions], [*self.turns], [*self.touches], self.caller
 
-    def frames_back(self, kept: list[tuple[Frame, Any]]) -> None:
-        """Undo what was read since `frames_kept`."""
-        for f, (off, turn_off, leaving, breaks, result, place) in kept:
-            f.off, f.turn_off, f.leaving, f.breaks = off, turn_off, list(leaving), list(breaks)
-            f.result, f.place = result, place
+        def back() -> None:
+            for f, was in frames:
+                f.off, f.turn_off, f.leaving, f.breaks = was.off, was.turn_off, [*was.leaving], [*was.breaks]
+                f.result, f.place = was.result, was.place
+            self.variables, self.registers = dict(variables), dict(registers)
+            self.references = dict(references)
+            self.functions, self.turns, self.touches, self.caller = [*functions], [*turns], [*touches], caller
+
+        return back
+
+    def departed(self) -> list[tuple[Condition, Condition, int]]:
+        """The lanes that have left each of the frames around."""
+        return [(f.off, f.turn_off, len(f.breaks)) for f in self.stack if isinstance(f, Frame)]
 
     def after_breaks(self, frame: Frame, keys: set[int] | None = None) -> None:
         """Lanes that broke off go on with the values that they had."""

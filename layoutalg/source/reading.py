@@ -17,7 +17,6 @@ from layoutalg.errors import (
     ShapeError,
     UnknownNameError,
 )
-from layoutalg.limits import Most
 from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
@@ -73,9 +72,6 @@ _INT = Type("int", "int", 4, signed=True)
 """The type of an integer in a parameter of CuTe's."""
 
 _MOST_EXTENT = (1 << 31) - 1
-FEWER = 10
-"""The part of its steps that a second reading may take, in which loops are read turn by turn."""
-
 _BLOCKS = ("gridDim.x", "gridDim.y", "gridDim.z")
 MOST_BLOCKS = 1 << 20
 """The most blocks along a side of a grid that is not given."""
@@ -349,7 +345,6 @@ class _Reading:
         tops = {d.name for d in kernel.declarations.values() if d.at_top}
         if "gridDim" in tops and self.sides is None:
             self.ranges |= dict.fromkeys(_BLOCKS, (1, MOST_BLOCKS))
-        reader.most_steps = Most.STEPS.number // (FEWER if taken else 1)
         reader.sets = {n: v for n in tops & set(self.given) if (v := _number_of(self.given[n])) is not None}
         self.used |= set(reader.sets)
         try:

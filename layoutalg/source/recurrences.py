@@ -354,13 +354,13 @@ def undisturbed(before: Cells, after: Cells) -> bool:
     return all(entered is CARRIED or left is entered for entered, left in pairs)
 
 
-def settled(value: Cells, name: str) -> Cells:
-    """Elements that a loop has set: those that depend on its turn are not known behind it."""
-
-    def of(element: Value) -> Value:
-        total = plain(element)
-        if total is not None and name in total.variables:
-            return Unknown("an element of an array in registers is set in a loop", carried=True)
-        return element
-
-    return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))
+def settled(value: Value, name: str, last: Sum) -> Value:
+    """A value at the end of a turn as it is behind the loop, at the end of the last turn."""
+    if isinstance(value, Number):
+        return Number(substitute(value.sum, {name: last}), value.bits, value.signed)
+    if isinstance(value, Address):
+        return Address(value.array, substitute(value.offset, {name: last}))
+    if isinstance(value, Cells):
+        elements = {at: settled(element, name, last) for at, element in value.elements.items()}
+        return Cells(elements, settled(value.rest, name, last))
+    return value

@@ -211,7 +211,7 @@ class Statements(CuteCalls):
     def region(self, nodes: list[Node], why: str) -> None:
         """Read statements some of which are skipped or repeated: the values that they set are not known."""
         reason = Unknown(why)
-        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        start, back = dict(self.variables), self.kept()
         keys: set[int] = set()
         while True:
             self.lose(keys, reason)
@@ -223,9 +223,7 @@ class Statements(CuteCalls):
             if not fresh & set(start):
                 break
             keys |= fresh
-            self.variables = dict(start)
-            self.frames_back(frames)
-            del self.touches[mark:]
+            back()
         self.lose(keys | fresh, reason)
 
     def _switch(self, node: Node) -> None:
@@ -255,14 +253,14 @@ class Statements(CuteCalls):
 
 
 _SETS = re.compile(
-    r"([A-Za-z_]\w*)(?=\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
+    r"\b([A-Za-z_]\w*+)(?=\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
     r"|(?:\+\+|--|&)\s*\(?\s*([A-Za-z_]\w*)"
     r"|(?:^|[;{}])\s*(?:[A-Za-z_]\w*\s+)*[A-Za-z_][\w:<>]*[\s*&]+([A-Za-z_]\w*)"
 )
 """Names that a text may set, take the address of, or declare."""
 
-_CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
-_OF_PARTS = re.compile(r"([A-Za-z_]\w*)(?=\s*[\[.])")
+_CALLS = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)\s*\(([^;{}]*)\)")
+_OF_PARTS = re.compile(r"(?<![\w.])([A-Za-z_]\w*+)(?=\s*[\[.])")
 _PART = re.compile(r"\s*(?:(\[)|\.\s*\w+)")
 _SET = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--|\Z)")
 
@@ -274,17 +272,21 @@ def _set_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
     for function, arguments in _CALLS.findall(text):
         if not function.startswith("__"):
             names |= set(re.findall(r"\w+", arguments)) | {function.partition(".")[0]}
-    parts = {m[1] for m in _OF_PARTS.finditer(text) if _SET.match(text, _behind_parts(text, m.end()))}
-    return frozenset(names), frozenset(parts)
+    opened: list[int] = []
+    ends: dict[int, int] = {}
+    for at, letter in enumerate(text):
+        if letter == "[":
+            opened.append(at)
+        elif letter == "]" and opened:
+            ends[opened.pop()] = at + 1
+    found = ((match[1], _behind_parts(text, match.end(), ends)) for match in _OF_PARTS.finditer(text))
+    return frozenset(names), frozenset(name for name, end in found if _SET.match(text, end))
 
 
-def _behind_parts(text: str, at: int) -> int:
-    """The end of the subscripts and members that follow a name."""
+def _behind_parts(text: str, at: int, ends: dict[int, int]) -> int:
+    """The end of the subscripts and members that follow a name; `ends` are those of brackets."""
     while (part := _PART.match(text, at)) is not None:
-        at, depth = part.end(), int(part[1] is not None)
-        while depth and at < len(text):
-            depth += (text[at] == "[") - (text[at] == "]")
-            at += 1
+        at = part.end() if part[1] is None else ends.get(part.start(1), len(text))
     return at
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_VALUE = 1 << 61
@@ -37,10 +37,11 @@ FREE = 1 << 70
 class Atom:
     """An operation on sums; `data` is a variable's name, a type's (bits, signed), or a table's array.
 
-    `low` and `high` bound its values.  `fresh`: it depends on a value that is only being tried.
+    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of.
+    `fresh`: it depends on a value that is only being tried.
     """
 
-    __slots__ = ("__weakref__", "args", "data", "fresh", "high", "low", "op", "order", "variables")
+    __slots__ = ("__weakref__", "args", "data", "fresh", "high", "low", "op", "order", "variables", "widest")
 
     op: str
     args: tuple[Sum, ...]
@@ -50,6 +51,7 @@ class Atom:
     fresh: bool
     order: int
     variables: frozenset[str]
+    widest: int
 
     def __str__(self) -> str:
         if self.op == "var":
@@ -107,6 +109,7 @@ def _atom(op: str, args: tuple[Sum, ...], low: int, high: int, data: Any = None,
         _made += 1
         atom.op, atom.args, atom.data, atom.low, atom.high, atom.order = op, args, data, low, high, _made
         atom.fresh = fresh or any(arg.fresh for arg in args)
+        atom.widest = widest(*args)
         own = frozenset({data}) if op == "var" else frozenset()
         atom.variables = own.union(*(arg.variables for arg in args))
         if op == "table" and getattr(data, "ndim", 1) == 2:
@@ -408,8 +411,7 @@ def atoms_of(*sums: Sum) -> Iterator[Atom]:
 
 def widest(*sums: Sum) -> int:
     """The greatest magnitude that a number in sums may reach."""
-    every = [*sums, *(arg for atom in atoms_of(*sums) for arg in atom.args)]
-    return max((max(abs(each.low), abs(each.high)) for each in every), default=0)
+    return max((max(-one.low, one.high, *(atom.widest for atom, _ in one.parts)) for one in sums), default=0)
 
 
 def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:
@@ -550,8 +552,3 @@ def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
             return np.where(low >= 1 << (width - 1), low - (1 << width), low) if signed else low
     at = np.clip(x, 0, len(a.data) - 1)
     return a.data[at, env["thread"]] if a.data.ndim == 2 else a.data[at]
-
-
-def total(parts: Iterable[Sum]) -> Sum:
-    """The sum of any number of sums."""
-    return add(*parts)

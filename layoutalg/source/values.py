@@ -161,7 +161,8 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
         return Unknown(f"it is set under a condition that is not known: {condition.why}", condition.name,
                        condition.carried)  # fmt: skip
     if isinstance(a, Number) and isinstance(b, Number):
-        return Number(select(condition, a.exact, b.exact), a.bits, a.signed)
+        x, y = (a.sum, b.sum) if a.bits == b.bits else (a.exact, b.exact)  # congruent is enough
+        return Number(select(condition, x, y), a.bits, a.signed)
     if isinstance(a, Address) and isinstance(b, Address):
         if a.array == b.array:
             return Address(a.array, select(condition, a.offset, b.offset))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from layoutalg.arch import ARCHS, BOARDS, TENSOR_CORES, Board, find_arch, find_board
@@ -20,7 +22,11 @@ FMA_LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}
 @each(("arch", "board"), EVERY, ids=lambda x: getattr(x, "name", x))
 def test_the_numbers_of_a_board_fit_each_other(arch: str, board: Board) -> None:
     """Rates are those of the lanes at the clock, and tensor cores reach theirs at no higher one."""
-    assert board.source and find_arch(board.name) is ARCHS[arch] and find_board(board.name) is board
+    assert (
+        board.source
+        and find_arch(board.name) == replace(ARCHS[arch], board=board)
+        and find_board(board.name) is board
+    )
     if board.boost_hz is not None:
         flops = 2 * board.sms * FMA_LANES.get(arch, 128) * board.boost_hz
         assert flops == pytest.approx(board.f32_flops_per_s, rel=0.006)

@@ -130,7 +130,7 @@ def test_what_is_broken_by_what_is_read_has_failed(tmp_path: Path) -> None:
 
 
 def test_a_reading_that_ends_early_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Most.STEPS, "number", 40)
+    monkeypatch.setattr(Most.NODES, "number", 40)
     body = "s[threadIdx.x] = 1.f;" + "n = n * 2 + 1;" * 20 + "put();"
     top = "__shared__ float far[2048]; __device__ void put() { far[threadIdx.x * 32] = 1.f; }"
     found = outcome(tmp_path, kernel(body, top), "conflict-free")

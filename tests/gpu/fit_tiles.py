@@ -24,8 +24,7 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.choice import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import way
 from layoutalg.kernels.gemm.times import TileLaw, tile_law, tile_work
-from layoutalg.kernels.model import machine_of
-from tests.gpu.fit_wgmma import least
+from layoutalg.kernels.model import least_squares, machine_of
 
 BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
@@ -93,7 +92,7 @@ def fitted(name: str, t: Timed, problems: Any, steps: int = STEPS) -> TileLaw:
     def errors(x: Any) -> Any:
         return weights * np.log(t.expected(law_at(x), rows) / t.ns[rows])
 
-    return law_at(least(errors, np.log([getattr(first, x) for x in names]), steps))
+    return law_at(least_squares(errors, np.log([getattr(first, x) for x in names]), steps))
 
 
 def main(args: list[str]) -> int:

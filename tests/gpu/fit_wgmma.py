@@ -6,8 +6,7 @@ python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and
 The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
 begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
 the squares of e^(-x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
-is near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the logarithms of the
-numbers, which keeps them positive.
+is near it counts; past NEAR nobody chooses.  In the logarithms of the numbers, which keeps them positive.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
@@ -18,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import geometric_mean
@@ -31,11 +30,10 @@ from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm import times as laws
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.times import LAW, WgmmaLaw
-from layoutalg.kernels.model import machine_of
+from layoutalg.kernels.model import least_squares, machine_of
 
-BOARD, NEAR, STEPS, LEAST_GAIN = machine_of("sm_90"), 1.5, 200, 1e-7
-"""The board, an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
-what one gains at least."""
+BOARD, NEAR = machine_of("sm_90"), 1.5
+"""The board, an H200; times that are fitted to, by the fastest one's."""
 
 CLOSE, LONG_NS = 1.25, 400e3
 """Times that say how far the law is off, by the fastest one's; past so long the power limit lowers clocks."""
@@ -119,27 +117,7 @@ def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     def errors(x: Any) -> Any:
         return weights * np.log(expected(times, law_at(x)) / times.ns)
 
-    return law_at(least(errors, np.log(np.array(list(asdict(first).values())))))
-
-
-def least(errors: Callable[[Any], Any], x: Any, steps: int = STEPS) -> Any:
-    """The x around a first one where the sum of the squares of errors is least, by damped steps."""
-    error, damped = errors(x), 1e-3
-    for _ in range(steps):
-        slopes = np.stack([(errors(x + 1e-5 * unit) - error) / 1e-5 for unit in np.eye(len(x))])
-        square, toward = slopes @ slopes.T, slopes @ error
-        gain = 0.0
-        while damped < 1e9:
-            step = np.linalg.solve(square + damped * np.diag(np.diag(square) + 1e-9), -toward)
-            found = errors(x + np.clip(step, -0.5, 0.5))
-            gain = 1 - (found**2).sum() / (error**2).sum()
-            if gain > 0:
-                x, error, damped = x + np.clip(step, -0.5, 0.5), found, max(damped / 4, 1e-9)
-                break
-            damped *= 4
-        if gain < LEAST_GAIN:
-            break
-    return x
+    return law_at(least_squares(errors, np.log(np.array(list(asdict(first).values())))))
 
 
 def shares(times: Times, law: WgmmaLaw) -> list[list[float]]:

@@ -20,6 +20,10 @@ struct B { unsigned lo : 3; int hi : 5; unsigned char z : 2; };
 union U { int i; unsigned short h; unsigned char c[4]; };
 static constexpr int TABLE[3] = {5, -2, 9};
 """
+MACROS = """#define LEVEL 2
+#define SPREAD(x) ((x) * 2 & 255)
+#define PUT(at) s[(at) & 4095] = 1
+"""
 NARROW = ("unsigned", "unsigned char", "short", "signed char", "long", "bool")
 WHOLE = ("t", "n")
 
@@ -65,7 +69,8 @@ class Writer:
         a, b = self.pure(depth - 1), self.pure(depth - 1)
         if self.wide and self.chance(12):
             turned = f"(int)(__brev((unsigned)({a}) & 15) >> {self.random.randint(26, 29)})"
-            looked_up = f"{self.pick('m', 'm', 'TABLE')}[({a}) & {self.pick('1', '2')}]"
+            arrays = ("m", "m", "TABLE") if "m[2]" in self.reads else ("TABLE",)
+            looked_up = f"{self.pick(*arrays)}[({a}) & {self.pick('1', '2')}]"
             shifted = f"(({a}) {self.pick('<<', '>>')} (({b}) & {self.pick('1', '3', '7')}))"
             counted = f"{self.pick('__popc', '__clz', '__ffs')}({a})"
             return self.pick(turned, f"abs((int)({a}))", f"(int)__umul24(({a}) & 127, ({b}) & 255)",
@@ -169,6 +174,7 @@ class Writer:
             (7, self.alias), (6, self.call), (4, self.switch), (3, self.jump), (4, self.record),
             (2, self.pun), (3, self.function_object), (3, self.leave), (4, self.array),
             (1, self.rare), (3, self.shadow), (14 * self.wide, self.walk), (3 * self.wide, self.lost_pointer),
+            (4 * self.wide, self.late), (3 * self.wide, self.preprocessed),
         )  # fmt: skip
         self.random.choices([k for _, k in kinds], [w for w, _ in kinds])[0]()
         return None
@@ -321,6 +327,26 @@ class Writer:
         self.put(f"{{ int* z_ = &{x}; for (int y_ = 0; y_ < 3; ++y_) {{ *z_ += {self.random.randint(1, 9)}; "
                  f"z_ = y_ & 1 ? &{x} : &{y}; }} }}")  # fmt: skip
 
+    def late(self) -> None:
+        """A variable without a value that a turn sets, for later turns and for what follows."""
+        x, turn = self.name(), self.random.randint(0, 3)
+        value, often = self.pure(1), turn + self.random.randint(1, 3)
+        self.put(f"int {x}; {{ LOOP for (int z_ = 0; z_ < {often}; ++z_) {{ TURN "
+                 f"if (z_ {self.pick('==', '==', '>=')} {turn}) {x} = {value} + z_ * t;")  # fmt: skip
+        self.put(f"if (z_ >= {turn}) s[({x} * {self.pick('1', '2')} + z_) & 4095] = 1; }} }}")
+        self.reads.append(x)
+        self.ints.append(x)
+
+    def preprocessed(self) -> None:
+        """Macros, a branch of the preprocessor, and a barrier."""
+        self.put(f"#if LEVEL {self.pick('> 1', '== 1', '< 4 && defined(SPREAD)')}")
+        self.put(f"{self.random.choice(self.ints)} = {self.pure(1)};")
+        self.access()
+        self.put("#else")
+        self.put(f"PUT({self.pure(1)});")
+        self.put("#endif")
+        self.put(f"__syncthreads(); PUT(SPREAD({self.pure(1)}) + {self.pure(1)});")
+
     def pun(self) -> None:
         whole = [v for v in self.ints if v in self.plain]
         if not whole:
@@ -453,7 +479,7 @@ class Writer:
     def whole(self) -> str:
         """The text."""
         self.callable: list[Callable[[], str]] = []
-        head = [TYPES.rstrip(), SHARED]
+        head = [TYPES.rstrip(), *([MACROS.rstrip()] if self.wide else []), SHARED]
         if self.chance(25):
             head.append("#define K 3")
         for number in range(self.random.choice((0, 0, 1, 2))):

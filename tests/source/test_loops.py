@@ -8,6 +8,8 @@ from layoutalg.source import SourceAccess
 from tests.source.lane_oracle import readings
 from tests.sweeps import each
 
+DEEP = "".join(f"for (int {name} = 0; {name} < 16; ++{name}) " for name in "cdef")
+DEEP_TURNS = 40 * 16**4
 LOOPS = (
     # the loop, and (instructions, total) of all accesses of 32 threads with n = 40
     ("for (unsigned i = 7; i > 0; --i) s[t + i] = 0;", 7, 7),
@@ -23,9 +25,16 @@ LOOPS = (
     ("int x = t; for (int i = 0; i < 8; ++i) { s[x * 32] = 0; x ^= 33; }", 8, 256),
     ("for (int i = 0; i < 4; ++i) for (int j = i; j < 4; ++j) s[t + i * j] = 0;", 10, 10),
     ("int m[4]; for (int i = 0; i < 4; ++i) m[i] = i * t; for (int i = 0; i < 4; ++i) s[m[i]] = 0;", 4, 5),
+    ("int x; for (int i = 0; i < 4; ++i) { if (i == 2) x = 2 * t * (i - 1); if (i > 1) s[x] = 0; }", 2, 4),
+    ("int x; for (int i = 0; i < n; ++i) x = t * (i - 35); s[x] = 0;", 1, 4),
+    ("int x = g[t]; for (int i = 0; i < 4; ++i) x = t * (i + 1); s[x] = 0;", 2, 8),
     ("for (int i = 0; i < 3; ++i) { if (t == i) return; s[t] = 0; }", 3, 3),
+    (f"int *a = s, *b = r; for (int i = 0; i < n; ++i) {{ int* h = a; a = b; b = h; {DEEP} s[t + c] = 0; }}",
+     DEEP_TURNS, DEEP_TURNS),
+    ("int c = 0; for (int i = 0; i < n; ++i) for (int j = 0; j < 4; ++j) { if (j == 2) c++; s[c * t] = 0; }",
+     160, 514),
     ("while (g[0] > 0) s[t] = 1;", None, None),
-)
+)  # fmt: skip
 VECTOR = "__shared__ float4 v[256]; v[t] = x[t]; __syncthreads(); const float* c = (const float*)&v[t]; "
 PLAIN = "__shared__ float f[1024]; for (int i = t; i < 1024; i += 32) f[i] = o[i]; __syncthreads(); "
 PADDED = PLAIN.replace("1024", "2048")

@@ -93,3 +93,9 @@ def test_a_row_names_what_it_depends_on(number: int) -> None:
     store = read([body])[0]
     assert store.op == "st.shared.b32"
     assert (store.ways, store.depends, store.note) == said if said is not None else not store.read
+
+
+def test_a_branch_that_is_not_taken_depends_on_nothing() -> None:
+    text = "__global__ void k(float* g, int n) { for (int i = 0; i < n; ++i) if (0) g[threadIdx.x] = 0; }"
+    (access,) = read_kernel(text, 64).memory
+    assert (access.read, access.instructions, access.depends) == (True, 0, ())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from layoutalg.limits import Most
-from layoutalg.source import KernelReading, read_kernel
+from layoutalg.source import KernelReading, read_kernel, statements
+from layoutalg.source.front.texts import MOST_KEPT
 from tests.sweeps import each
 
 FILE = Path(__file__).with_name("unread.cu")
@@ -95,9 +97,43 @@ def test_what_the_turns_of_a_loop_wait_for_is_wanted(loop: str) -> None:
     assert not given.wanted and not given.taken
 
 
+def test_a_loop_that_is_too_long_leaves_the_rest_of_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array whose elements are set in turns is known where all of them are read."""
+    text = """
+__device__ int twice(int i) { return 2 * i; }
+__global__ void k(float* p) {
+  int m[32];
+  for (int i = 0; i < 8; ++i) for (int j = 0; j < 4; ++j) m[4 * i + j] = twice(4 * i + j);
+  p[m[threadIdx.x]] = 1;
+  p[threadIdx.x] = 1;
+}"""
+    assert [access.total for access in read_kernel(text, 32).memory] == [8, 4]
+    monkeypatch.setattr(Most.NODES, "number", 1000)
+    accesses = read_kernel(text, 32).memory
+    assert [access.total for access in accesses] == [None, 4]
+    assert "more than 500 steps" in (accesses[0].why or "")
+
+
+@each("part", ("_", "a ", "a* ", "a  \\n", "f(", "f.", "a[", "a.b ", ";a<b> ", "a=(b(", "(&"))
+def test_what_a_statement_may_set_is_found_soon(part: str) -> None:
+    """However often a text nearly sets something: an expression that goes back through it takes minutes."""
+    start = time.process_time()
+    for end in ("", "!", "(", "="):
+        statements._set_in((part * MOST_KEPT)[: MOST_KEPT - 1] + end)
+    assert time.process_time() - start < 2
+
+
+def test_what_a_statement_may_set() -> None:
+    names, parts = statements._set_in(
+        "a = f(b, g.h(c)) + (++d); e.x.y += *(&i); m[n[1]] = 2; int k; a[0] == 1 ? x7 : x8;"
+    )
+    assert names >= {"a", "b", "c", "d", "i", "k"} and not names & {"m", "x7", "x8"}
+    assert parts >= {"e", "m"} and not parts & {"a", "x"}
+
+
 def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that was left may have come to an access again."""
-    monkeypatch.setattr(Most.STEPS, "number", 60)
+    monkeypatch.setattr(Most.NODES, "number", 60)
     text = (
         """\
 __device__ void put(float* p) { p[threadIdx.x] = 1; }

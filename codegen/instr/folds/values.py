@@ -221,7 +221,7 @@ def power_of(x: str) -> Value:
 
 
 ONE_MORE: Statements = MappingProxyType({"every": ("add", "count", 1.0), "share": ("inverse", "every")})
-"""What moments have in common that are joined with an element each, and have as many so far."""
+"""The statements that moments share which have as many elements so far, and are joined with one each."""
 
 WITH_ONE: Statements = MappingProxyType(
     {
@@ -238,7 +238,8 @@ WITH_ONE: Statements = MappingProxyType(
 def moments_of(n: int) -> Statements:
     """The moments of the elements x0 .. x{n - 1}: their mean from the first one on, so that no sum overflows
     where the squares do not."""
-    apart = tree([("sub", f"x{i}", "x0") for i in range(1, n)], lambda a, b: ("add", a, b))
+    differences: list[Value] = [("sub", f"x{i}", "x0") for i in range(1, n)]
+    apart = tree(differences, lambda a, b: ("add", a, b))
     squares: Value = ("mul", "from0", "from0")
     for i in range(1, n):
         squares = "fma", f"from{i}", f"from{i}", squares

@@ -16,7 +16,7 @@ from functools import cache, lru_cache, partial
 from typing import Literal
 
 from layoutalg.analysis import Access
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.atoms import (
     MMAAtom,
     TiledCopy,
@@ -111,7 +111,7 @@ def _swizzled(tile: OperandTile, copy: TiledCopy, read: TiledCopy) -> AnyLayout:
     return found.layout if found.layout is not None else Layout(shape, (shape[1], 1))
 
 
-def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
+def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = DEFAULT_ARCH) -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below: whole tiles; with `edges` sizes
     down to a tile, or to 1 where the problem itself has fewer rows or columns.  Its `contract` says which.
 

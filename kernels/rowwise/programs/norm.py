@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
@@ -70,7 +70,9 @@ class NormLaunches:
     workspace_elems: int
 
 
-def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
+def plan(
+    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None
+) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for

@@ -34,6 +34,9 @@ STREAM_BYTES = 16 << 20
 LEAST_STEPS, LONE_STEPS = 1900, 900
 """The preferred least number of rows in a part of a split of columns: by vectors, and by single elements."""
 
+NEARLY_ALL = 0.9
+"""The least share of the multiprocessors that have a tile."""
+
 MOST_SIDE = 64
 """The most threads side by side."""
 
@@ -89,7 +92,7 @@ class ColumnWays(Ways):
 
     def enough(self, side: int) -> bool:
         """True when there are tiles for nearly all multiprocessors."""
-        return self.tiles(side) >= 0.9 * self.machine.sms
+        return self.tiles(side) >= NEARLY_ALL * self.machine.sms
 
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""

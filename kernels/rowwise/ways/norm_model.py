@@ -121,6 +121,7 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 """The share of the memory's rate that slabs of so many bytes have; wider ones have WIDEST, as a copy."""
 
 WIDEST = 0.95
+"""The same of wider ones."""
 
 TORN_LINES = 0.4
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
@@ -208,15 +209,20 @@ REGISTERS, LEAST_REGISTERS = 1 << 16, 64
 """Registers of a multiprocessor, which a block may have alone, and of a thread as many as are enough."""
 
 WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
+"""The share of a copy that slabs of so many bytes have, of elements of four bytes."""
+
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
-"""The share of a copy that slabs of so many bytes have: elements of four bytes, and of two."""
+"""The same of elements of two bytes."""
 
 BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
 """The factor of that share in clusters of so many blocks."""
 
 
-FULL_BYTES = 192 << 10
-"""The least bytes that a multiprocessor keeps, so that enough loads are in flight."""
+FULL_BYTES, BY_FILLED = 192 << 10, 0.3
+"""The least bytes that a multiprocessor keeps, so that enough loads are in flight, and the power of fewer."""
+
+APART = 0.25
+"""Waves by which the clusters, or blocks, of many waves end apart."""
 
 
 TOGETHER = ((3, 256, 1, 1.0), (3, 128, 0, 0.985), (2, 256, 8, 0.97), (1, 512, 8, 0.9))
@@ -272,16 +278,22 @@ def slabs(
                     continue
                 resident = resident_clusters(sms, cluster, blocks)
                 filled = blocks * rounds * threads * vector_bytes / FULL_BYTES
-                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** 0.3
+                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** BY_FILLED
                 share *= _of_waves(ceil(columns / lanes) / resident)
                 alone = blocks == 1 and cluster > 1
                 parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
                 yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
+def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
+    """Microseconds of one of them, of a norm that moves so many bytes."""
+    found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
+    return time_us(Work(nbytes / WIDEST), m) / next((share for share, known in found if known == c), WIDEST)
+
+
 def _of_waves(waves: float) -> float:
     """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
-    return waves / ceil(waves) if waves < 2 else waves / (waves + 0.25)
+    return waves / ceil(waves) if waves < 2 else waves / (waves + APART)
 
 
 MOST_FOLD = 256
@@ -303,8 +315,9 @@ MOST_JOINING, JOINED_BYTES = 256, 420e3
 MOST_COST = 4.5
 """The most bytes of memory per byte of the tensor: streams of few rows have many partials."""
 
-ENOUGH, RESIDENT = 1280, 1536
-"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds."""
+ENOUGH, RESIDENT, BY_ENOUGH = 1280, 1536, 0.6
+"""The approximate numbers of threads of a multiprocessor: those that suffice, and those that it holds; the
+power of fewer than suffice."""
 
 
 def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
@@ -368,9 +381,9 @@ def _divided(
 
 def _filled(blocks: int, threads: int, sms: int) -> float:
     """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
-    fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** 0.6
+    fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** BY_ENOUGH
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
-    last = 1.0 if waves <= 1 else waves / (ceil(waves) if waves < 2 else waves + 0.25)
+    last = 1.0 if waves <= 1 else _of_waves(waves)
     return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
 
 
@@ -388,6 +401,11 @@ PEER_US, STEP_US, BYTE_US = 0.05, 0.05, 2.5 / (1 << 16)
 """Microseconds of a row per block that exchanges, per round of its threads, and per byte of a block."""
 
 
+def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
+    """Microseconds of a row whose blocks have so many rounds and bytes each."""
+    return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
+
+
 def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     """Microseconds that the model gives rows of which a thread has so many rounds.
 
@@ -396,7 +414,7 @@ def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
     rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
     if not clusters:
         return inf
-    turn = PEER_US * c.cluster + STEP_US * rounds + BYTE_US * rounds * c.threads * x.vector_bytes
+    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes)
     nbytes = 2 * rows * x.form.count * x.element.nbytes
     return time_us(
         Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=CLUSTER_US), x.machine

@@ -30,7 +30,7 @@ from itertools import product
 from math import ceil, inf, prod
 from types import MappingProxyType
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.model import Machine, Work, machine_of, time_us
@@ -138,7 +138,7 @@ def _short_rows(form: Form, element: DType) -> bool:
     )
 
 
-def norm_configs(p: NormProblem, arch: str | Arch = "sm_90") -> tuple[NormConfig, ...]:
+def norm_configs(p: NormProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[NormConfig, ...]:
     """The configurations that fit a problem, best first."""
     return tuple(dict.fromkeys(c for c, refused in norm_candidates(p, arch) if refused is None))
 
@@ -155,7 +155,7 @@ def cannot_hold(p: NormProblem, c: NormConfig) -> LayoutAlgError | None:
 
 
 def norm_candidates(
-    p: NormProblem, arch: str | Arch = "sm_90"
+    p: NormProblem, arch: str | Arch = DEFAULT_ARCH
 ) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
     """Yield the configurations that are tried, best first, each with its refusal, None where it fits.
 

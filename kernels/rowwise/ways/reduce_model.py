@@ -15,6 +15,7 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from layoutalg.arch import find_arch
 from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail
@@ -23,12 +24,9 @@ from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP, WORD_BYTES
 if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.ways.reduce_plan import Pass, ReduceConfig
 
-REGISTERS, LEAST, BESIDE, CUT_FIRST, CUT_MORE = 1 << 16, 32, 20, 24, 6
-"""Registers of a multiprocessor; of a thread by NVRTC, at least and beside its values and loads in flight;
-of a thread that reads cut vectors, and per vector in flight."""
-
-SM_THREADS = 2048
-"""Threads of a multiprocessor."""
+LEAST, BESIDE, CUT_FIRST, CUT_MORE = 32, 20, 24, 6
+"""Registers of a thread by NVRTC, at least and beside its values and loads in flight; of a thread that reads
+cut vectors, and per vector in flight."""
 
 BARRIER_US = 0.09
 """Microseconds between groups of threads that share rows, per halving of them."""
@@ -52,14 +50,16 @@ FOLDING: Mapping[str, float] = MappingProxyType(
 of "arg", which wait for each other, 7 to 15 of "logsumexp" and 5 to 8 of "moments"."""
 
 
-def resident(c: ReduceConfig, walk: HeadTail, words: int) -> int:
+def resident(c: ReduceConfig, walk: HeadTail, words: int, m: Machine) -> int:
     """Blocks that run on an SM at once, whose threads fold values of so many words."""
     flight, values = c.depth * c.rows_per_thread, c.rows_per_thread * walk.values
     if isinstance(walk, CutRows):  # a vector in flight keeps its place and its row's ends until it is folded
         registers = CUT_FIRST + CUT_MORE * flight
     else:
         registers = max(LEAST, BESIDE + flight * walk.tiling.words + values * words)
-    return max(1, min(32, SM_THREADS // c.threads, REGISTERS // (c.threads * registers)))
+    chip = find_arch(m.arch)
+    by_threads = min(chip.max_blocks_per_sm, chip.max_warps_per_sm * WARP // c.threads)
+    return max(1, min(by_threads, chip.registers_per_sm // (c.threads * registers)))
 
 
 def plan_us(passes: Sequence[Pass], m: Machine) -> float:
@@ -76,7 +76,7 @@ def pass_us(p: Pass, m: Machine) -> float:
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-(walk.steps + walk.edge_steps) // c.threads_per_row))
     written = walk.places * walk.values * c.splits * p.result.nbytes
-    waves = -(-walk.blocks // (m.sms * resident(c, walk, p.words)))
+    waves = -(-walk.blocks // (m.sms * resident(c, walk, p.words, m)))
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
     flight = steps * c.rows_per_thread * walk.tiling.nbytes

@@ -24,7 +24,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from math import gcd, log, prod
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
@@ -248,7 +248,7 @@ class ReducePlan:
         return sum(p.additions for p in self.passes)
 
 
-def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
+def plans(p: ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
@@ -261,7 +261,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
 
 
-def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
+def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = DEFAULT_ARCH) -> ReducePlan:
     """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not fit.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
@@ -395,7 +395,7 @@ def _split(
         why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
         return
-    at_once = resident(config, walk, words)
+    at_once = resident(config, walk, words, m)
     blocks = (waves * at_once * m.sms for waves in (1, 2))
     found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * m.sms]
     yield from ((replace(config, splits=n), None) for n in found if n > 1)
@@ -421,7 +421,7 @@ def configs(
     return tuple(dict.fromkeys(c for c, why in tried if why is None))
 
 
-def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig, LayoutAlgError]:
+def refusals(p: ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> dict[ReduceConfig, LayoutAlgError]:
     """The candidates of a problem that do not fit, with the reason.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem

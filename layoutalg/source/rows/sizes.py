@@ -59,9 +59,11 @@ class Open:
 
         Raises UnsupportedError where no thread comes to it with any of those that are tried.
         """
-        names = sorted(set().union(*(self._all_names(touch) for touch in touches)))
+        reached = [touch for touch in touches if not touch.never]
+        names = sorted(set().union(*(self._all_names(touch) for touch in reached)))
         if not names:
             return Sized(count(touches), list(touches), {}, (), ())
+        touches = reached
         rule = find_instruction(touches[0].op, machine)
         period, shared = period_of(rule, machine), rule.space == "shared"
         moving = set().union(*(self._moving(touch, period) for touch in touches))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ from hypothesis import strategies as st
 from layoutalg.arch import ARCHS, find_board
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, time_us
+from layoutalg.kernels.move.plan import configs
+from layoutalg.kernels.registry import FAMILIES
+from tests.frozen.chosen_kinds import ROOMS
 from tests.sweeps import each
 
 H200 = machine_of("sm_90")
@@ -37,9 +43,11 @@ def test_more_of_anything_takes_longer(field: str) -> None:
     ("field", "value", "part"),
     [
         ("version", 2, "version 2"), ("board", "L4", "the numbers of L4, not those of H200-SXM"),
-        ("launch_us", -1, "not of the kind"), ("bytes_per_us", 0, "not of the kind"),
-        ("cycles_per_us", None, "not of the kind"), ("sms", 1.5, "not of the kind"),
-        ("bytes_per_us", 1e31, "not of the kind"), ("format", "other", "is not a file of the numbers"),
+        ("launch_us", -1, "launch_us: '-1' is not more than 0"), ("launch_us", 1e6, "is not at most 1000"),
+        ("bytes_per_us", 0, "bytes_per_us: '0' is not at least"), ("sms", 1.5, "sms: '1.5' is not of"),
+        ("cycles_per_us", None, "cycles_per_us: 'None' is not of"), ("arch", "sm_1", "'sm_1' is none of"),
+        ("bytes_per_us", 4.4e12, "is not at most"), ("format", "other", "is not a file of the numbers"),
+        ("source", "by hand", "does not say how it was measured"), ("dram_bytes_per_s", 1.0, "boost_hz"),
     ],
 )  # fmt: skip
 def test_numbers_that_are_none_are_refused(field: str, value: Any, part: str, tmp_path: Path) -> None:
@@ -48,10 +56,11 @@ def test_numbers_that_are_none_are_refused(field: str, value: Any, part: str, tm
     path.write_text(json.dumps({**named, field: value}), encoding="utf-8")
     with pytest.raises(LayoutAlgError, match=part):
         read_machine(path, "H200-SXM")
-    del named[field]
-    path.write_text(json.dumps(named), encoding="utf-8")
-    with pytest.raises(LayoutAlgError):
-        read_machine(path, "H200-SXM")
+    named.pop(field, None)
+    if field != "dram_bytes_per_s":
+        path.write_text(json.dumps(named), encoding="utf-8")
+        with pytest.raises(LayoutAlgError, match="is not a file" if value in (2, "other") else f"no {field}"):
+            read_machine(path, "H200-SXM")
 
 
 @each("arch", [name for name, chip in ARCHS.items() if chip.board], ids=str)
@@ -61,3 +70,50 @@ def test_a_board_without_a_file_has_the_rates_of_its_sheet(arch: str) -> None:
     assert m.source.startswith("from the data sheet") == (board.name != "H200-SXM")
     assert m.bytes_per_us < board.dram_bytes_per_s / 1e6
     assert board.boost_hz is None or m.cycles_per_us < board.boost_hz / 1e6
+
+
+SHEETS = ("h100_pcie", "l4", "rtx_4090")
+
+
+@each("name", SHEETS)
+def test_the_sheets_of_files_are_those_of_the_table(name: str) -> None:
+    sheet = json.loads(FILE.with_name(f"{name}.json").read_text(encoding="utf-8"))
+    board = find_board(sheet["board"])
+    for number in ("sms", "l2_bytes", "dram_bytes_per_s", "boost_hz"):
+        assert sheet[number] == getattr(board, number)
+    m = machine_of(board.name)
+    assert m.board == board.name and m.source.startswith("from the data sheet") and not m.is_measured
+    assert m.launch_us == H200.launch_us and m.bytes_per_us < sheet["dram_bytes_per_s"] / 1e6
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """A process has one board, which its choices know: others are to have theirs."""
+    yield
+    machine_of.cache_clear()
+    configs.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody has seen: its file alone makes the choices of its architecture."""
+    rng, sheet = random.Random(20261130), json.loads(FILE.with_name("l4.json").read_text(encoding="utf-8"))
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps({**sheet, "board": "Small", "sms": 7, "dram_bytes_per_s": 1e11}), "utf-8")
+    cases = [ROOMS[room](rng)._replace(arch="sm_89") for room in ROOMS for _ in range(5)]
+
+    def choices() -> list[Any]:
+        configs.cache_clear()
+        machine_of.cache_clear()
+        found = []
+        for case in cases:
+            with contextlib.suppress(LayoutAlgError):
+                found.append(FAMILIES[case.family].choose(case.problem, case.arch))
+        return found
+
+    before = choices()
+    monkeypatch.setenv("LAYOUTALG_BOARD", str(path))
+    machine_of.cache_clear()
+    assert machine_of("sm_89").sms == 7 and machine_of("L4").sms == 58 and machine_of("sm_90") == H200
+    now = choices()
+    assert len(now) == len(before) >= 20 and now != before

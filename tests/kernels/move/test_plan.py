@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
+from layoutalg.kernels.model import machine_of, time_us
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from layoutalg.kernels.move.tiles import memory_time, tiles
+from layoutalg.kernels.move.tiles import SUM, tile_work, tiles
 from tests.draws.permutations import WIDTHS, random_problem
 from tests.sweeps import each
 
@@ -78,12 +78,12 @@ TIMED = (
 def test_the_time_of_memory_says_which_tile_is_fastest(case: tuple[Any, ...]) -> None:
     dtype, shape, axes, *timed = case
     x = normalise(permute_problem(shape, axes, dtype))
-    found = []
+    found, m = [], machine_of("sm_90")
     for tile, threads, chunk, vec, align, lanes, share in timed:
         c = PermuteConfig(
             "staged", tile, threads, chunk, vec, lines=True, lanes=lanes, walk="tile", align=align
         )
-        found.append((memory_time(Stage(x, c), find_arch("sm_90")), share))
+        found.append((time_us(tile_work(Stage(x, c), m), m, SUM), share))
     assert min(found)[1] == max(share for _, share in found)
 
 

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import wavefronts
-from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.checks.move import CASES, random_cases
+from layoutalg.kernels.model import machine_of, time_us
 from layoutalg.kernels.move import partition
 from layoutalg.kernels.move.certificate import _accesses, certify
 from layoutalg.kernels.move.partition import Load, Store, block_base, block_origins
@@ -30,12 +30,13 @@ from layoutalg.kernels.move.plan import TILE_BYTES, best, configs
 from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, row_distance
 from layoutalg.kernels.move.tiles import (
+    SUM,
     even_part,
     filled_units,
     loaded_units,
-    memory_time,
     stored_units,
     tile_bytes,
+    tile_work,
     tiles,
     touched_units,
 )
@@ -265,10 +266,12 @@ def test_blocks_of_odd_tensors_own_whole_sectors(dtype: str, size: int, shape: t
     x = normalise(permute_problem(shape, (1, 0), dtype))
     assert stored_units(Stage(x, best(x)), 32) < 1.01 * prod(shape) * size / 32
     tile, wide = (min(512 // size, shape[0]), min(256 // size, shape[1])), 16 // size
-    shared, whole = (
-        memory_time(Stage(x, PermuteConfig("staged", tile, 256, wide, wide, align=align)), find_arch("sm_90"))
+    m = machine_of("sm_90")
+    works = (
+        tile_work(Stage(x, PermuteConfig("staged", tile, 256, wide, wide, align=align)), m)
         for align in (0, 32 // size)
     )
+    shared, whole = (time_us(work, m, SUM) for work in works)
     assert whole < shared or 57 in shape
 
 

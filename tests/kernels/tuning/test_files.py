@@ -1,4 +1,4 @@
-"""Stores, locks and rates that somebody else has written: refused by name, each in a sentence, and never half
+"""Stores and locks that somebody else has written: refused by name, each in a sentence, and never half
 believed. What is changed here has a right digest, so that nothing but the check itself refuses it."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 from layoutalg import __version__
 from layoutalg.answers import fields_of
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError
-from layoutalg.kernels.tuning import Rates, Record, Store, lock_of, lock_text, rates_text, salvaged
+from layoutalg.kernels.model import read_machine
+from layoutalg.kernels.tuning import Record, Store, lock_of, lock_text, salvaged
 from layoutalg.kernels.tuning.lockfile import read_lock
-from layoutalg.kernels.tuning.rates import RATES, read_rates
 from layoutalg.kernels.tuning.store import Key
 from layoutalg.limits import Most
 from tests.command import answer, refusal, run
@@ -38,7 +38,6 @@ def line_of(named: Any) -> str:
 
 FIELDS: Any = json.loads(json.dumps(fields_of(RECORD)))
 LINE, LOCK = line_of(FIELDS), lock_of([RECORD])
-WHOLE = Rates("sum", "model", "sm_90", __version__, dict(RATES))
 
 
 WRONG: tuple[Any, ...] = (
@@ -92,7 +91,6 @@ def believed(kind: str, name: str, value: Any) -> bool:
     [
         ("record", FIELDS, lambda named: HEADER + LINE + line_of(named), lambda path: Store(path).records()),
         ("lock", json.loads(lock_text(LOCK)), json.dumps, read_lock),
-        ("rates", json.loads(rates_text(WHOLE)), json.dumps, read_rates),
     ],
 )
 def test_what_nobody_can_reckon_with_is_refused(
@@ -114,8 +112,8 @@ def test_what_nobody_can_reckon_with_is_refused(
 @each(
     ("words", "error"),
     [
-        *((("tune", action, "damaged"), "ParseError") for action in ("show", "lock", "replay", "export")),
-        (("tune", "fit", "damaged", "sum"), "ParseError"), (("tune", "show", "huge"), "ResourceError"),
+        *((("tune", action, "damaged"), "ParseError") for action in ("show", "lock", "replay")),
+        (("tune", "show", "huge"), "ResourceError"),
         (("tune", "merge", "new.jsonl", "huge"), "ResourceError"),
         (("tune", "relu", "--sizes", "64", "--timing", "verified"), "UnknownNameError"),
     ],
@@ -163,7 +161,7 @@ def test_a_store_that_is_half_written_is_gone_on_with(cut: int, path: Path) -> N
     ("limit", "read"),
     [(Most.BULK.number, lambda path: Store(path).records()), (Most.BULK.number, salvaged),
      (Most.BULK.number, lambda path: Store(path).add(RECORD)), (Most.REPORT.number, read_lock),
-     (Most.FILE.number, read_rates)],
+     (Most.FILE.number, read_machine)],
 )  # fmt: skip
 def test_huge_files_are_refused_before_they_are_read(limit: int, read: Any, path: Path) -> None:
     """A sparse file of a byte more than the limit, which has no block on the disk."""
@@ -186,7 +184,7 @@ def test_what_is_not_a_file_is_refused_at_once(what: str, tmp_path: Path) -> Non
     path = tmp_path / "it"
     path.mkdir() if what == "folder" else os.mkfifo(path)
     reads: tuple[Callable[[Path], object], ...] = (
-        lambda p: Store(p).records(), salvaged, read_lock, read_rates,
+        lambda p: Store(p).records(), salvaged, read_lock, read_machine,
     )  # fmt: skip
     for read, place in product(reads, (path, Path("/dev/null"))):
         with pytest.raises(OSError, match="not a regular file"):
@@ -204,9 +202,6 @@ def test_what_controls_a_terminal_is_not_shown_to_it(path: Path, tmp_path: Path)
 
 
 # --- locks ---------------------------------------------------------------------------------------------
-
-
-LOCK, WHOLE = lock_of([RECORD]), Rates("sum", "model", "sm_90", __version__, dict(RATES))
 
 
 def test_a_torn_lock_or_one_with_marks_of_a_merge_is_refused(path: Path) -> None:

@@ -1,8 +1,7 @@
-"""What a store tells: shares of shorter searches, rates with their error, the T4 format, and the command."""
+"""What a store tells: shares of shorter searches, slow boards, and the command."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from math import prod
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.errors import MismatchError, ResourceError
+from layoutalg.errors import MismatchError
 from layoutalg.kernels import tuning
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK
 from tests.command import answer, refusal, run
@@ -48,35 +47,6 @@ def test_problems_whose_first_candidates_failed_are_left_out_and_counted() -> No
     assert not tuning.lock_of([verified]).choices
 
 
-def test_rates_are_found_again_within_the_noise_that_was_added(path: Path) -> None:
-    draw, rates = random.Random(2), {"launches": 1500.0, "sectors": 0.25, "wavefronts": 0.02}
-    own = []
-    for p in range(30):
-        counters = {name: draw.uniform(1, 4) * 500 / rate for name, rate in rates.items()}
-        exact = sum(rate * counters[name] for name, rate in rates.items())
-        own.append(record(p, 0, exact * draw.uniform(0.99, 1.01), counters))
-    fit = tuning.rates_of(own, "sum")
-    assert all(fit.rates_ns[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
-    assert 0 < fit.median_error < fit.worst_error < 0.03 and (fit.records, fit.problems) == (30, 30)
-    path.write_text(tuning.rates_text(fit))
-    assert replace(tuning.rates.read_rates(path), name=fit.name) == fit
-    none = dict.fromkeys(rates, 0.0)
-    falling = [record(p, 0, 1e6 / p, {**none, "sectors": float(p)}) for p in range(1, 31)]
-    assert all(rate >= 0 for rate in tuning.rates_of(falling, "sum").rates_ns.values())
-    with pytest.raises(ResourceError, match="problems of a fit"):
-        tuning.rates_of(own[:4], "sum")
-    with pytest.raises(MismatchError, match="2 places do not mix"):
-        tuning.rates_of([*own, replace(own[0], key=replace(own[0].key, gpu="sm_80"))], "sum")
-
-
-def test_results_are_those_of_the_format() -> None:
-    failed = tuning.Record(record(1, 1, 1.0).key, "problem 1", "way 1", 1, failure="no answer")
-    good, bad = tuning.t4_results([record(1, 0, 2e6), failed])["results"]
-    assert good["measurements"] == [{"name": "time", "value": 2.0, "unit": "ms"}]
-    assert (good["invalidity"], bad["invalidity"], bad["correctness"]) == ("correct", "runtime", 0)
-    assert good["times"]["runtimes"] == [2.0] and bad["measurements"] == []
-
-
 @pytest.fixture
 def store(here: Path) -> Path:
     counters = {"launches": 1.0, "sectors": 9.0, "wavefronts": 0.0}
@@ -86,7 +56,7 @@ def store(here: Path) -> Path:
     return here / "a.jsonl"
 
 
-def test_the_command_shows_merges_exports_locks_fits_and_replays(store: Path) -> None:
+def test_the_command_shows_merges_locks_and_replays(store: Path) -> None:
     shown = answer("tune", "show", "a.jsonl")
     assert (shown["action"], shown["records"], len(shown["rows"])) == ("show", 18, 18)
     data = store.read_bytes()
@@ -97,11 +67,7 @@ def test_the_command_shows_merges_exports_locks_fits_and_replays(store: Path) ->
     assert refusal("tune", "show", "a.jsonl")[0] == "ParseError"
     assert answer("tune", "merge", "b.jsonl", "a.jsonl")["numbers"] == {"added": 17, "damaged": 1}
     assert answer("tune", "lock", "b.jsonl", "-o", "c.lock")["numbers"] == {"problems": 6}
-    assert set(answer("tune", "fit", "b.jsonl", "sum", "-o", "rates.json")["numbers"]) > {"sectors"}
-    assert json.loads(Path("rates.json").read_text())["records"] == 17
     assert answer("tune", "replay", "b.jsonl")["numbers"]["top_16"] == 1.0
-    assert answer("tune", "export", "b.jsonl")["output"] == "b.t4.json"
-    assert len(json.loads(Path("b.t4.json").read_text())["results"]) == 17
 
 
 MODEL = ("--timing", "model")

@@ -156,7 +156,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
         if not notes:
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
         choices.append((p, chosen.way(config), notes))
-    law = chosen.law_on(arch)
+    law = chosen.machine_on(arch)
     if as_json:
         predicted = (
             PredictedProblem(str(p), (), (), taken(GroupChoice, expected_of(notes), way=way))

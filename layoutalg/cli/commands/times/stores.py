@@ -1,16 +1,15 @@
-"""The actions of `layoutalg tune` on stores of timings: show, merge, export, lock, fit and replay."""
+"""The actions of `layoutalg tune` on stores of timings: show, merge, lock and replay."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from layoutalg.answers import Answer, Count, Rate, taken
+from layoutalg.answers import Answer, Count, Rate, fields_of, taken
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.output import count, size_bytes, table
+from layoutalg.cli.output import count, progress, size_bytes, table
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class TimingRow:
 class TuneAnswer(Answer, command="tune"):
     """A search, or what was done with a store of timings."""
 
-    action: Literal["search", "show", "merge", "export", "lock", "fit", "replay"]
+    action: Literal["search", "show", "merge", "lock", "replay", "board"]
     records: Count
     torn_bytes: Count = 0
     output: str | None = None
@@ -184,18 +183,6 @@ def _merge(request: Asked) -> Found:
     return parts, TuneAnswer("merge", total, numbers={"added": added, "damaged": broken})
 
 
-def _export(request: Asked) -> Found:
-    from layoutalg.kernels.tuning import t4_results
-
-    _, every = _read(request.words[0])
-    records = [r for r in every if request.gpu in (None, r.key.gpu)]
-    text = json.dumps(t4_results(records), indent=1) + "\n"
-    target = request.output or Path(request.words[0]).with_suffix(".t4.json")
-    write_whole(target, text.encode())
-    parts = [f"{count(len(records))} records in {target}, in the T4 results format."]
-    return parts, TuneAnswer("export", len(records), output=str(target))
-
-
 def _lock(request: Asked) -> Found:
     from layoutalg.kernels.tuning import VERIFIED, lock_of, lock_text
 
@@ -210,24 +197,6 @@ def _lock(request: Asked) -> Found:
     problems = len(lock.choices)
     parts = [f"{count(problems)} problems, by {lock.timing} times on {lock.gpu}, in {target}."]
     return parts, TuneAnswer("lock", len(records), output=str(target), numbers={"problems": problems})
-
-
-def _fit(request: Asked) -> Found:
-    from layoutalg.kernels.tuning import rates_of, rates_text
-
-    _, records = _read(request.words[0])
-    fit = rates_of((r for r in records if request.gpu in (None, r.key.gpu)), request.words[1])
-    rates = fit.rates_ns
-    parts: list[Any] = [
-        table("Nanoseconds", ("of one of", "ns"), ((name, f"{x:.6g}") for name, x in rates.items())),
-        f"{count(fit.records)} times of {count(fit.problems)} problems; of problems left out, the median "
-        f"error is {fit.median_error:.1%} and the worst {fit.worst_error:.1%}.",
-    ]
-    if request.output is not None:
-        write_whole(request.output, rates_text(fit).encode())
-    numbers = dict(rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error}
-    written = None if request.output is None else str(request.output)
-    return parts, TuneAnswer("fit", fit.records, output=written, numbers=numbers)
 
 
 def _replay(request: Asked) -> Found:
@@ -247,13 +216,30 @@ def _replay(request: Asked) -> Found:
     return parts, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in reached.items()})
 
 
+def fit_board(output: Path | None, *, quiet: bool) -> Found:
+    """Time launches on this GPU, fit the numbers of its board, and write them.  Raises as `measured` does."""
+    from layoutalg.kernels.model import machine_text
+    from layoutalg.kernels.tuning import errors_of, measured
+
+    with progress("timing launches", quiet=quiet):
+        machine, times = measured()
+    errors = errors_of(times)
+    rows = ((name, str(n), f"{middle:.1%}", f"{most:.1%}") for name, (n, middle, most) in errors.items())
+    numbers = {name: x for name, x in fields_of(machine).items() if isinstance(x, int | float)}
+    parts: list[Any] = [
+        table("Expected times beside launches", ("family", "launches", "median error", "nine in ten"), rows),
+        table(machine.board, ("number", "is"), ((name, f"{x:.6g}") for name, x in numbers.items())),
+    ]
+    if output is not None:
+        write_whole(output, machine_text(machine).encode())
+        parts.append(f"{output}: set LAYOUTALG_BOARD={output} to choose by it.")
+    numbers |= {"median_error": errors["all"][1], "ninth_error": errors["all"][2]}
+    written = None if output is None else str(output)
+    return parts, TuneAnswer("board", len(times), output=written, numbers=numbers)
+
+
 _Action = Callable[[Asked], Found]
 
-ACTIONS: Mapping[str, _Action] = {
-    "show": _show, "merge": _merge, "export": _export, "lock": _lock, "fit": _fit, "replay": _replay,
-}  # fmt: skip
-TAKES = {
-    "show": "one store", "merge": "the new store and at least one other", "export": "one store",
-    "lock": "one store", "fit": "one store and a family", "replay": "one store",
-}  # fmt: skip
-OPERANDS = {"merge": (2, 1000), "fit": (2, 2)} | dict.fromkeys(("show", "export", "lock", "replay"), (1, 1))
+ACTIONS: Mapping[str, _Action] = {"show": _show, "merge": _merge, "lock": _lock, "replay": _replay}
+TAKES = dict.fromkeys(ACTIONS, "one store") | {"merge": "the new store and at least one other"}
+OPERANDS = dict.fromkeys(ACTIONS, (1, 1)) | {"merge": (2, 1000)}

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from layoutalg.kernels.tuning import Place, Record, Store
 
 
+BOARD = "board"
+"""The word that asks for the numbers of a board, in place of a family or an action."""
+
+
 def tune_command(
     what: Annotated[
         str,
         argument(
-            "A kernel family to tune; or an action: show STORE, merge NEW STORE..., export STORE, "
-            "lock STORE, fit STORE FAMILY, replay STORE.",
+            "A kernel family to tune; or an action: show STORE, merge NEW STORE..., lock STORE, "
+            "replay STORE; or board: time what fits the numbers of this GPU's board.",
             complete=families,
         ),
     ],
@@ -65,17 +69,15 @@ def tune_command(
     timing: Annotated[
         str,
         option(
-            "gpu, or model: what the planner expects of a family, or of a move what its accesses cost.",
+            "gpu, or model: the time that is expected.",
             complete=one_of("gpu", "model"),
         ),
     ] = "gpu",
     arch: Annotated[
         str, option("Architecture for --timing model: sm_90, sm_75, ...", complete=archs)
     ] = "sm_90",
-    gpu: Annotated[str | None, option("With lock, fit and replay: only records of this GPU.")] = None,
-    output: Annotated[
-        Path | None, option("The file that lock, export and fit write.", "--output", "-o")
-    ] = None,
+    gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
+    output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
     html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,7 +91,11 @@ def tune_command(
     from layoutalg.kernels.tuning import Store
 
     words = operands or []
-    if what in stores.ACTIONS:
+    if what == BOARD:
+        if words:
+            raise UnsupportedError("tune board takes no more words: -o names its file")
+        outcome = stores.fit_board(output, quiet=as_json)
+    elif what in stores.ACTIONS:
         least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
             raise UnsupportedError(f"tune {what} takes {stores.TAKES[what]}")
@@ -137,7 +143,7 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     from layoutalg.kernels.registry import FAMILIES
 
     if name not in FAMILIES:
-        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *stores.ACTIONS))
+        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *stores.ACTIONS, BOARD))
     check_choice("timing", options.timing, tuning.TIMINGS)
     family, chip = FAMILIES[name], find_arch(options.arch).name
     listed = _problems(family, options)
@@ -180,8 +186,6 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     where = f"on {place[1]}"
     if place[0] == "model":
         where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
-    if (rates := tuning.current_rates(name)) is not None:
-        where = f"{where}; candidates ranked by {rates.source}"
     shown = table(
         f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(stores.record_row, rows), left=2
     )
