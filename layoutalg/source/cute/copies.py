@@ -18,11 +18,11 @@ from typing import Any, Literal
 from layoutalg import algebra
 from layoutalg.atoms import CopyAtom
 from layoutalg.compose import composition
-from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout, coalesce, concat, flatten_tree, layout_size, leaves, modes
 from layoutalg.source.cute import functions
-from layoutalg.source.cute.spelling import FAULTS
-from layoutalg.source.cute.values import FROZEN, Atom, Index, Tensor, Tiled, frozen, is_static
+from layoutalg.source.cute.spelling import FAULTS, words_of
+from layoutalg.source.cute.values import FROZEN, Index, Tensor, Tiled, frozen, is_static
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Condition
 from layoutalg.source.places import Places
@@ -50,10 +50,7 @@ class Copies(Places):
             getattr(self, f"cute_{name}")(node, *given)
         except FAULTS as error:
             del self.touches[made:]
-            why = (
-                error.message if isinstance(error, LayoutAlgError) else f"its arguments are not read: {error}"
-            )
-            found = Unknown(why, lost.name if lost is not None else "", lost is not None and lost.carried)
+            found = Unknown(words_of(error)) if lost is None else lost
             self.touch(node, f"call cute::{name}", found, 0)
         for part in given[-1:] if name == "copy_if" else given:
             if isinstance(part, Tensor) and isinstance(part.pointer, Address) and not part.in_memory:
@@ -64,19 +61,15 @@ class Copies(Places):
 
     def cute_copy(self, node: Node, *given: Any) -> None:
         *by, source, target = given
-        how = by[0] if by else None
-        if isinstance(how, Tiled):
-            how = how.atom
-        if isinstance(how, Atom) and not how.assumed:
-            self._by_atom(node, how.copy, source, target)
-            return
-        if how is None:
+        if (how := _atom_of(*by)) is None:
             assumed = 128 if source.is_static and target.is_static else 8
             if _size(source) == _size(target):
                 source, target = filtered(source, target)
+            self._vectorized(node, source, target, assumed)
+        elif how.assumed:
+            self._vectorized(node, source, target, how.assumed)
         else:
-            assumed = how.assumed if isinstance(how, Atom) else how.bits
-        self._vectorized(node, source, target, assumed)
+            self._by_atom(node, how.copy, source, target)
 
     def cute_copy_aligned(self, node: Node, source: Tensor, target: Tensor) -> None:
         self._vectorized(node, *filtered(source, target), 128)
@@ -135,14 +128,13 @@ class Copies(Places):
 
     def cute_copy_if(self, node: Node, *given: Any) -> None:
         *by, predicate, source, target = given
-        how = by[0].atom if by and isinstance(by[0], Tiled) else by[0] if by else None
-        if how is None:
+        if (how := _atom_of(*by)) is None:
             for at in range(_size(target)):
                 with self.under(self._holds(predicate, at)):
                     self._piece(node, "ld", source, at)
                     self._piece(node, "st", target, at)
             return
-        if not isinstance(how, Atom) or how.assumed or "ZFILL" in how.copy.name:
+        if how.assumed or "ZFILL" in how.copy.name:
             raise UnsupportedError("a copy_if by this atom is not read")
         if not isinstance(predicate, Tensor) or len(modes(predicate.layout)) != len(modes(source.layout)):
             with self.under(self._holds(predicate, 0)):
@@ -196,9 +188,7 @@ class Copies(Places):
             raise UnsupportedError("a product with sums in memory")
         if not a.in_memory and not b.in_memory:
             return
-        atoms = [
-            part.atom if isinstance(part, Tiled) else part for part in given if not isinstance(part, Tensor)
-        ]
+        atoms = [_atom_of(part) for part in given if not isinstance(part, Tensor)]
         spaces = {t.pointer.array.space for t in (a, b) if isinstance(t.pointer, Address)}
         if spaces != {"shared"} or any(atom.instruction.name.startswith("SM") for atom in atoms):
             raise UnsupportedError("what a product reads of memory that is not shared, or by a descriptor")
@@ -208,6 +198,11 @@ class Copies(Places):
                     operand = operand.of(lambda layout: concat(Layout(1, 0), *modes(layout)))
                 held = Tensor(None, functions.fragment_like(operand), operand.bits, operand.kind)
                 self.cute_copy(node, operand.sliced((None, None, k)), held.sliced((None, None, k)))
+
+
+def _atom_of(by: Any = None) -> Any:
+    """The atom of a tiling, or an atom."""
+    return by.atom if isinstance(by, Tiled) else by
 
 
 def _size(tensor: Tensor) -> int:

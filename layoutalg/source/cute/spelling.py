@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from layoutalg.dtype import DType, dtype
@@ -23,11 +24,17 @@ from layoutalg.errors import LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Swizzle
 from layoutalg.notation import Major
 from layoutalg.source.cute import functions
-from layoutalg.source.cute.values import Index, Vectorizing
+from layoutalg.source.cute.values import Index
 from layoutalg.source.values import Unknown
 
 FAULTS = (LayoutAlgError, LookupError, ValueError, TypeError, AttributeError)
 """Errors of functions of CuTe for arguments of other kinds than they take."""
+
+
+def words_of(error: Exception) -> str:
+    """Why a function of CuTe has no value."""
+    return error.message if isinstance(error, LayoutAlgError) else f"CuTe's arguments are not read: {error}"
+
 
 _PARTS = re.compile(r"\s*(?:(?P<mark>[<>,])|(?P<word>(?:[^<>,()]|\((?:[^()]|\([^()]*\))*\))+))")
 _NUMBER = re.compile(r"(-?\d+)[uUlL]*\Z|(true|false)\Z")
@@ -117,7 +124,8 @@ def value_of(term: Term, leaf: Callable[[], Index] = _unknown) -> Any:
         case "Tensor":
             return value_of(arguments[1], leaf)
         case "AutoVectorizingCopyWithAssumedAlignment":
-            return Vectorizing(value_of(arguments[0]) if arguments else 128)
+            assumed = value_of(arguments[0]) if arguments else 128
+            return replace(functions.atom(name, "DefaultCopy"), assumed=assumed)
         case "Copy_Atom" | "MMA_Atom" | "Copy_Traits" | "MMA_Traits":
             return functions.atom(name, value_of(arguments[0]), *(element_of(str(t)) for t in arguments[1:]))
         case "UniversalFMA":
