@@ -85,12 +85,12 @@ def rewritten(fix: Fix, number: int) -> Moved:
 
 
 def test_a_fix_keeps_results_and_counts() -> None:
-    found = judged(20261129, 16)
+    found = judged(18, 8)
     assert found["edits"] >= 4 and found["rewritten"] >= 1, found
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_many_fixes_keep_results_and_counts(seed: int) -> None:
     judged(seed, 25)
 
