@@ -19,10 +19,10 @@ parts are the ranges of bytes between which no access moves, and each has rows, 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from layoutalg.algebra import storage_layout
@@ -83,7 +83,7 @@ class Tried:
 
 def _numbers(numbers: list[int]) -> str:
     """4, 8, 12 as they are; a long row of equal steps by its first two and its last."""
-    steps = {b - a for a, b in pairwise(numbers)}
+    steps = {b - a for a, b in itertools.pairwise(numbers)}
     if len(numbers) > 4 and len(steps) == 1:
         return f"{numbers[0]}, {numbers[1]}, ..., {numbers[-1]}"
     return ", ".join(map(str, numbers))
@@ -130,7 +130,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
         launch = Launch(next((t.block for t in shared), reading.block), reading.grid)
         for part in parts(replace(array, touches=tuple(shared)), launch):
             search = _Search(reading, part, launch, machine, added)
-            if search.before == search.ideal:
+            if not search.excess:
                 continue
             own = search.remedies()
             fixes += own
@@ -164,32 +164,28 @@ class _Search:
         self.reading, self.launch, self.machine, self.added = reading, launch, machine, added
         self.tried = Tried()
         costs = [(touch, cost_of(touch, launch, machine)) for touch in array.touches]
-        self.before, self.ideal = (
-            sum(cost.total for _, cost in costs), sum(cost.ideal for _, cost in costs),
-        )  # fmt: skip
+        self.before = sum(cost.total for _, cost in costs)
+        self.excess = self.before - sum(cost.ideal for _, cost in costs)
         worst_first = sorted(costs, key=lambda each: each[1].ideal - each[1].total)
         self.array = replace(array, touches=tuple(touch for touch, _ in worst_first))
-        self.least: dict[type, int] = dict.fromkeys((int, Swizzle), self.before - self.ideal)
+        self.least: dict[type, int] = dict.fromkeys((int, Swizzle), self.excess)
         self.found: list[Remedy] = []
         self.widest = max((array.element.bytes, *(t.width for t in array.touches)))
         self.kernels = owners(reading, array.declared)
 
     def remedies(self) -> list[Fix]:
         """The padding and the swizzle that leave the fewest conflicts, of these the least memory."""
-        kind, same = self.array.element, same_memory(self.array, self.reading)
+        element, same = self.array.element, same_memory(self.array, self.reading)
         if same:
             self.tried.refused[f"{', '.join(same)} is the same memory of the launch"] = None
         elif not self.array.dims:
-            what = f"one {kind.name} of {kind.bytes} bytes, not an array of elements"
-            self.tried.refused[f"it is {what}"] = None
+            what = f"{element.name} of {element.bytes} bytes, not an array of elements"
+            self.tried.refused[f"it is one {what}"] = None
         else:
             self._look(list(self._tiles()))
         by_memory = sorted(self.found, key=lambda each: (each.excess, each.elements))
-        roomy = (
-            next((r for r in by_memory if type(r.by) is by and self._has_room(r)), None)
-            for by in (int, Swizzle)
-        )
-        best = [remedy for remedy in roomy if remedy is not None]
+        groups = ([remedy for remedy in by_memory if type(remedy.by) is kind] for kind in (int, Swizzle))
+        best = [remedy for own in groups for remedy in itertools.islice(filter(self._has_room, own), 1)]
         least = min((remedy.excess for remedy in best), default=0)
         return [self._fix(remedy) for remedy in best if remedy.excess == least]
 
@@ -271,11 +267,11 @@ class _Search:
         if array.dynamic:
             pads = max(self.added.get((key, True), 0) for key in self.kernels)
             launched = self._memory + (pads if remedy.kind == "padding" else 0)
-        start = array.start * array.element.bytes
+        start, ideal = array.start * array.element.bytes, sum(cost.ideal for cost in remedy.costs)
         hinder = hindrances(array, self.reading, self.launch, self.machine)
         return Fix(
             array.name, array.declared.file, array.declared.line % LINES, remedy.kind, remedy.layout,
-            remedy.extra, self.before, self.ideal + remedy.excess, self.ideal,
+            remedy.extra, self.before, ideal + remedy.excess, ideal,
             code(remedy.layout, "cuda", array.function, parameters=("row", "col")), (),
             rewriting(array, pitch, remedy.elements, hinder), launched, start,
             start + array.size * array.element.bytes, array.whole is not None, tuple(self._left(remedy)),
