@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from layoutalg.errors import ParseError
 from layoutalg.source import KernelReading, read_kernel
+from layoutalg.source.cute.spelling import read_type
 from tests.source import cute_oracle
 from tests.source.random_cute import kernel, read_moves
 from tests.sweeps import each
@@ -133,6 +135,12 @@ def test_what_depends_on_a_size_names_it() -> None:
     text = f"__global__ void k(float* A, int m, int n) {{\n{TILE}  copy(gA(_, _, 0), sA);\n}}"
     reading = read_kernel(HEAD + text, 32)
     assert {a.op: a.depends for a in reading.accesses} == {"ld.global.b32": ("n",), "st.shared.b32": ()}
+
+
+@each("text", ("", "<", "A<B", "A<B>::C<D>", "f<A<B>::C<D>, E>"))
+def test_a_type_that_is_no_value_of_cute_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="the type"):
+        read_type(text)
 
 
 def test_a_record_without_members_is_read() -> None:
