@@ -173,11 +173,11 @@ class CuteCalls(Calls, Copies):
             return self._registers(node, _evaluated(functions.as_layout, *given))
         if name.startswith(_FRAGMENTS) and _is_tensor(node.type):
             return self._registers(node, _evaluated(functions.OWN[name], *given))
+        if name == "recast" and isinstance(first, Tensor):
+            return _evaluated(lambda: functions.recast([first.bits, _element(node.type)[0]], first))
         numbers = self._numbers(node)
         if name == "operator()":
             name = "slice" if None in flatten_tree(tuple(given[1:])) else "at"
-        if name == "recast" and isinstance(first, Tensor):
-            numbers = [[first.bits, _element(node.type)[0]]]
         return self._number(node, _evaluated(lambda *parts: functions.call(name, *parts), *numbers, *given))
 
     def _numbers(self, node: Node) -> list[Any]:
