@@ -105,14 +105,10 @@ def test_copies_of_groups_are_divided_as_the_headers_divide_them(arch: str) -> N
         memory = [access for access in reading.memory if access.kernel == f"k{number}"]
         start = 16 if threads == 1 else 0  # of a thread's own copy, in bytes from that of the thread before
         rows = [
-            [
-                at + start * r if at < size else None
-                for r in range(w, w + 32)
-                for at in [piece * (r % threads + n)]
-            ]
-            for w in (0, 32)
-            for n in range(0, size // piece, threads)
-        ]
+            [at + start * r if at < size else None
+             for r in range(w, w + 32) for at in [piece * (r % threads + n)]]
+            for w in (0, 32) for n in range(0, size // piece, threads)
+        ]  # fmt: skip
         rows = [row for row in rows if any(at is not None for at in row)]
         wanted = len(rows), sum(wavefronts(f"cp.async.{piece}", row) for row in rows)
         assert [a.op for a in memory] == [f"cp.async.{piece}", f"cp.async.{piece}:global"], (copy, memory)
