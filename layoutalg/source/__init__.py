@@ -35,7 +35,15 @@ from typing import TYPE_CHECKING
 
 from layoutalg.optional import later
 from layoutalg.source.reading import read_kernel
-from layoutalg.source.rows import CONSTANT, FETCH, REGISTERS, KernelReading, SourceAccess, Unfollowed
+from layoutalg.source.rows import (
+    CONSTANT,
+    FETCH,
+    REGISTERS,
+    KernelReading,
+    SourceAccess,
+    TakenNumber,
+    Unfollowed,
+)
 from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:
@@ -53,6 +61,7 @@ __all__ = [
     "Fix",
     "KernelReading",
     "SourceAccess",
+    "TakenNumber",
     "Unfollowed",
     "fixes_of",
     "patch_of",

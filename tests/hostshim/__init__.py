@@ -26,7 +26,7 @@ SPACE = re.compile(r"^namespace ([\w:]+) \{$", re.M)
 NEXT_HELPER = re.compile(r"^(?=template\b)|^(?<!>\n)(?=__device__)", re.M)
 SHARED = re.compile(
     r"(?P<extern>extern\s+)?__shared__\s+(?:(?:__align__|alignas)\(\d+\)\s+)?(?P<type>[\w ]+?)\s+"
-    r"(?P<name>\w+)(?P<extents>(?:\[\w*\])*);"
+    r"(?P<name>\w+)(?P<extents>(?:\[[\w +]*\])*);"
 )
 FLAGS = (
     f"-I{HERE}",

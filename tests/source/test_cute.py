@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from layoutalg.errors import ParseError
 from layoutalg.source import KernelReading, read_kernel
+from layoutalg.source.cute.spelling import read_type
 from tests.source import cute_oracle
 from tests.source.random_cute import kernel, read_moves
 from tests.sweeps import each
@@ -105,6 +107,7 @@ def test_a_predicate_of_coordinates_is_followed() -> None:
 
 UNREAD = {
     "copy_if([&](int i) { return i < n; }, g, s);": "the predicate of copy_if is not followed",
+    "copy(recast<void*>(g), s);": "elements of type void * are not read",
     "frobnicate(g, s);": "what frobnicate does is not in the file",
     "copy(make_tma_copy(SM90_TMA_LOAD{}, gA, sA.layout()), g, s);": "",
     "auto h = make_tensor(make_gmem_ptr(A + int(A[0])), make_shape(Int<8>{})); "
@@ -133,6 +136,12 @@ def test_what_depends_on_a_size_names_it() -> None:
     text = f"__global__ void k(float* A, int m, int n) {{\n{TILE}  copy(gA(_, _, 0), sA);\n}}"
     reading = read_kernel(HEAD + text, 32)
     assert {a.op: a.depends for a in reading.accesses} == {"ld.global.b32": ("n",), "st.shared.b32": ()}
+
+
+@each("text", ("", "<", "A<B", "A<B>::C<D>", "f<A<B>::C<D>, E>"))
+def test_a_type_that_is_no_value_of_cute_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="the type"):
+        read_type(text)
 
 
 def test_a_record_without_members_is_read() -> None:

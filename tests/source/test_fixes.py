@@ -48,14 +48,18 @@ def test_a_swizzle_is_found_for_rows_whose_length_is_not_a_power_of_two() -> Non
     assert not read_kernel(ROWS.format(index="o ^ (o / 32 % 16)"), 256).conflicting
 
 
-@pytest.mark.deep(only=("513", "600"))
-@pytest.mark.parametrize("size", [512, 513, 516, 528, 600])
-def test_a_swizzle_stays_inside_of_the_array(size: int) -> None:
-    fixes, _ = fixes_of(read_kernel(TREE.format(index="o", size=size), 256))
-    (found,) = (fix for fix in fixes if fix.kind == "swizzle")
-    assert isinstance(found.layout, ComposedLayout)
-    reached = {found.layout.swizzles[0](at) for at in range(size)}
-    assert max(reached) < size + found.extra_bytes // 4 and len(reached) == size
+@pytest.mark.deep(only=("513-600",))
+@pytest.mark.parametrize("sizes", [(512, 516, 528), (513, 600)], ids=["512-528", "513-600"])
+def test_a_swizzle_stays_inside_of_the_array(sizes: tuple[int, ...]) -> None:
+    kernels = (TREE.format(index="o", size=size).replace("at(", f"at{size}(") for size in sizes)
+    text = "".join(
+        kernel.replace("void r", f"void r{size}") for kernel, size in zip(kernels, sizes, strict=True)
+    )
+    swizzles = [fix for fix in fixes_of(read_kernel(text, 256))[0] if fix.kind == "swizzle"]
+    for found, size in zip(swizzles, sizes, strict=True):
+        assert isinstance(found.layout, ComposedLayout)
+        reached = {found.layout.swizzles[0](at) for at in range(size)}
+        assert max(reached) < size + found.extra_bytes // 4 and len(reached) == size
 
 
 def test_where_nothing_is_perfect_the_best_is_shown_with_what_is_left() -> None:
@@ -198,12 +202,13 @@ def test_a_header_of_the_user_is_patched(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_structs_keep_their_type() -> None:
-    fixes, _ = fixed("__shared__ Cell s[32][32];\ns[ty][tx].x = 1; o[tx + 32 * ty] = s[tx][ty].x;",
-                     head="struct Cell { float x; };\n")  # fmt: skip
+    body = "__shared__ Cell s[32][32];\ns[ty][tx].x = 1; o[tx + 32 * ty] = s[tx][ty].x;"
+    body += "__shared__ Tile t;\nt.a[ty][tx] = 1; o[tx + 32 * ty] = t.a[tx][ty];"
+    head = "struct Cell { float x; };\nstruct Tile { float a[32][32]; };\n"
+    fixes, notes = fixed(body, head=head)
     assert next(fix.code for fix in fixes if fix.edits).startswith("__shared__ Cell s[32][33];")
-    fixes, notes = fixed("__shared__ Tile s;\ns.a[ty][tx] = 1; o[tx + 32 * ty] = s.a[tx][ty];",
-                         head="struct Tile { float a[32][32]; };\n")  # fmt: skip
-    assert not fixes and "it is one Tile of 4096 bytes, not an array of elements" in notes[0]
+    assert {fix.array for fix in fixes} == {"s"}
+    assert any("it is one Tile of 4096 bytes, not an array of elements" in note for note in notes)
 
 
 def test_edits_of_one_declaration_stand_together() -> None:

@@ -45,10 +45,11 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     assert found["kernels"] == ["transpose"] and found["grid"] == [32, 32, 1]
     store = next(a for a in found["accesses"] if a["op"] == "st.global.b32")
     assert store == {
-        "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
+        "line": 9, "column": 3, "op": "st.global.b32", "array": "out",
+        "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
         "note": None, "compiled": None, "file": "", "sizes": [], "depends": [],
-        "kernel": "transpose", "function": "transpose",
+        "kernel": "transpose", "function": "transpose", "elsewhere": False,
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
         ("padding", "(32,32):(33,1)"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from layoutalg.analysis import wavefronts
 from layoutalg.source import read_kernel
 
@@ -85,29 +87,33 @@ COPIES = (
 )
 
 
-def test_copies_of_groups_are_divided_as_the_headers_divide_them() -> None:
-    for copy, arch, piece, threads, size in COPIES:
-        text = f"""{HEAD}__global__ void k(const float* g) {{ __shared__ alignas(16) float s[4096];
+COPYING = """__global__ void k(const float* g) { __shared__ alignas(16) float s[4096];
 __shared__ cuda::barrier<cuda::thread_scope_block> barrier; auto pipe = cuda::make_pipeline();
 auto block = cg::this_thread_block(); auto warp = cg::tiled_partition<32>(block); int t = threadIdx.x;
 if (t == 0) init(&barrier, 64); block.sync(); pipe.producer_acquire();
-{copy};
-pipe.producer_commit(); barrier.arrive_and_wait(); cg::wait(block); }}"""
-        memory = read_kernel(text, 64, arch=arch).memory
+COPY;
+pipe.producer_commit(); barrier.arrive_and_wait(); cg::wait(block); }
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_copies_of_groups_are_divided_as_the_headers_divide_them(arch: str) -> None:
+    copies = [each for each in COPIES if each[1] == arch]
+    kernels = [COPYING.replace("k(", f"k{n}(", 1).replace("COPY", c) for n, (c, *_) in enumerate(copies)]
+    reading = read_kernel(HEAD + "".join(kernels), 64, arch=arch)
+    for number, (copy, _, piece, threads, size) in enumerate(copies):
+        memory = [access for access in reading.memory if access.kernel == f"k{number}"]
         start = 16 if threads == 1 else 0  # of a thread's own copy, in bytes from that of the thread before
         rows = [
-            [
-                at + start * r if at < size else None
-                for r in range(w, w + 32)
-                for at in [piece * (r % threads + n)]
-            ]
-            for w in (0, 32)
-            for n in range(0, size // piece, threads)
-        ]
+            [at + start * r if at < size else None
+             for r in range(w, w + 32) for at in [piece * (r % threads + n)]]
+            for w in (0, 32) for n in range(0, size // piece, threads)
+        ]  # fmt: skip
         rows = [row for row in rows if any(at is not None for at in row)]
         wanted = len(rows), sum(wavefronts(f"cp.async.{piece}", row) for row in rows)
         assert [a.op for a in memory] == [f"cp.async.{piece}", f"cp.async.{piece}:global"], (copy, memory)
-        assert all(a.line == 7 for a in memory) and (memory[0].instructions, memory[0].total) == wanted, copy
+        assert all(a.line == 7 + 6 * number for a in memory), copy
+        assert (memory[0].instructions, memory[0].total) == wanted, copy
 
 
 def test_a_copy_that_is_none_of_cp_async_is_told_or_read_as_loads_and_stores() -> None:
@@ -165,9 +171,11 @@ ATOMICS = (
 
 
 def test_atomic_operations_of_all_forms() -> None:
-    for operation, op, wanted in ATOMICS:
-        text = f"__global__ void k(int* g) {{ __shared__ int s[1024]; int t = threadIdx.x; {operation}; }}"
-        (access,) = read_kernel(text, 32).memory
+    body = "(int* g) {{ __shared__ int s[1024]; int t = threadIdx.x; {}; }}\n"
+    kernels = [f"__global__ void k{n}{body.format(each)}" for n, (each, _, _) in enumerate(ATOMICS)]
+    memory = read_kernel("".join(kernels), 32).memory
+    assert len(memory) == len(ATOMICS)
+    for access, (operation, op, wanted) in zip(memory, ATOMICS, strict=True):
         assert (access.op, access.total) == (op, wanted), (operation, access.why)
 
 

@@ -31,13 +31,3 @@ __getattr__ = later(
         **dict.fromkeys(("CuteCalls", "is_cute", "parameter_of"), "layoutalg.source.cute.reader"),
     },
 )
-
-__all__ = [
-    "CuteCalls",
-    "asked",
-    "declared_text",
-    "definition_of",
-    "is_cute",
-    "parameter_of",
-    "silent_functions",
-]

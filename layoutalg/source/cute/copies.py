@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from layoutalg import algebra
 from layoutalg.atoms import CopyAtom
 from layoutalg.compose import composition
-from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.layout import Layout, coalesce, concat, flatten_tree, layout_size, leaves, modes
+from layoutalg.errors import UnsupportedError
+from layoutalg.layout import Layout, coalesce, concat, flatten_tree, layout_size, leaves, modes, rank
 from layoutalg.source.cute import functions
-from layoutalg.source.cute.spelling import FAULTS
-from layoutalg.source.cute.values import FROZEN, Atom, Index, Tensor, Tiled, frozen, is_static
+from layoutalg.source.cute.spelling import FAULTS, words_of
+from layoutalg.source.cute.values import FROZEN, Index, Tensor, Tiled, frozen, is_static
 from layoutalg.source.front import Node
 from layoutalg.source.machine import Condition
 from layoutalg.source.places import Places
@@ -50,10 +50,7 @@ class Copies(Places):
             getattr(self, f"cute_{name}")(node, *given)
         except FAULTS as error:
             del self.touches[made:]
-            why = (
-                error.message if isinstance(error, LayoutAlgError) else f"its arguments are not read: {error}"
-            )
-            found = Unknown(why, lost.name if lost is not None else "", lost is not None and lost.carried)
+            found = Unknown(words_of(error)) if lost is None else lost
             self.touch(node, f"call cute::{name}", found, 0)
         for part in given[-1:] if name == "copy_if" else given:
             if isinstance(part, Tensor) and isinstance(part.pointer, Address) and not part.in_memory:
@@ -64,19 +61,15 @@ class Copies(Places):
 
     def cute_copy(self, node: Node, *given: Any) -> None:
         *by, source, target = given
-        how = by[0] if by else None
-        if isinstance(how, Tiled):
-            how = how.atom
-        if isinstance(how, Atom) and not how.assumed:
-            self._by_atom(node, how.copy, source, target)
-            return
-        if how is None:
+        if (how := _atom_of(*by)) is None:
             assumed = 128 if source.is_static and target.is_static else 8
             if _size(source) == _size(target):
                 source, target = filtered(source, target)
+            self._vectorized(node, source, target, assumed)
+        elif how.assumed:
+            self._vectorized(node, source, target, how.assumed)
         else:
-            assumed = how.assumed if isinstance(how, Atom) else how.bits
-        self._vectorized(node, source, target, assumed)
+            self._by_atom(node, how.copy, source, target)
 
     def cute_copy_aligned(self, node: Node, source: Tensor, target: Tensor) -> None:
         self._vectorized(node, *filtered(source, target), 128)
@@ -107,17 +100,17 @@ class Copies(Places):
         name = array.name if array is not None else ""
         self.touch(node, op or f"{verb}.{space}.b{bits}", address, bits // 8, name, array)
 
-    def _by_atom(self, node: Node, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
+    def _by_atom(
+        self, node: Node, atom: CopyAtom, source: Tensor, target: Tensor, predicate: Tensor | None = None
+    ) -> None:
         """A copy by an instruction: once for each coordinate of the modes behind the first."""
-        ranks = [len(t.layout.shape) if isinstance(t.layout.shape, tuple) else 1 for t in (source, target)]
+        ranks = rank(source.layout), rank(target.layout)
         if ranks[0] != ranks[1]:
             raise UnsupportedError(f"a copy of {ranks[0]} modes into {ranks[1]}")
-        if ranks[0] == 1:
-            self._by_instruction(node, atom, source, target)
-            return
-        for at in _distinct(target):
-            point = (None, *at)
-            self._by_instruction(node, atom, source.sliced(point), target.sliced(point))
+        for point in _distinct(target) if ranks[0] > 1 else [None]:
+            holds = ONE if predicate is None else self._holds(predicate.sliced(point), 0)
+            with self.under(holds):
+                self._by_instruction(node, atom, source.sliced(point), target.sliced(point))
 
     def _by_instruction(self, node: Node, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
         counts = [layout_size(modes(atom.value_layout(side))[1]) for side in SIDES]
@@ -135,23 +128,19 @@ class Copies(Places):
 
     def cute_copy_if(self, node: Node, *given: Any) -> None:
         *by, predicate, source, target = given
-        how = by[0].atom if by and isinstance(by[0], Tiled) else by[0] if by else None
-        if how is None:
+        if (how := _atom_of(*by)) is None:
             for at in range(_size(target)):
                 with self.under(self._holds(predicate, at)):
                     self._piece(node, "ld", source, at)
                     self._piece(node, "st", target, at)
             return
-        if not isinstance(how, Atom) or how.assumed or "ZFILL" in how.copy.name:
+        if how.assumed or "ZFILL" in how.copy.name:
             raise UnsupportedError("a copy_if by this atom is not read")
-        if not isinstance(predicate, Tensor) or len(modes(predicate.layout)) != len(modes(source.layout)):
-            with self.under(self._holds(predicate, 0)):
-                self._by_atom(node, how.copy, source, target)
+        if isinstance(predicate, Tensor) and rank(predicate.layout) == rank(source.layout):
+            self._by_atom(node, how.copy, source, target, predicate)
             return
-        for rest in _distinct(target):
-            point = (None, *rest)
-            with self.under(self._holds(predicate.sliced(point), 0)):
-                self._by_instruction(node, how.copy, source.sliced(point), target.sliced(point))
+        with self.under(self._holds(predicate, 0)):
+            self._by_atom(node, how.copy, source, target)
 
     def _holds(self, predicate: Any, at: int) -> Condition:
         """A predicate at a coordinate as a condition."""
@@ -174,17 +163,9 @@ class Copies(Places):
 
     def cute_axpby(self, node: Node, _: Any, x: Tensor, beta: Any, y: Tensor) -> None:
         """y = alpha x + beta y, element by element; where beta is 0, y is not read."""
-        zero: Condition = Unknown("it depends on a number that is not known")
-        if isinstance(beta, Real) and beta.value is not None:
-            zero = ONE if beta.value else ZERO
-        elif isinstance(beta, (int, Index)):
-            total = Index.of(beta).value
-            zero = truth(total) if isinstance(total, Sum) else total
-        elif isinstance(beta, Unknown):
-            zero = beta
         for at in range(_size(x)):
             self._piece(node, "ld", x, at)
-            with self.under(zero):
+            with self.under(_condition(beta)):
                 self._piece(node, "ld", y, at)
             self._piece(node, "st", y, at)
 
@@ -196,9 +177,7 @@ class Copies(Places):
             raise UnsupportedError("a product with sums in memory")
         if not a.in_memory and not b.in_memory:
             return
-        atoms = [
-            part.atom if isinstance(part, Tiled) else part for part in given if not isinstance(part, Tensor)
-        ]
+        atoms = [_atom_of(part) for part in given if not isinstance(part, Tensor)]
         spaces = {t.pointer.array.space for t in (a, b) if isinstance(t.pointer, Address)}
         if spaces != {"shared"} or any(atom.instruction.name.startswith("SM") for atom in atoms):
             raise UnsupportedError("what a product reads of memory that is not shared, or by a descriptor")
@@ -210,6 +189,11 @@ class Copies(Places):
                 self.cute_copy(node, operand.sliced((None, None, k)), held.sliced((None, None, k)))
 
 
+def _atom_of(by: Any = None) -> Any:
+    """The atom of a tiling, or an atom."""
+    return by.atom if isinstance(by, Tiled) else by
+
+
 def _size(tensor: Tensor) -> int:
     """The number of elements.  Raises UnsupportedError where it is not static."""
     count: Any = layout_size(tensor.layout)
@@ -218,17 +202,34 @@ def _size(tensor: Tensor) -> int:
     return int(count)
 
 
-def starts(tensor: Tensor, count: int) -> Iterator[int]:
-    """The flat coordinates at which vectors of some elements start."""
-    _size(tensor)  # refuses what is too long
+def _condition(number: Any) -> Condition:
+    """A number as a condition."""
+    if isinstance(number, Real) and number.value is not None:
+        return ONE if number.value else ZERO
+    total = Index.of(number).value if isinstance(number, (int, Index)) else unknown(number)
+    return truth(total) if isinstance(total, Sum) else total
+
+
+def _points(layout: Layout, step: Callable[[Any, Any], int]) -> list[int]:
+    """The flat coordinates of a layout, in steps that its extents and strides tell."""
     points, weight = [0], 1
-    for s, d in leaves(tensor.layout):
-        step = count // d if is_static(d) and 0 < d < count else 1
+    for s, d in leaves(layout):
+        if not is_static(s) or weight * s > MOST_MOVED:
+            raise UnsupportedError(f"a copy of more than {MOST_MOVED} elements, or a dynamic shape: {layout}")
+        points = [point + weight * at for at in range(0, s, step(s, d)) for point in points]
+        weight *= s
+    return points
+
+
+def starts(tensor: Tensor, count: int) -> list[int]:
+    """The flat coordinates at which vectors of some elements start."""
+
+    def step(_: Any, d: Any) -> int:
         if is_static(d) and d and count % d and d % count:
             raise UnsupportedError(f"vectors of {count} elements of {tensor.layout}")
-        points = [point + weight * at for at in range(0, s, step) for point in points]
-        weight *= s
-    yield from points
+        return count // d if is_static(d) and 0 < d < count else 1
+
+    return _points(tensor.layout, step)
 
 
 def common_elements(a: Tensor, b: Tensor) -> int:
@@ -271,17 +272,8 @@ def filtered(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return source.sliced((0, None)), target.sliced((0, None))
 
 
-def _distinct(target: Tensor) -> Iterator[tuple[int, ...]]:
-    """The coordinates of the modes behind the first, those that the target repeats once."""
-    ranges = []
-    for mode in modes(target.layout)[1:]:
-        points, weight = [0], 1
-        for s, d in leaves(mode):
-            if not is_static(s) or weight * s > MOST_MOVED:
-                raise UnsupportedError(f"a copy of a dynamic shape, that of {target.layout}")
-            steps = 1 if d == 0 and not target.swizzles else s
-            points = [point + weight * step for step in range(steps) for point in points]
-            weight *= s
-        ranges.append(points)
-    for point in itertools.product(*reversed(ranges)):
-        yield tuple(reversed(point))
+def _distinct(target: Tensor) -> Iterator[tuple[Any, ...]]:
+    """The coordinates of the modes behind the first, which is kept, those that the target repeats once."""
+    one = not target.swizzles
+    ranges = [_points(mode, lambda s, d: s if one and d == 0 else 1) for mode in modes(target.layout)[1:]]
+    return ((None, *reversed(point)) for point in itertools.product(*reversed(ranges)))

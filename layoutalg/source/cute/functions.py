@@ -16,13 +16,14 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from layoutalg import algebra, atoms
-from layoutalg.atoms import MMAAtom, Operand, find_copy_atom, find_mma_atom, tile_copy
+from layoutalg.atoms import find_copy_atom, find_mma_atom, tile_copy
 from layoutalg.compose import composition
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import (
+    ArithTuple,
     ComposedLayout,
     Layout,
     Swizzle,
@@ -33,74 +34,72 @@ from layoutalg.layout import (
     map_innermost,
     modes,
     product,
+    rank,
     unflatten_tree,
 )
-from layoutalg.notation import Major, call_function
-from layoutalg.source.cute.values import (
-    TENSORS,
-    Atom,
-    Coordinates,
-    Index,
-    Tensor,
-    Tiled,
-    Vectorizing,
-    copy_tiling,
-    dynamic,
-    frozen,
-    is_static,
-    mma_tiling,
-)
+from layoutalg.notation import call_function
+from layoutalg.source.cute.values import Atom, Index, Tensor, Tiled, dynamic, frozen, is_static
 
-OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
+OPERANDS = ("A", "B", "C")
 
 
 def call(name: str, *given: Any) -> Any:
     """The value of a function of CuTe.  Raises what the library's function raises, UnsupportedError."""
-    numbers, (first, *others) = (given[0], given[1:]) if isinstance(given[0], list) else ([], given)
     if name in OWN:
-        return OWN[name](first, *others)
+        return OWN[name](*given)
+    numbers, (first, *others) = (given[0], given[1:]) if isinstance(given[0], list) else ([], given)
     if name in NUMBERED:
         return NUMBERED[name](numbers, first)
-    if isinstance(first, tuple):
+    if isinstance(first, tuple) and name in _OF_TUPLES:
         return _OF_TUPLES[name](numbers, first, *others)
     others = [dynamic(other) for other in others]
-    if isinstance(first, TENSORS):
-        return first.of(lambda layout: call_function(name, numbers, [layout, *others], {}))
-    return call_function(name, numbers, [dynamic(first), *others], {})
+    return _by(first, lambda layout: call_function(name, numbers, [dynamic(layout), *others], {}))
+
+
+def _by(of: Any, change: Callable[[Any], Any]) -> Any:
+    """A layout that is changed, or a tensor with its layout changed."""
+    return of.of(change) if isinstance(of, Tensor) else change(of)
 
 
 def as_layout(*given: Any) -> Any:
     """make_layout: of a shape and strides or an order, of layouts side by side."""
     if isinstance(given[0], (Layout, ComposedLayout)):
         return given[0] if len(given) == 1 else concat(*given)
-    shape, stride = dynamic(given[0]), dynamic(given[1]) if len(given) > 1 else None
-    if not isinstance(stride, Major):
-        return Layout(shape) if stride is None else Layout(shape, stride)
-    if stride == "left":
-        return Layout(shape)
-    strides: list[Any] = []
-    step: Any = 1
-    for extent in reversed(flatten_tree(shape)):
-        strides.append(step)
-        step = step * extent
-    return Layout(shape, unflatten_tree(tuple(strides[::-1]), shape))
+    shape, *stride = map(dynamic, given)
+    if stride == ["right"]:  # a compact layout counts from the left: of the tree that is turned over
+        return _turned(Layout(_turned(shape)))
+    return Layout(shape) if stride == ["left"] else Layout(shape, *stride)
+
+
+def _turned(of: Any) -> Any:
+    """A tree, or a layout, with its modes from the right to the left, on each level."""
+    if isinstance(of, Layout):
+        return Layout(_turned(of.shape), _turned(of.stride))
+    return tuple(map(_turned, reversed(of))) if isinstance(of, tuple) else of
 
 
 def tensor(pointer: Any, layout: Any, bits: int, kind: str) -> Tensor:
     """A tensor of a pointer and a layout."""
-    if isinstance(layout, ComposedLayout):
-        outer = layout.outer
-        if isinstance(outer, Swizzle):
-            outer = Swizzles(outer)
-        if not isinstance(outer, Swizzles) or not isinstance(layout.inner, Layout):
-            raise UnsupportedError(f"a tensor with the layout {layout} is not read")
-        return Tensor(pointer, layout.inner, bits, kind, layout.offset, outer)
-    return Tensor(pointer, layout, bits, kind)
+    if not isinstance(layout, ComposedLayout):
+        return Tensor(pointer, layout, bits, kind)
+    if not isinstance(layout.outer, (Swizzle, Swizzles)) or not isinstance(layout.inner, Layout):
+        raise UnsupportedError(f"a tensor with the layout {layout} is not read")
+    return Tensor(pointer, layout.inner, bits, kind, layout.offset, Swizzles(layout.outer))
+
+
+def _identity_tensor(shape: Any) -> Tensor:
+    """Every coordinate is its own element."""
+    zeros: Any = unflatten_tree((0,) * len(flatten_tree(shape)), shape)
+    layout = call("make_identity_layout", shape)
+    return Tensor(None, layout, at=ArithTuple(zeros) if isinstance(zeros, tuple) else 0)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
 
 
 def _slice(of: Any, *coordinate: Any) -> Any:
     point = coordinate[0] if len(coordinate) == 1 else coordinate
-    if isinstance(of, TENSORS):
+    if isinstance(of, Tensor):
         return of.sliced(point)
     return map_innermost(of, lambda layout: Tensor(None, layout).sliced(_started(point)).layout)
 
@@ -114,11 +113,9 @@ def _started(coordinate: Any) -> Any:
 
 def _at(of: Any, *coordinate: Any) -> Any:
     point = coordinate[0] if len(coordinate) == 1 else coordinate
-    if isinstance(of, Coordinates):
-        return of.element(point)
     if isinstance(of, ComposedLayout):
         return tensor(None, of, 0, "").index(point)
-    return of(point)
+    return of.at + of.layout(point) if isinstance(of, Tensor) else of(point)
 
 
 def _coordinate(shape: Any) -> Any:
@@ -127,44 +124,37 @@ def _coordinate(shape: Any) -> Any:
     return unflatten_tree(numbers, shape)
 
 
-def _projected(value: Any, by: tuple[Any, ...]) -> Any:
-    """The modes of a tuple or a layout that a Step does not leave out."""
-    kept = [part for part, step in zip(modes(value) if isinstance(value, Layout) else value, by, strict=True)
-            if step is not None]  # fmt: skip
-    return concat(*kept) if isinstance(value, Layout) else tuple(kept)
-
-
-def _filled(coordinate: Any, rank: int) -> Any:
-    return (*coordinate, *(None,) * (rank - len(coordinate))) if isinstance(coordinate, tuple) else coordinate
-
-
-def _tiles(of: Any, tiler: Any) -> tuple[Any, int, int]:
-    """zipped_divide, and the ranks of both of its modes."""
+def _part(of: Any, tiler: Any, coordinate: Any, *, element: bool) -> Any:
+    """A tile, or an `element` of every tile."""
     tiles = call("zipped_divide", of, tiler)
-    layout = innermost(tiles.layout if isinstance(tiles, TENSORS) else tiles)
-    first, second = (len(s) if isinstance(s, tuple) else 1 for s in tuple(layout.shape))  # type: ignore[arg-type]
-    return tiles, first, second
+    ranks = [rank(mode) for mode in modes(plain(tiles))]
+    fixed = coordinate
+    if isinstance(coordinate, tuple):
+        fixed = (*coordinate, *(None,) * (ranks[not element] - len(coordinate)))
+    every = (None,) * ranks[element]
+    return _slice(tiles, *((fixed, every) if element else (every, fixed)))
+
+
+def _without(step: Any, value: Any) -> Any:
+    """The modes of a tuple or a layout that a Step, if there is one, does not leave out."""
+    if step is None:
+        return value
+    return call("select", [n for n, part in enumerate(step) if part is not None], value)
 
 
 def _local_tile(of: Any, tiler: Any, coordinate: Any, step: Any = None) -> Any:
-    if step is not None:
-        tiler, coordinate = _projected(tiler, step), _projected(coordinate, step)
-    tiles, first, second = _tiles(of, tiler)
-    return _slice(tiles, (None,) * first, _filled(coordinate, second))
+    return _part(of, _without(step, tiler), _without(step, coordinate), element=False)
 
 
 def _local_partition(of: Any, threads: Layout, index: Any, step: Any = None) -> Any:
-    if step is not None:
-        threads = _projected(threads, step)
-    extents = tuple(product(s) for s in threads.shape) if isinstance(threads.shape, tuple) else threads.shape
-    tiles, first, second = _tiles(of, extents)
-    return _slice(tiles, _filled(_thread(threads, index), first), (None,) * second)
+    threads = _without(step, threads)
+    return _part(of, _product_each(threads.shape), _thread(threads, index), element=True)
 
 
 def _thread(threads: Layout, index: Any) -> Any:
     """get_flat_coord: the coordinate that a thread layout sends to a number, a number per mode."""
     parts = []
-    for part in modes(threads) if isinstance(threads.shape, tuple) else (threads,):
+    for part in modes(threads):
         total, weight = Index.of(0), 1
         for s, d in zip(flatten_tree(part.shape), flatten_tree(part.stride), strict=True):
             digit = Index.of(index) // d % s if d and s != 1 else 0
@@ -174,17 +164,13 @@ def _thread(threads: Layout, index: Any) -> Any:
 
 
 def _domain_offset(coordinate: Any, of: Any) -> Any:
-    if not isinstance(of, Tensor):
-        return of
-    return replace(of, at=of.at + of.layout(coordinate))
+    return replace(of, at=of.at + of.layout(coordinate)) if isinstance(of, Tensor) else of
 
 
 def _composition(first: Any, *others: Any) -> Any:
     if len(others) == 2:
         return ComposedLayout(first, *others)
-    if isinstance(first, TENSORS):
-        return first.of(lambda layout: composition(layout, dynamic(others[0])))
-    return composition(first, dynamic(others[0]))
+    return _by(first, lambda layout: composition(layout, dynamic(others[0])))
 
 
 # --- atoms and tilings ------------------------------------------------------------------------------------
@@ -192,24 +178,13 @@ def _composition(first: Any, *others: Any) -> Any:
 
 def atom(kind: str, instruction: Any, element: Any = None) -> Atom:
     """A Copy_Atom or an MMA_Atom."""
-    if isinstance(instruction, Atom):
-        made = instruction.instruction
-        return (
-            instruction
-            if element is None
-            else replace(instruction, instruction=replace(made, element=element))
-        )
-    if isinstance(instruction, Vectorizing):  # elements are moved, as wide as they lie together
-        found = find_copy_atom(f"UniversalCopy<uint{element.bits}_t>")
-        return Atom(replace(found, element=element), instruction.bits)
-    if kind.startswith("MMA"):
-        return Atom(find_mma_atom(instruction))
-    found = find_copy_atom(instruction)
-    return Atom(found if element is None else replace(found, element=element))
-
-
-def _atom_of(given: Any) -> Atom:
-    return given if isinstance(given, Atom) else atom("MMA", given)
+    made = instruction if isinstance(instruction, Atom) else Atom(
+        (find_mma_atom if kind.startswith("MMA") else find_copy_atom)(instruction)
+    )  # fmt: skip
+    if element is None or kind.startswith("MMA"):
+        return made
+    moved = find_copy_atom(f"UniversalCopy<uint{element.bits}_t>") if made.assumed else made.copy
+    return replace(made, instruction=replace(moved, element=element))
 
 
 def _tiled_copy(given: Atom, threads: Layout, *values: Layout) -> Tiled:
@@ -217,20 +192,13 @@ def _tiled_copy(given: Atom, threads: Layout, *values: Layout) -> Tiled:
 
 
 def _tiled_mma(given: Any, threads: Any = (1, 1, 1), tile: Any = ()) -> Tiled:
-    made = _atom_of(given)
-    if not isinstance(made.instruction, MMAAtom):
-        raise UnsupportedError("a product is made of an atom that copies")
+    made: Any = given if isinstance(given, Atom) else atom("MMA", given)
     return Tiled(atoms.make_tiled_mma(made.instruction, threads, tile), made)
 
 
-def _copy_of(operand: str) -> Callable[[Atom, Any], Tiled]:
-    function = getattr(atoms, f"make_tiled_copy_{operand}")
-
-    def make(given: Atom, other: Any) -> Tiled:
-        tiling = copy_tiling(other) if operand in "SD" else mma_tiling(other)
-        return Tiled(function(given.copy, tiling), given)
-
-    return make
+def _copy_of(which: str) -> Callable[[Atom, Tiled], Tiled]:
+    function = getattr(atoms, f"make_tiled_copy_{which}")
+    return lambda given, other: Tiled(function(given.copy, other.tiling), given)
 
 
 def tiled(kind: str, given: Atom, layout: Any = (1, 1, 1), tiler: Any = ()) -> Tiled:
@@ -240,121 +208,79 @@ def tiled(kind: str, given: Atom, layout: Any = (1, 1, 1), tiler: Any = ()) -> T
     return Tiled(tile_copy(given.copy, None, layout, tiler), given)
 
 
-def _partition(how: Callable[[Layout], Layout], thread: Any, of: Any) -> Any:
+def _partition(side: str) -> Callable[[Tiled, Any], Any]:
     """A thread's part of (thread, (value, (rest, ...))), as (value, rest, ...)."""
 
-    def sliced(one: Any) -> Any:
-        made = one.of(how)
+    def part(by: Tiled, of: Any) -> Any:
+        if not isinstance(of, Tensor):
+            return map_innermost(of, lambda layout: part(by, Tensor(None, layout)).layout)
+        made = of.of(functools.partial(by.tiling.tidfrg, side))
         rest = modes(modes(modes(made.layout)[1])[1])
-        return made.sliced((thread, (None, (None,) * len(rest))))
-
-    if isinstance(of, TENSORS):
-        return sliced(of)
-    return map_innermost(of, lambda layout: sliced(Tensor(None, layout)).layout)
-
-
-def _copied(side: Literal["src", "dst"]) -> Callable[[Tiled, Any], Any]:
-    def part(by: Tiled, of: Any) -> Any:
-        return _partition(functools.partial(copy_tiling(by).tidfrg, side), by.thread, of)
+        return made.sliced((by.thread, (None, (None,) * len(rest))))
 
     return part
-
-
-def _operand(which: Operand) -> Callable[[Tiled, Any], Any]:
-    def part(by: Tiled, of: Any) -> Any:
-        return _partition(functools.partial(mma_tiling(by).tidfrg, which), by.thread, of)
-
-    return part
-
-
-def _retile(by: Tiled, of: Any) -> Any:
-    return of.of(copy_tiling(by).retile) if isinstance(of, Tensor) else copy_tiling(by).retile(of)
 
 
 def plain(of: Any) -> Layout:
     """The layout of a tensor or a layout, without its swizzles."""
-    return innermost(of.layout if isinstance(of, TENSORS) else of)
+    return innermost(of.layout if isinstance(of, Tensor) else of)
+
+
+def _like(of: Any, function: Callable[[Layout], Layout]) -> Layout:
+    """Registers in the order of a layout, where dynamic strides come last."""
+    layout = plain(of)
+    if not is_static(layout.shape):
+        raise UnsupportedError(f"registers of the dynamic shape of {layout}")
+    return function(frozen(layout))
 
 
 def fragment_like(of: Any) -> Layout:
-    """make_fragment_like, where dynamic strides come last."""
-    layout = plain(of)
-    if not is_static(layout.shape):
-        raise UnsupportedError(f"registers of the dynamic shape of {layout}")
-    return algebra.make_fragment_like(frozen(layout))
+    """make_fragment_like."""
+    return _like(of, algebra.make_fragment_like)
 
 
-def tensor_like(of: Any) -> Layout:
-    """make_tensor_like, where dynamic strides come last."""
-    layout = plain(of)
-    if not is_static(layout.shape):
-        raise UnsupportedError(f"registers of the dynamic shape of {layout}")
-    return algebra.make_layout_like(frozen(layout))
-
-
-def _fragment(which: Operand, *, made: bool) -> Callable[[Tiled, Any], Layout]:
+def _fragment(operand: str, *, made: bool) -> Callable[[Tiled, Any], Layout]:
     """partition_fragment_X of a matrix, make_fragment_X of a part of it."""
 
     def make(by: Tiled, of: Any) -> Layout:
         if isinstance(of, tuple):
             return _partition_shape(by, of)
-        part = plain(of if made else _operand(which)(by, of))
-        return Layout(part.shape) if which == "C" else fragment_like(part)
+        part = plain(of if made else _partition(operand)(by, of))
+        return Layout(part.shape) if operand == "C" else fragment_like(part)
 
     return make
 
 
 def _partition_shape(by: Tiled, shape: Any) -> Layout:
-    return Layout(plain(_operand("C")(replace(by, thread=0), Layout(shape))).shape)
+    return Layout(plain(_partition("C")(replace(by, thread=0), Layout(shape))).shape)
 
 
-def _size(numbers: Any, of: Any) -> Any:
-    if isinstance(of, Tiled):
-        return of.tiling.threads
-    return _measured("size")(numbers, of)
+# --- numbers ----------------------------------------------------------------------------------------------
 
 
 def _measured(name: str) -> Callable[[Any, Any], Any]:
     """size, shape, rank and the like, of layouts and of what is inside of tensors."""
 
     def measure(numbers: Any, of: Any) -> Any:
-        if isinstance(of, Coordinates) and name == "stride":
-            if product(of.layout.shape) != 1:
-                raise UnsupportedError("strides that are coordinates")
-            return Major("left")
-        if numbers or name not in ("cosize", "stride"):
-            return call_function(
-                name, numbers, [plain(of) if isinstance(of, (*TENSORS, ComposedLayout)) else of], {}
-            )
-        return call_function(name, numbers, [of.layout if isinstance(of, TENSORS) else of], {})
+        if isinstance(of, Tiled):
+            return of.tiling.threads
+        layout = of.layout if isinstance(of, Tensor) else of
+        inside = isinstance(layout, ComposedLayout) and (numbers or name not in ("cosize", "stride"))
+        return call_function(name, numbers, [innermost(layout) if inside else layout], {})
 
     return measure
 
 
-def _get(numbers: Any, of: Any) -> Any:
-    for at in numbers:
-        of = modes(of)[at] if isinstance(of, Layout) else of[at]
-    return of
-
-
 def _layout(numbers: Any, of: Any) -> Any:
-    if isinstance(of, Tensor):
-        made: Any = of.layout
-        for swizzles in (of.swizzles,) if of.swizzles else ():
-            if isinstance(of.at, Index):
-                raise UnsupportedError("the layout of a swizzled tensor that begins at run time")
-            made = ComposedLayout(swizzles, of.at, made)
-        of = made
-    return _get(numbers, of)
+    if isinstance(of, Tensor) and of.swizzles:
+        if isinstance(of.at, Index):
+            raise UnsupportedError("the layout of a swizzled tensor that begins at run time")
+        of = ComposedLayout(of.swizzles, of.at, of.layout)
+    return _get(numbers, of.layout if isinstance(of, Tensor) else of)
 
 
-def _mode(numbers: Any, of: Any) -> Any:
-    """tensor<0>(t): a mode of a tensor."""
-    return of.of(lambda layout: _get(numbers, layout)) if isinstance(of, TENSORS) else _get(numbers, of)
-
-
-def _tile_size(numbers: Any, by: Tiled) -> Any:
-    return mma_tiling(by).tile_shape[numbers[0]]
+def _get(numbers: Any, of: Any) -> Any:
+    return call_function("get", numbers, [of], {})
 
 
 def _ceil_div(a: Any, b: Any) -> Any:
@@ -388,58 +314,56 @@ def recast(widths: Any, of: Any) -> Any:
 
 
 def _product_each(of: Any) -> Any:
-    return tuple(product(part) for part in of) if isinstance(of, tuple) else of
-
-
-def _replaced(numbers: Any, of: tuple[Any, ...], by: Any) -> Any:
-    return (*of[: numbers[0]], by, *of[numbers[0] + 1 :])
-
-
-def _taken(numbers: Any, of: tuple[Any, ...]) -> Any:
-    begin, end = numbers
-    return of[begin : len(of) if end == -1 else end]
+    return tuple(map(product, of)) if isinstance(of, tuple) else of
 
 
 _OF_TUPLES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        "select": lambda numbers, of: tuple(of[at] for at in numbers), "take": _taken, "replace": _replaced,
+        "select": lambda numbers, of: tuple(of[at] for at in numbers),
+        "take": lambda numbers, of: of[numbers[0] : None if numbers[1] == -1 else numbers[1]],
+        "replace": lambda numbers, of, by: (*of[: numbers[0]], by, *of[numbers[0] + 1 :]),
         "append": lambda numbers, of, by=1: of + (by,) * (numbers[0] - len(of) if numbers else 1),
         "prepend": lambda numbers, of, by=1: (by,) * (numbers[0] - len(of) if numbers else 1) + of,
-        "flatten": lambda numbers, of: flatten_tree(of), "make_identity_layout": lambda _, of: (
-            call_function("make_identity_layout", [], [dynamic(of)], {})),
-        "make_ordered_layout": lambda _, of, order: call_function("make_ordered_layout", [], [of, order], {}),
+        "flatten": lambda numbers, of: flatten_tree(of),
     }
-)  # fmt: skip
+)
 """Functions of tuples of integers; read only."""
+
+_TUPLES = ("make_tuple", "make_shape", "make_stride", "make_coord", "make_tile", "make_step")
 
 OWN: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "make_layout": as_layout, "slice": _slice, "at": _at, "coordinate": _coordinate,
         "local_tile": _local_tile, "local_partition": _local_partition, "domain_offset": _domain_offset,
         "composition": _composition, "make_tiled_copy": _tiled_copy, "make_tiled_mma": _tiled_mma,
-        "partition_S": _copied("src"), "partition_D": _copied("dst"),
-        "retile_S": _retile, "retile_D": _retile, "make_fragment_like": fragment_like,
-        "make_tensor_like": tensor_like, "ceil_div": _ceil_div, "elem_less": _elem_less,
+        **dict.fromkeys(("retile_S", "retile_D"), lambda by, of: _by(of, by.tiling.retile)),
+        "make_fragment_like": fragment_like,
+        "make_tensor_like": lambda of: _like(of, algebra.make_layout_like),
+        "make_identity_tensor": _identity_tensor, "ceil_div": _ceil_div, "elem_less": _elem_less,
         "is_static": is_static, "partition_shape_C": _partition_shape,
         "product_each": _product_each, "product": product,
+        **dict.fromkeys(_TUPLES, lambda *parts: parts),
+        **dict.fromkeys(("get_slice", "get_thread_slice"), lambda by, thread: replace(by, thread=thread)),
+        "partition_S": _partition("src"), "partition_D": _partition("dst"),
+        "get_layoutS_TV": lambda by: by.tiling.get_layoutS_TV(),
+        "get_layoutD_TV": lambda by: by.tiling.get_layoutD_TV(),
+        "shape_mnk": lambda given: _tiled_mma(given).tiling.atom.shape_mnk,
         **{f"make_tiled_copy_{x}": _copy_of(x) for x in ("A", "B", "C", "S", "D", "C_atom")},
-        **{f"partition_{x}": _operand(x) for x in OPERANDS},
+        **{f"partition_{x}": _partition(x) for x in OPERANDS},
         **{f"partition_fragment_{x}": _fragment(x, made=False) for x in OPERANDS},
         **{f"make_fragment_{x}": _fragment(x, made=True) for x in OPERANDS},
-        **{f"get_layout{x}_TV": (lambda by, x=x: mma_tiling(by).layout_tv(x)) for x in OPERANDS},
-        "shape_mnk": lambda given: _tiled_mma(given).tiling.atom.shape_mnk,  # type: ignore[union-attr]
-        "get_layoutS_TV": lambda by: copy_tiling(by).get_layoutS_TV(),
-        "get_layoutD_TV": lambda by: copy_tiling(by).get_layoutD_TV(),
-        **{f"element_{x}": (lambda by, x=x: mma_tiling(by).atom.dtype(x)) for x in OPERANDS},
+        **{f"get_layout{x}_TV": (lambda by, x=x: by.tiling.layout_tv(x)) for x in OPERANDS},
+        **{f"element_{x}": (lambda by, x=x: by.tiling.atom.dtype(x)) for x in OPERANDS},
     }
 )  # fmt: skip
 """Functions that are not one function of the algebra; read only."""
 
 NUMBERED: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        "size": _size, "get": _get, "tensor": _mode, "layout": _layout, "tile_size": _tile_size,
+        "get": _get, "tensor": lambda numbers, of: _by(of, functools.partial(_get, numbers)),
+        "layout": _layout, "tile_size": lambda numbers, by: by.tiling.tile_shape[numbers[0]],
         "recast": recast,
-        **{name: _measured(name) for name in ("rank", "depth", "cosize", "shape", "stride")},
+        **{name: _measured(name) for name in ("size", "rank", "depth", "cosize", "shape", "stride")},
     }
 )  # fmt: skip
 """Functions with numbers, or bits of types, in <...>; read only."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from layoutalg.dtype import DType, dtype
@@ -23,19 +24,22 @@ from layoutalg.errors import LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Swizzle
 from layoutalg.notation import Major
 from layoutalg.source.cute import functions
-from layoutalg.source.cute.values import Index, Vectorizing
+from layoutalg.source.cute.values import Index
 from layoutalg.source.values import Unknown
 
 FAULTS = (LayoutAlgError, LookupError, ValueError, TypeError, AttributeError)
 """Errors of functions of CuTe for arguments of other kinds than they take."""
 
-_PARTS = re.compile(r"\s*(?:(?P<mark>[<>,])|(?P<word>(?:[^<>,()]|\((?:[^()]|\([^()]*\))*\))+))")
+
+def words_of(error: Exception) -> str:
+    """Why a function of CuTe has no value."""
+    return error.message if isinstance(error, LayoutAlgError) else f"CuTe's arguments are not read: {error}"
+
+
+_PARTS = re.compile(r"[<>,]|(?:[^<>,()]|\((?:[^()]|\([^()]*\))*\))+")
+_MARKS = ("<", ",", ">")
 _NUMBER = re.compile(r"(-?\d+)[uUlL]*\Z|(true|false)\Z")
 _VECTOR = re.compile(r"(?:__half2|__nv_bfloat162|(u?(?:char|short|int|long|longlong|float|double))([1-4]))\Z")
-_INTEGERS = frozenset(
-    {"int", "unsigned int", "long", "unsigned long", "short", "unsigned short", "long long",
-     "unsigned long long", "char", "signed char", "unsigned char"}
-)  # fmt: skip
 _ELEMENTS = {
     "__fp16": "f16", "_Float16": "f16", "__nv_bfloat16": "bf16", "float": "f32", "double": "f64",
     "cutlass::tfloat32_t": "tf32", "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "int": "s32",
@@ -44,6 +48,8 @@ _ELEMENTS = {
     "unsigned long long": "u64",
 }  # fmt: skip
 """Element types by the names that the front end prints."""
+
+_INTEGERS = frozenset(name for name, kind in _ELEMENTS.items() if kind[0] in "su" and name != "bool")
 
 
 class Term(NamedTuple):
@@ -62,27 +68,28 @@ def read_type(text: str) -> Term:
     >>> read_type("const cute::tuple<cute::C<8>, int> &").arguments[1]
     Term(name='int', arguments=())
     """
-    stack: list[tuple[str, list[Term]]] = [("", [])]
-    last: Term | None = None
-    for part in _PARTS.finditer(text):
-        if (word := part["word"]) is not None:
-            if last is None and word.strip():
-                last = Term(_plain(word))
-        elif part["mark"] == "<":
-            stack.append((last.name if last is not None else "", []))
-            last = None
-        else:
-            if last is not None:
-                stack[-1][1].append(last)
-            last = None
-            if part["mark"] == ">":
-                if len(stack) == 1:
-                    break
-                name, arguments = stack.pop()
-                last = Term(name, tuple(arguments))
-    if len(stack) != 1 or last is None:
-        raise ParseError(f"the type {text[:80]} is not read")
-    return last
+    parts = [part[0].strip() for part in _PARTS.finditer(text)]
+
+    def term(at: int) -> tuple[Term, int]:
+        name, arguments = _plain(parts[at]), list[Term]()
+        at += 1
+        if parts[at : at + 1] == ["<"]:
+            while parts[at] != ">":
+                at += 1
+                if parts[at] != ">":  # of what has no arguments
+                    argument, at = term(at)
+                    arguments.append(argument)
+            at += 1
+        while at < len(parts) and parts[at] not in _MARKS:  # const, &
+            at += 1
+        if name in _MARKS or parts[at : at + 1] == ["<"]:
+            raise IndexError
+        return Term(name, tuple(arguments)), at
+
+    try:
+        return term(0)[0]
+    except IndexError:
+        raise ParseError(f"the type {text[:80]} is not read") from None
 
 
 def _plain(word: str) -> str:
@@ -117,7 +124,8 @@ def value_of(term: Term, leaf: Callable[[], Index] = _unknown) -> Any:
         case "Tensor":
             return value_of(arguments[1], leaf)
         case "AutoVectorizingCopyWithAssumedAlignment":
-            return Vectorizing(value_of(arguments[0]) if arguments else 128)
+            assumed = value_of(arguments[0]) if arguments else 128
+            return replace(functions.atom(name, "DefaultCopy"), assumed=assumed)
         case "Copy_Atom" | "MMA_Atom" | "Copy_Traits" | "MMA_Traits":
             return functions.atom(name, value_of(arguments[0]), *(element_of(str(t)) for t in arguments[1:]))
         case "UniversalFMA":

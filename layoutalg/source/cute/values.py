@@ -21,10 +21,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layoutalg.atoms import CopyAtom, MMAAtom, TiledCopy, TiledMMA
+from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import (
     Layout,
+    ScaledBasis,
     Swizzles,
     flatten_tree,
     is_symbolic,
@@ -49,6 +50,19 @@ MOST_EXTENT = 1 << 16
 _numbers = itertools.count()
 
 
+def _operator(operation: Callable[[Sum, Sum], Sum | None]) -> Callable[[Index, Any], Index]:
+    """An operator of Index by that of sums."""
+
+    def apply(self: Index, other: Any) -> Index:
+        a, b = self.value, Index.of(other).value
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            return Index(a if isinstance(a, Unknown) else b)
+        result = operation(a, b)
+        return Index(Unknown("a number is divided by one that may be zero") if result is None else result)
+
+    return apply
+
+
 class Index:
     """An integer of the kernel: its sum, or why it is not known."""
 
@@ -64,48 +78,31 @@ class Index:
             return value
         return Index(constant(value)) if isinstance(value, int) else _of_expression(value)
 
-    def _with(self, other: Any, operation: Callable[[Sum, Sum], Sum | None]) -> Index:
-        a, b = self.value, Index.of(other).value
-        if isinstance(a, Unknown) or isinstance(b, Unknown):
-            return Index(a if isinstance(a, Unknown) else b)
-        result = operation(a, b)
-        return Index(Unknown("a number is divided by one that may be zero") if result is None else result)
+    __add__ = __radd__ = _operator(terms.add)
+    _times = _operator(terms.multiply)
+    __sub__ = _operator(terms.minus)
+    __floordiv__ = _operator(terms.divide)
+    __mod__ = _operator(terms.remainder)
+    __and__, __xor__ = (_operator(functools.partial(terms.bits, name)) for name in ("and", "xor"))
+    less = _operator(functools.partial(terms.compare, "<"))
+    """1 where it is less than another, else 0."""
 
-    def __add__(self, other: Any) -> Index:
-        return self._with(other, terms.add)
+    def __mul__(self, other: Any) -> Any:
+        """The product; a stride of 0 leaves nothing that is known at run time alone, as in CuTe."""
+        if isinstance(other, ScaledBasis):
+            return NotImplemented
+        return 0 if type(other) is int and other == 0 else self._times(other)
 
-    def __mul__(self, other: Any) -> Index:
-        return self._with(other, terms.multiply)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __sub__(self, other: Any) -> Index:
-        return self._with(other, terms.minus)
+    __rmul__ = __mul__
 
     def __rsub__(self, other: Any) -> Index:
         return Index.of(other) - self
-
-    def __floordiv__(self, other: Any) -> Index:
-        return self._with(other, terms.divide)
-
-    def __mod__(self, other: Any) -> Index:
-        return self._with(other, terms.remainder)
-
-    def __and__(self, other: Any) -> Index:
-        return self._with(other, functools.partial(terms.bits, "and"))
-
-    def __xor__(self, other: Any) -> Index:
-        return self._with(other, functools.partial(terms.bits, "xor"))
-
-    def less(self, other: Any) -> Index:
-        """1 where it is less than another, else 0."""
-        return self._with(other, functools.partial(terms.compare, "<"))
 
     def __rshift__(self, other: int) -> Index:
         return self // (1 << other)
 
     def __lshift__(self, other: int) -> Index:
-        return self * (1 << other)
+        return self._times(1 << other)
 
     def __str__(self) -> str:
         return str(self.value)
@@ -188,7 +185,8 @@ def frozen(layout: Layout) -> Layout:
 class Tensor:
     """Elements of type `kind`, of `bits` bits, at pointer + swizzles(at + layout(coordinate)).
 
-    Of `at`, `loose` are the bits that C++ does not know.  A part of a tensor of coordinates has no pointer.
+    Of `at`, `loose` are the bits that C++ does not know.  A tensor of coordinates has no pointer: its strides
+    go along modes of a coordinate, and `at` is one.
     """
 
     pointer: Address | Unknown | None
@@ -218,13 +216,13 @@ class Tensor:
             offset = swizzle._moved(offset)
         return offset
 
-    def address(self, coordinate: Any) -> Address | Unknown:
+    def address(self, *coordinate: Any) -> Address | Unknown:
         """The address of an element."""
         if not isinstance(self.pointer, Address):
             return self.pointer or Unknown("a coordinate has no address")
         if self.bits % 8:
             return Unknown(f"elements of {self.bits} bits have no address of their own")
-        offset = self.index(coordinate).value
+        offset = self.index(coordinate[0] if len(coordinate) == 1 else coordinate).value
         if isinstance(offset, Unknown):
             return Unknown(offset.why, offset.name, offset.carried, self.pointer.array)
         return moved(self.pointer, terms.scale(offset, self.bits // 8))
@@ -284,46 +282,9 @@ def _loose_bits(coordinate: Any, layout: Layout) -> int:
     return functools.reduce(operator.or_, (bits_of_leaf(s, d) for s, d in leaves(layout)), 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Coordinates:
-    """A tensor of coordinates: for each of their numbers a tensor of offsets, in a tree of that form."""
-
-    parts: tuple[Tensor, ...]
-    tree: Any
-
-    @staticmethod
-    def of_shape(shape: Any) -> Coordinates:
-        """make_identity_tensor: every coordinate is its own element."""
-        count = len(flatten_tree(shape))
-        units = [unflatten_tree(tuple(int(i == n) for i in range(count)), shape) for n in range(count)]
-        return Coordinates(tuple(Tensor(None, Layout(shape, unit)) for unit in units), shape)
-
-    @property
-    def layout(self) -> Layout:
-        """A layout of the shape."""
-        return self.parts[0].layout
-
-    def of(self, change: Callable[[Layout], Layout]) -> Coordinates:
-        """The same elements by another layout."""
-        return replace(self, parts=tuple(part.of(change) for part in self.parts))
-
-    def sliced(self, coordinate: Any) -> Coordinates:
-        """The tensor of the modes that a coordinate keeps with None."""
-        return replace(self, parts=tuple(part.sliced(coordinate) for part in self.parts))
-
-    def element(self, coordinate: Any) -> Any:
-        """The element at a coordinate: a coordinate."""
-        numbers: Any = tuple(part.index(coordinate) for part in self.parts)
-        return unflatten_tree(numbers, self.tree)
-
-
-TENSORS = (Tensor, Coordinates)
-"""The types of tensors."""
-
-
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """An instruction; a copy with `assumed` bits of alignment is as wide as CuTe makes it."""
+    """An instruction; AutoVectorizingCopyWithAssumedAlignment<`assumed`> is as wide as CuTe makes it."""
 
     instruction: CopyAtom | MMAAtom
     assumed: int = 0
@@ -337,30 +298,9 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class Vectorizing:
-    """AutoVectorizingCopyWithAssumedAlignment<bits>."""
-
-    bits: int
-
-
-@dataclass(frozen=True, slots=True)
 class Tiled:
     """A TiledCopy or a TiledMMA, with the atom as it was given, and the thread of a slice."""
 
-    tiling: TiledCopy | TiledMMA
+    tiling: Any
     atom: Atom
     thread: Any = 0
-
-
-def copy_tiling(value: Any) -> TiledCopy:
-    """The TiledCopy of a value.  Raises UnsupportedError."""
-    if isinstance(value, Tiled) and isinstance(value.tiling, TiledCopy):
-        return value.tiling
-    raise UnsupportedError("a copy is made of something else than a TiledCopy")
-
-
-def mma_tiling(value: Any) -> TiledMMA:
-    """The TiledMMA of a value.  Raises UnsupportedError."""
-    if isinstance(value, Tiled) and isinstance(value.tiling, TiledMMA):
-        return value.tiling
-    raise UnsupportedError("an operand is partitioned by something else than a TiledMMA")

@@ -16,5 +16,3 @@ from layoutalg.source.fixes.check import patch_of, patched_fixes
 from layoutalg.source.fixes.edits import Edit
 from layoutalg.source.fixes.remedies import Fix
 from layoutalg.source.fixes.search import fixes_of
-
-__all__ = ["Edit", "Fix", "fixes_of", "patch_of", "patched_fixes"]

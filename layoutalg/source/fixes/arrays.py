@@ -151,36 +151,31 @@ def reached(touch: Touch, launch: Launch, *sums: Sum) -> tuple[Any, ...]:
 # --- memory ---------------------------------------------------------------------------------------------
 
 
-def static_bytes(reading: KernelReading, declared: Declaration) -> int:
-    """The most static shared memory of a kernel that has the declaration."""
-    kernels = (own for own in reading.together if any(d.key == declared.key for d in own))
-    return max((sum(_up(d.type.bytes, d.type.align) for d in own) for own in kernels), default=0)
-
-
-def _up(nbytes: int, align: int) -> int:
-    return -(-nbytes // align) * align
+def owners(reading: KernelReading, declared: Declaration) -> dict[str, tuple[Declaration, ...]]:
+    """The kernels that have a declaration, each with all of its own."""
+    pairs = zip(reading.kernels, reading.together, strict=True)
+    return {name: own for name, own in pairs if any(d.key == declared.key for d in own)}
 
 
 def past_limit(array: SharedArray, reading: KernelReading, machine: Arch, more: int, dynamic: int) -> str:
     """The reason why `more` static bytes, or `dynamic` bytes of the launch, do not fit; "" where they do."""
-    static = static_bytes(reading, array.declared) + (0 if array.dynamic else more)
-    if not array.dynamic:
-        limit = machine.static_shared_bytes_per_block
-        if more and static > limit:
-            return f"{static:,} bytes of static shared memory, and at most {limit:,} compile"
-        return ""
-    limit = machine.max_shared_bytes_per_block
-    if static + dynamic > limit:
-        most = f"a block of {machine.name} has at most {limit:,}"
-        return f"{static + dynamic:,} bytes of shared memory, and {most}"
-    return ""
+    sizes = (
+        sum(-(-d.type.bytes // d.type.align) * d.type.align for d in own)
+        for own in owners(reading, array.declared).values()
+    )
+    static = max(sizes, default=0)
+    if array.dynamic:
+        limit, total = machine.max_shared_bytes_per_block, static + dynamic
+        words = f"shared memory, and a block of {machine.name} has at most {limit:,}"
+    else:
+        limit, total = machine.static_shared_bytes_per_block, static + more
+        words = f"static shared memory, and at most {limit:,} compile"
+    return f"{total:,} bytes of {words}" if total > limit and (more or array.dynamic) else ""
 
 
 def same_memory(array: SharedArray, reading: KernelReading) -> tuple[str, ...]:
     """Other arrays of the launch's memory, in a kernel that has this one: they start where it starts."""
-    if not array.dynamic:
-        return ()
-    kernels = (own for own in reading.together if any(d.key == array.declared.key for d in own))
+    kernels = owners(reading, array.declared).values() if array.dynamic else ()
     others = {d.name for own in kernels for d in own if d.type.kind == "array" and d.type.extent == 0
               and d.key != array.declared.key}  # fmt: skip
     return tuple(sorted(others))

@@ -42,7 +42,7 @@ def offered(reading: KernelReading, fixes: Sequence[Fix]) -> tuple[Fix, ...]:
     """The fixes, those with edits that were read again and are right."""
     if reading.asked is None or not fixes:
         return tuple(fixes)
-    check = _Check(reading, fixes)
+    check = _Check(reading, reading.asked, fixes)
     right, texts = check.right(), check.texts
     return tuple(
         replace(fix, edits=right[n], rewrite=(), code="\n".join(_lines(texts, right[n])))
@@ -90,9 +90,9 @@ def _lines(texts: Texts, edits: Sequence[Edit]) -> Iterator[str]:
 class _Check:
     """The edits of the fixes of a reading."""
 
-    def __init__(self, reading: KernelReading, fixes: Sequence[Fix]) -> None:
+    def __init__(self, reading: KernelReading, asked: Question, fixes: Sequence[Fix]) -> None:
         self.reading, self.fixes, self.texts = reading, fixes, Texts(reading)
-        self.other = _other_sizes(reading)
+        self.asked, self.other = asked, _other_sizes(reading, asked)
 
     def right(self) -> dict[int, tuple[Edit, ...]]:
         """The edits that are right, by the number of the fix."""
@@ -128,11 +128,10 @@ class _Check:
         after = self.texts.changed([edit for edits in asked.values() for edit in edits])
         owners = [self._owner(touch, asked) for touch in self.reading.touches]
         try:
-            again = _again(self.reading, after)
+            again = self._again(self.asked, after)
             failing = _astray(self.reading, again, owners) | _unkept(again, owners, self.fixes)
-            if not failing and self.elsewhere is not None and not all(map(self._declares, asked)):
-                changed = _again(self.reading, after, *(self.other or ()))
-                failing = _astray(self.elsewhere, changed, owners)
+            if not failing and self.other and self.elsewhere and not all(map(self._declares, asked)):
+                failing = _astray(self.elsewhere, self._again(self.other, after), owners)
         except LayoutAlgError:
             return {*asked}
         return (failing & asked.keys() or {*asked}) if failing else set()
@@ -141,9 +140,15 @@ class _Check:
     def elsewhere(self) -> KernelReading | None:
         """The text read for other sizes; None where no sizes were given, or it has no kernel of these."""
         try:
-            return None if self.other is None else _again(self.reading, self.texts.given, *self.other)
+            return None if self.other is None else self._again(self.other, self.texts.given)
         except LayoutAlgError:
             return None
+
+    def _again(self, asked: Question, texts: Sequence[bytes]) -> KernelReading:
+        """The answer to a question, of changed texts."""
+        own, *headers = (text.decode("utf-8", "replace") for text in texts)
+        changed = dict(zip(self.reading.paths[1:], headers, strict=True))
+        return read_kernel(**asked._replace(text=own, changed=changed)._asdict())
 
     def _declares(self, number: int) -> bool:
         """Whether a fix only changes a declaration that all uses go by, whatever the sizes are."""
@@ -168,30 +173,15 @@ def _joined(number: int, edits: Mapping[int, tuple[Edit, ...]]) -> tuple[Edit, .
     return tuple(sorted(own))
 
 
-def _other_sizes(reading: KernelReading) -> tuple[dict[str, int], tuple[int, ...] | None] | None:
-    """Other values for the sizes that were given, and a block: one less if sides of the block are among them,
-    for a block has not more threads than a tile, else one more."""
-    given = {} if reading.asked is None else reading.asked.sets or {}
+def _other_sizes(reading: KernelReading, asked: Question) -> Question | None:
+    """The question with other sizes than were given, and a block: one less if sides of the block are among
+    them, for a block has not more threads than a tile, else one more."""
+    given = asked.sets or {}
     sizes = {n: int(v) for n, v in given.items() if str(v).isdecimal() and int(v) > 1 and "." not in n}
     tied = {*reading.block} & {*sizes.values()}
-    own = reading.asked is not None and reading.asked.block is not None
-    block = tuple(side - (side in tied) for side in reading.block) if own else None
-    return ({n: v - 1 if tied else v + 1 for n, v in sizes.items()}, block) if sizes else None
-
-
-def _again(
-    reading: KernelReading,
-    texts: Sequence[bytes],
-    sets: Mapping[str, int] | None = None,
-    block: tuple[int, ...] | None = None,
-) -> KernelReading:
-    """The reading of changed texts, perhaps for other sizes."""
-    own, *headers = (text.decode("utf-8", "replace") for text in texts)
-    asked = reading.asked or Question("")
-    changed = dict(zip(reading.paths[1:], headers, strict=True))
-    sizes = {**(asked.sets or {}), **(sets or {})}
-    question = asked._replace(text=own, block=block or asked.block, sets=sizes, changed=changed)
-    return read_kernel(**question._asdict())
+    block = None if asked.block is None else tuple(side - (side in tied) for side in reading.block)
+    others = {n: v - 1 if tied else v + 1 for n, v in sizes.items()}
+    return asked._replace(block=block, sets={**given, **others}) if sizes else None
 
 
 def _unkept(again: KernelReading, owners: Sequence[int | None], fixes: Sequence[Fix]) -> set[int]:

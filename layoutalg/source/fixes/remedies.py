@@ -53,18 +53,15 @@ class Remedy(NamedTuple):
             return ComposedLayout(self.by, 0, storage_layout(shape, "row"))
         return storage_layout(shape, "row", self.by)
 
-    def rank(self) -> tuple[int, int]:
-        """The wavefronts past the ideal that it leaves, then its elements."""
-        return sum(cost.total - cost.ideal for cost in self.costs), self.elements
+    @property
+    def excess(self) -> int:
+        """The wavefronts past the ideal that it leaves."""
+        return sum(cost.total - cost.ideal for cost in self.costs)
 
     @property
     def extra(self) -> int:
         """Bytes that it takes."""
         return (self.elements - self.tile.array.size) * self.tile.element_bytes
-
-    def moved(self, at: Sum) -> Sum:
-        """The place of the byte `at` of the tile's array."""
-        return moved(at, self.by, self.tile)
 
 
 def moved(at: Sum, by: int | Swizzle, tile: Tile) -> Sum:
@@ -109,8 +106,3 @@ class Fix:
     left: tuple[str, ...]
     remedy: Remedy = field(repr=False)
     hinder: tuple[str, ...] = field(repr=False)
-
-    @property
-    def excess(self) -> int:
-        """Wavefronts past the ideal that are left."""
-        return self.after - self.ideal

@@ -18,10 +18,11 @@ parts are the ranges of bytes between which no access moves, and each has rows, 
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from layoutalg.algebra import storage_layout
@@ -31,8 +32,8 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.source.costs import Cost, Launch, cost_of, sum_of
-from layoutalg.source.fixes.arrays import SharedArray, parts, past_limit, same_memory, shared_array
+from layoutalg.source.costs import Cost, Launch, cost_of
+from layoutalg.source.fixes.arrays import SharedArray, owners, parts, past_limit, same_memory, shared_array
 from layoutalg.source.fixes.check import offered
 from layoutalg.source.fixes.edits import hindrances, rewriting
 from layoutalg.source.fixes.remedies import Fix, Remedy, Tile, moved
@@ -51,9 +52,12 @@ class Tried:
     swizzles: dict[Swizzle, None] = field(default_factory=dict)
     refused: dict[str, None] = field(default_factory=dict)
 
-    def padded(self, pitch: int, pad: int) -> None:
-        """Note a pad per row of `pitch` elements."""
-        self.pads.setdefault(pitch, []).append(pad)
+    def note(self, tile: Tile, by: int | Swizzle) -> None:
+        """Note a pad of the rows of a tile, or a swizzle."""
+        if isinstance(by, Swizzle):
+            self.swizzles[by] = None
+        else:
+            self.pads.setdefault(tile.pitch, []).append(by * tile.element_bytes)
 
     def words(self) -> str:
         """State which fixes left conflicts, and which were not tried.
@@ -79,7 +83,7 @@ class Tried:
 
 def _numbers(numbers: list[int]) -> str:
     """4, 8, 12 as they are; a long row of equal steps by its first two and its last."""
-    steps = {b - a for a, b in pairwise(numbers)}
+    steps = {b - a for a, b in itertools.pairwise(numbers)}
     if len(numbers) > 4 and len(steps) == 1:
         return f"{numbers[0]}, {numbers[1]}, ..., {numbers[-1]}"
     return ", ".join(map(str, numbers))
@@ -126,7 +130,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
         launch = Launch(next((t.block for t in shared), reading.block), reading.grid)
         for part in parts(replace(array, touches=tuple(shared)), launch):
             search = _Search(reading, part, launch, machine, added)
-            if search.before.total == search.before.ideal:
+            if not search.excess:
                 continue
             own = search.remedies()
             fixes += own
@@ -137,7 +141,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
                 count = len({(t.line, t.column) for t in array.unread})
                 note = f"{count} accesses to {name} are not read: what is said of it holds for the others"
                 notes.append(note)
-            if not own or all(fix.excess for fix in own):
+            if not own or all(fix.after - fix.ideal for fix in own):
                 notes.append(f"{name}: {search.tried.words()}")
             elif search.tried.refused:
                 notes.append(f"{name}: {'; '.join(search.tried.refused)}")
@@ -160,50 +164,50 @@ class _Search:
         self.reading, self.launch, self.machine, self.added = reading, launch, machine, added
         self.tried = Tried()
         costs = [(touch, cost_of(touch, launch, machine)) for touch in array.touches]
-        self.before = Cost()
-        for _, cost in costs:
-            self.before = sum_of(self.before, cost)
+        self.before = sum(cost.total for _, cost in costs)
+        self.excess = self.before - sum(cost.ideal for _, cost in costs)
         worst_first = sorted(costs, key=lambda each: each[1].ideal - each[1].total)
         self.array = replace(array, touches=tuple(touch for touch, _ in worst_first))
-        self.least: dict[type, int] = dict.fromkeys((int, Swizzle), self.before.total - self.before.ideal)
+        self.least: dict[type, int] = dict.fromkeys((int, Swizzle), self.excess)
+        self.found: list[Remedy] = []
+        self.widest = max((array.element.bytes, *(t.width for t in array.touches)))
+        self.kernels = owners(reading, array.declared)
 
     def remedies(self) -> list[Fix]:
-        """The padding and the swizzle that take the least memory."""
-        same = same_memory(self.array, self.reading)
+        """The padding and the swizzle that leave the fewest conflicts, of these the least memory."""
+        element, same = self.array.element, same_memory(self.array, self.reading)
         if same:
             self.tried.refused[f"{', '.join(same)} is the same memory of the launch"] = None
-            return []
-        if not self.array.dims:
-            kind = self.array.element
-            self.tried.refused[f"it is one {kind.name} of {kind.bytes} bytes, not an array of elements"] = (
-                None
-            )
-            return []
-        found: dict[type, list[Remedy]] = {int: [], Swizzle: []}
-        for remedy in self._all():
-            found[type(remedy.by)].append(remedy)
-            self.least[type(remedy.by)] = min(self.least[type(remedy.by)], remedy.rank()[0])
-        roomy = (next(filter(self._has_room, sorted(own, key=Remedy.rank)), None) for own in found.values())
-        best = [remedy for remedy in roomy if remedy is not None]
-        least = min((remedy.rank()[0] for remedy in best), default=0)
-        return [self._fix(remedy) for remedy in best if remedy.rank()[0] == least]
+        elif not self.array.dims:
+            what = f"{element.name} of {element.bytes} bytes, not an array of elements"
+            self.tried.refused[f"it is one {what}"] = None
+        else:
+            self._look(list(self._tiles()))
+        by_memory = sorted(self.found, key=lambda each: (each.excess, each.elements))
+        groups = ([remedy for remedy in by_memory if type(remedy.by) is kind] for kind in (int, Swizzle))
+        best = [remedy for own in groups for remedy in itertools.islice(filter(self._has_room, own), 1)]
+        least = min((remedy.excess for remedy in best), default=0)
+        return [self._fix(remedy) for remedy in best if remedy.excess == least]
 
-    def _kernels(self) -> list[str]:
-        """The kernels that have the array."""
-        key = self.array.declared.key
-        pairs = zip(self.reading.kernels, self.reading.together, strict=True)
-        return [name for name, own in pairs if any(d.key == key for d in own)]
-
-    def _all(self) -> Iterator[Remedy]:
-        tiles, in_place = list(self._tiles()), False
+    def _look(self, tiles: list[Tile]) -> None:
+        """Try paddings and swizzles of the array in rows of each kind."""
         for tile in tiles:
-            yield from self._paddings(tile)
-            for swizzled in self._swizzle(tile):
-                in_place = in_place or not swizzled.rank()[0]
-                yield swizzled
-        if tiles and not in_place:
-            by_banks = (tile for tile in tiles if tile.row_bytes == MOST_PAD)
-            yield from self._searched(next(by_banks, tiles[0]))
+            self._try(tile, self._paddings(tile))
+            self._try(tile, self._synthesized(tile))
+        if tiles and self.least[Swizzle]:
+            tile = next((tile for tile in tiles if tile.row_bytes == MOST_PAD), tiles[0])
+            self._try(tile, self._swizzles(tile))
+
+    def _try(self, tile: Tile, candidates: Iterator[tuple[int | Swizzle, int]]) -> None:
+        """Find candidates, each with its elements, that leave fewer conflicts than others, up to none."""
+        for by, elements in candidates:
+            costs = self._costs(functools.partial(moved, by=by, tile=tile), self.least[type(by)])
+            if costs is not None:
+                self.found.append(Remedy(tile, by, elements, costs))
+                self.least[type(by)] = self.found[-1].excess
+                if not self.found[-1].excess:
+                    return
+            self.tried.note(tile, by)
 
     def _tiles(self) -> Iterator[Tile]:
         """The array as it is declared in rows, or by each pitch that its addresses are made of."""
@@ -241,11 +245,11 @@ class _Search:
 
     def _has_room(self, remedy: Remedy) -> bool:
         array, extra = self.array, remedy.extra
-        before = max((self.added.get((key, array.dynamic), 0) for key in self._kernels()), default=0)
+        before = max((self.added.get((key, array.dynamic), 0) for key in self.kernels), default=0)
         dynamic = self._memory + before + extra if array.dynamic else 0
         past = past_limit(array, self.reading, self.machine, before + extra if extra else 0, dynamic)
         if past:
-            what = "leaves no conflict" if not remedy.rank()[0] else "leaves the fewest conflicts"
+            what = "leaves no conflict" if not remedy.excess else "leaves the fewest conflicts"
             self.tried.refused[f"a {remedy.kind} that {what} takes {past}"] = None
         return not past
 
@@ -258,19 +262,16 @@ class _Search:
         """A remedy with the function that accesses must be rewritten with."""
         array, pitch = self.array, remedy.tile.pitch
         launched = None
-        for key in self._kernels() if remedy.kind == "padding" else ():
+        for key in self.kernels if remedy.kind == "padding" else ():
             self.added[key, array.dynamic] = self.added.get((key, array.dynamic), 0) + remedy.extra
         if array.dynamic:
-            pads = max(self.added.get((key, True), 0) for key in self._kernels())
+            pads = max(self.added.get((key, True), 0) for key in self.kernels)
             launched = self._memory + (pads if remedy.kind == "padding" else 0)
-        start = array.start * array.element.bytes
-        total = Cost()
-        for cost in remedy.costs:
-            total = sum_of(total, cost)
+        start, ideal = array.start * array.element.bytes, sum(cost.ideal for cost in remedy.costs)
         hinder = hindrances(array, self.reading, self.launch, self.machine)
         return Fix(
             array.name, array.declared.file, array.declared.line % LINES, remedy.kind, remedy.layout,
-            remedy.extra, self.before.total, total.total, total.ideal,
+            remedy.extra, self.before, ideal + remedy.excess, ideal,
             code(remedy.layout, "cuda", array.function, parameters=("row", "col")), (),
             rewriting(array, pitch, remedy.elements, hinder), launched, start,
             start + array.size * array.element.bytes, array.whole is not None, tuple(self._left(remedy)),
@@ -287,91 +288,59 @@ class _Search:
         for name, most in ways.items():
             yield f"{name}: {most}-way"
 
-    # --- padding ----------------------------------------------------------------------------------------
+    # --- candidates -------------------------------------------------------------------------------------
 
-    def _paddings(self, tile: Tile) -> Iterator[Remedy]:
-        """Pads that leave fewer conflicts than those before, up to the least that leaves none."""
-        widest = max(tile.element_bytes, *(t.width for t in self.array.touches))
-        if tile.rows < 2 or widest % tile.element_bytes:
+    def _paddings(self, tile: Tile) -> Iterator[tuple[int, int]]:
+        """Pads of rows in steps of the widest vector, and all elements with them."""
+        if tile.rows < 2 or self.widest % tile.element_bytes:
             return
         if any(tile.row_bytes % t.width for t in self.array.touches if t.width > tile.element_bytes):
-            self.tried.refused[f"vectors of {widest} bytes cross rows of {tile.pitch} elements"] = None
+            self.tried.refused[f"vectors of {self.widest} bytes cross rows of {tile.pitch} elements"] = None
             return
-        last = self.array.size - 1
-        for pad in range(widest, MOST_PAD + 1, widest):
+        array, last = self.array, self.array.size - 1
+        for pad in range(self.widest, MOST_PAD + 1, self.widest):
             more = pad // tile.element_bytes
-            costs = self._costs(lambda at, more=more: moved(at, more, tile), self.least[int])  # type: ignore[misc]
-            if costs is not None:
-                static = not self.array.dynamic and self.array.whole is None
-                elements = tile.rows * (tile.pitch + more) if static else last + last // tile.pitch * more + 1
-                if self.array.whole is not None:  # what follows stays at a multiple of every vector
-                    elements += -(elements - self.array.size) * tile.element_bytes % 16 // tile.element_bytes
-                remedy = Remedy(tile, more, elements, costs)
-                yield remedy
-                if not remedy.rank()[0]:
-                    return
-            self.tried.padded(tile.pitch, pad)
+            static = not array.dynamic and array.whole is None
+            elements = tile.rows * (tile.pitch + more) if static else last + last // tile.pitch * more + 1
+            if array.whole is not None:  # what follows stays at a multiple of every vector
+                elements += -(elements - array.size) * tile.element_bytes % 16 // tile.element_bytes
+            yield more, elements
 
-    # --- swizzles ---------------------------------------------------------------------------------------
-
-    def _swizzle(self, tile: Tile) -> Iterator[Remedy]:
+    def _synthesized(self, tile: Tile) -> Iterator[tuple[Swizzle, int]]:
         """The single swizzle that synthesis finds for the accesses."""
-        shape = (tile.rows, tile.pitch)
-        plain = storage_layout(shape, "row")
-        element = _NAMES.get(tile.element_bytes)
+        shape, element = (tile.rows, tile.pitch), _NAMES.get(tile.element_bytes)
         if element is None or tile.pitch & (tile.pitch - 1):
             return
-        touches = self.array.touches
-        mapped = (_access(touch, tile, self.launch, element) for touch in touches)
+        mapped = (_access(touch, tile, self.launch, element) for touch in self.array.touches)
         accesses = list(dict.fromkeys(access for access in mapped if access is not None))
-        if not accesses:
-            return
         try:
-            answer = synthesize(
+            layout = synthesize(
                 shape, accesses, element=element, order="row", form="single", arch=self.machine
-            )
+            ).layout if accesses else None  # fmt: skip
         except LayoutAlgError:
             return
-        layout = answer.layout
-        if not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1 or layout.inner != plain:
+        if not isinstance(layout, ComposedLayout) or layout.inner != storage_layout(shape, "row"):
             return
-        yield from self._applied(tile, layout.swizzles[0], tile.rows * tile.pitch)
+        if len(layout.swizzles) == 1 and layout.swizzles[0].base >= self._together(tile):
+            yield layout.swizzles[0], tile.rows * tile.pitch
 
-    def _searched(self, tile: Tile) -> Iterator[Remedy]:
-        """Swizzles that leave fewer conflicts than those before, of few bits rather, up to one without any.
-
-        All that keep vectors whole and map the array onto itself are tried.
-        """
+    def _swizzles(self, tile: Tile) -> Iterator[tuple[Swizzle, int]]:
+        """All swizzles, of few bits rather, that keep vectors together and map the array onto itself."""
         size = self.array.size
-        lowest, highest = self._whole(tile), (size - 1).bit_length()
+        lowest, highest = self._together(tile), (size - 1).bit_length()
+        if tile.element_bytes & (tile.element_bytes - 1):
+            return
         for count in range(1, MOST_BITS + 1):
             for base in range(lowest, highest - 2 * count + 1):
-                last = size - size % (
-                    1 << base + count
-                )  # whole blocks are permuted, perhaps what is left over
+                last = size - size % (1 << base + count)  # up to it whole blocks are permuted
                 for shift in range(count, highest - base - count + 1):
                     swizzle = Swizzle(count, base, shift)
                     if all(swizzle(at) < size for at in range(last, size)):
-                        for remedy in self._applied(tile, swizzle, size):
-                            yield remedy
-                            if not remedy.rank()[0]:
-                                return
+                        yield swizzle, size
 
-    def _whole(self, tile: Tile) -> int:
+    def _together(self, tile: Tile) -> int:
         """The bits of an element's number that stay in a vector."""
-        widest = max(t.width for t in self.array.touches)
-        return max(0, (widest // tile.element_bytes).bit_length() - 1)
-
-    def _applied(self, tile: Tile, swizzle: Swizzle, elements: int) -> Iterator[Remedy]:
-        """A swizzle as a remedy for `elements` elements, where it leaves fewer conflicts than others."""
-        if tile.element_bytes & (tile.element_bytes - 1) or swizzle.base < self._whole(tile):
-            return
-        costs = self._costs(lambda at: moved(at, swizzle, tile), self.least[Swizzle])
-        remedy = None if costs is None else Remedy(tile, swizzle, elements, costs)
-        if remedy is not None:
-            yield remedy
-        if remedy is None or remedy.rank()[0]:
-            self.tried.swizzles[swizzle] = None
+        return (self.widest // tile.element_bytes).bit_length() - 1
 
 
 def _access(touch: Touch, tile: Tile, launch: Launch, element: str) -> Access | None:
@@ -382,23 +351,17 @@ def _access(touch: Touch, tile: Tile, launch: Launch, element: str) -> Access | 
     for name in touch.offset.variables - set(env):
         env[name] = 0
     offsets = np.broadcast_to(values(touch.offset, env), env["thread"].shape) // tile.element_bytes
-    threads = len(offsets)
-    if threads & (threads - 1) or threads < 2:
+    threads, wide = len(offsets), touch.width // tile.element_bytes
+    if threads & (threads - 1) or threads < 2 or not wide:
         return None
-    start = int(offsets[0])
-    wide = touch.width // tile.element_bytes
-    strides = [int(offsets[1 << b]) ^ start for b in range(threads.bit_length() - 1)]
-    number = np.arange(threads)
-    linear = np.full(threads, start)
-    for b, stride in enumerate(strides):
-        linear ^= np.where(number >> b & 1, stride, 0)
-    if (linear != offsets).any() or any(s & t for i, s in enumerate(strides) for t in strides[:i] if s != t):
+    own = offsets ^ offsets[0]
+    strides = tuple(int(own[1 << b]) for b in range(threads.bit_length() - 1))
+    bits = [s for s in strides if s]
+    lanes = Layout((2,) * len(strides), strides)
+    if any(s & (s - 1) for s in bits) or len({*bits}) < len(bits) or (lanes(np.arange(threads)) != own).any():
         return None
-    if any(s and s & (s - 1) for s in strides) or not wide:
-        return None
-    flat = [s // tile.pitch + s % tile.pitch * tile.rows for s in strides]
-    thread = Layout((2,) * len(flat), tuple(flat))
-    tv = Layout((thread.shape, wide), (thread.stride, tile.rows))
+    flat = tuple(s // tile.pitch + s % tile.pitch * tile.rows for s in strides)
+    tv = Layout((lanes.shape, wide), (flat, tile.rows))
     try:
         return Access(touch.op, tv, dtype(element))
     except LayoutAlgError:

@@ -261,20 +261,16 @@ def _forms(indices: Sequence[str], remedy: Remedy, width: int) -> list[str]:
         if tile.pitch != 1 << columns or distance < 0 or by.base + by.bits > columns:
             return []
         row, count = indices[-2], tile.array.dims[-2]
-        for outer, _ in zip(indices[-3::-1], range(1), strict=False):
-            row = (
-                row if count % (1 << distance + by.bits) == 0 else f"{_bare(outer)} * {count} + {_bare(row)}"
-            )
-        if len(indices) > 3 and row is not indices[-2]:
-            return []
+        if len(indices) > 2 and count % (1 << distance + by.bits):
+            if len(indices) > 3:
+                return []
+            row = f"{_bare(indices[-3])} * {count} + {_bare(row)}"
         divisors = [str(1 << distance)]
     if base < 0:
         return []
     scaled = f" * {1 << base}" if base else ""
-    turned = (
-        f"({_bare(row)}{'' if d == '1' else f' / {d}'} % {1 << by.bits}{scaled})" for d in divisors
-    )  # fmt: skip
-    return [f"{_bare(index)} ^ {each}" for each in turned]
+    parts = (f"{_bare(row)}{'' if d == '1' else f' / {d}'} % {1 << by.bits}{scaled}" for d in divisors)
+    return [f"{_bare(index)} ^ ({part})" for part in parts]
 
 
 def _with_factors(index: str, form: str) -> Iterator[str]:

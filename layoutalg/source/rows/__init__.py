@@ -32,25 +32,3 @@ if TYPE_CHECKING:
 __getattr__ = later(
     "layoutalg.source.rows", {"machine_code": "layoutalg.source.rows.compiling"}
 )  # compilers are not imported by who only reads
-
-__all__ = [
-    "CONSTANT",
-    "FETCH",
-    "REGISTERS",
-    "TAKEN",
-    "Code",
-    "Joined",
-    "Joiner",
-    "KernelReading",
-    "Open",
-    "Question",
-    "Row",
-    "Sized",
-    "SourceAccess",
-    "TakenNumber",
-    "Unfollowed",
-    "line_of",
-    "machine_code",
-    "statement_end",
-    "statement_ends",
-]

@@ -12,7 +12,6 @@ and memory; folders go to it under names of our own.
 from __future__ import annotations
 
 import functools
-import json
 import re
 import shutil
 import sys
@@ -37,7 +36,7 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+([^;]*);")
 _MARK = re.compile(r"_ZN\d+layoutalg_compiled_(\d+)4markIXadL(_Z\w+)EEEEvv\Z")
 _BACK = re.compile(r"S[0-9A-Z]*_")
 _ERROR = re.compile(r"^.*\berror\b.*$", re.MULTILINE)
-_RUN = "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.rows.compiling import main; main()"
+_RUN = "import sys; sys.path[:0] = sys.argv[1:2]; from layoutalg.source.rows.compiling import main; main()"
 
 
 def machine_code(
@@ -89,16 +88,14 @@ def _image(text: str, spot: Path, options: list[str], target: str) -> bytes:
     source.write_text(text, encoding="utf-8")
     nvcc = shutil.which("nvcc")
     if nvcc is not None:
-        name, fed = "nvcc", b""
         flags = ("-cubin", "-lineinfo", "-w", "-std=c++17", "--expt-relaxed-constexpr", "--extended-lambda")
         command = [nvcc, *flags, f"-arch={target}", *options, str(source), "-o", str(image)]
     else:
-        name, folder = "NVRTC", str(Path(__file__).resolve().parents[3])
-        command = [sys.executable, "-I", "-c", _RUN, folder]
-        question = {"source": str(source), "image": str(image), "arch": target, "options": options}
-        fed = json.dumps(question).encode()
+        folder = str(Path(__file__).resolve().parents[3])
+        command = [sys.executable, "-I", "-c", _RUN, folder, str(source), str(image), target, *options]
+    name = "nvcc" if nvcc is not None else "NVRTC"
     try:
-        ran = run_tool(command, timeout_s=SECONDS, fed=fed)
+        ran = run_tool(command, timeout_s=SECONDS)
     except TimeoutError as error:
         raise CompileError(f"{name} compiles the source for too long: {error}") from None
     if ran.status != 0 or not image.is_file():
@@ -145,22 +142,16 @@ def _known(path: str, files: tuple[str, ...]) -> str | None:
 
 
 def main() -> None:
-    """Compile with NVRTC: the question is an object on standard input, the image goes into a file."""
-    question = json.load(sys.stdin)
+    """Compile with NVRTC: the arguments are the source, the image, the architecture and options."""
+    source, image, arch, *options = sys.argv[2:]
     headers = find_spec("nvidia")
     folders = [
         f"-I{path}" for folder in (headers.submodule_search_locations or () if headers else ())
         for path in Path(folder).glob("*/include")
     ]  # fmt: skip
-    options = [*question["options"], "--generate-line-info", "-w", "-default-device", *folders]
+    options += ["--generate-line-info", "-w", "-default-device", *folders]
     try:
-        text = Path(question["source"]).read_text(encoding="utf-8")
-        Path(question["image"]).write_bytes(
-            compile_image(text, question["source"].removesuffix(".cu"), question["arch"], options)
-        )
+        text = Path(source).read_text(encoding="utf-8")
+        Path(image).write_bytes(compile_image(text, source.removesuffix(".cu"), arch, options))
     except (CompileError, UnsupportedError) as error:
         sys.exit(error.log if isinstance(error, CompileError) and error.log else error.message)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from layoutalg.answers import Count, Positive, Share
 from layoutalg.arch import Arch
 from layoutalg.source.front import Declaration
 from layoutalg.source.machine import Touch
@@ -26,39 +27,42 @@ FETCH = "fetch"
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """An access of the source.
+    """An access of the source; counts are None where it is not read."""
 
-    `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
-    in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
-    without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
-    Where `read` is false, `why` says why, and the counts are None.  `note` is a remark on the
-    counts, or None.  `file` is the header that the line is in, "" for the source itself.  `sizes` are numbers
-    that are not given and on which the counts depend; with other values of those in `depends` the ways or
-    the efficiency may be others, with any value of the rest the ways are no more.  `elsewhere`: with other
-    values it may be to another array, in another memory space.  It stands in `function`, which `kernel`
-    executes.  `compiled` are the instructions of this op that the machine code has at its
-    statement, None where that was not asked for.
-    """
-
-    line: int
-    column: int
+    line: Positive
+    column: Positive
+    """In bytes."""
     op: str
+    """The analysis' name, registers, constant, fetch, or what was met."""
     array: str
-    instructions: int | None
-    total: int | None
-    ideal_total: int | None
-    ways: int | None
-    efficiency: float | None
+    instructions: Count | None
+    """Warp instructions, of all loop turns."""
+    total: Count | None
+    """Wavefronts in shared memory, sectors in global memory."""
+    ideal_total: Count | None
+    """The fewest that there may be."""
+    ways: Positive | None
+    """The n of the worst instruction's n-way conflict, 1 without one; null in global memory."""
+    efficiency: Share | None
+    """Useful bytes over bytes moved; null in shared memory."""
     read: bool
     why: str | None
+    """Why it is not read."""
     note: str | None = None
+    """A remark on the counts."""
     file: str = ""
+    """The header that the line is in, empty for the source itself."""
     sizes: tuple[str, ...] = ()
+    """Numbers that are not given and that decide the counts."""
     depends: tuple[str, ...] = ()
+    """Numbers among them that may change the ways, or the efficiency; others make the ways no more."""
     kernel: str = ""
     function: str = ""
-    compiled: int | None = None
+    """The function that the line is in; empty for what is in registers or constant."""
+    compiled: Count | None = None
+    """With --compile: the instructions of this op in the machine code of its statement."""
     elsewhere: bool = False
+    """With other values of numbers that are not given it may be to another array, in another memory space."""
 
     @property
     def place(self) -> str:
@@ -83,19 +87,22 @@ class SourceAccess:
         return "shared" if shared else ""
 
 
-class TakenNumber(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TakenNumber:
     """A number that is not given, and the value that it is counted with."""
 
     name: str
     value: int
 
 
-class Unfollowed(NamedTuple):
-    """A part of a kernel that was not followed, so that it may hold accesses that are not listed."""
+@dataclass(frozen=True, slots=True, order=True)
+class Unfollowed:
+    """A part that is not followed: with one of them, the accesses may not be all."""
 
     line: int
     why: str
     file: str = ""
+    """The header that the line is in, empty for the source itself."""
 
     @property
     def place(self) -> str:

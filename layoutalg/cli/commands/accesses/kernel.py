@@ -9,69 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from layoutalg.answers import Answer, Count, Positive, Share, taken
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most, text_of
+from layoutalg.source import SourceAccess, TakenNumber, Unfollowed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from layoutalg.source import Fix, KernelReading, SourceAccess
-
-
-@dataclass(frozen=True)
-class AccessRow:
-    """An access of a CUDA source; counts are null where it is not read."""
-
-    line: Positive
-    kernel: str
-    function: str
-    """The function that the line is in; empty for what is in registers or constant."""
-    op: str
-    """The analysis' name, registers, constant, fetch, or what was met."""
-    array: str
-    instructions: Count | None
-    total: Count | None
-    """Wavefronts in shared memory, sectors in global memory."""
-    ideal_total: Count | None
-    ways: Positive | None
-    """The n of the worst instruction's n-way conflict, 1 without one; null in global memory."""
-    efficiency: Share | None
-    read: bool
-    why: str | None
-    """Why it is not read."""
-    note: str | None
-    """A remark on the counts."""
-    compiled: Count | None
-    """With --compile: the instructions of this op in the machine code of its statement."""
-    file: str
-    """The header that the line is in, empty for the source itself."""
-    sizes: tuple[str, ...]
-    """Numbers that are not given and that decide the counts."""
-    depends: tuple[str, ...]
-    """Numbers among them that may change the ways, or the efficiency."""
-
-
-@dataclass(frozen=True)
-class TakenAnswer:
-    """A number that is not given, and the value that it is counted with."""
-
-    name: str
-    value: int
-
-
-@dataclass(frozen=True)
-class Unfollowed:
-    """A part that is not followed: with one of them, the accesses may not be all."""
-
-    line: int
-    why: str
-    file: str
-    """The header that the line is in, empty for the source itself."""
+    from layoutalg.source import Fix, KernelReading
 
 
 @dataclass(frozen=True)
@@ -127,9 +77,9 @@ class KernelAnswer(Answer, command="kernel"):
     blocks: tuple[tuple[Positive, ...] | None, ...]
     """The threads of a block of each kernel, null where they are not known."""
     grid: tuple[Positive, ...] | None
-    accesses: tuple[AccessRow, ...]
+    accesses: tuple[SourceAccess, ...]
     unfollowed: tuple[Unfollowed, ...]
-    taken: tuple[TakenAnswer, ...]
+    taken: tuple[TakenNumber, ...]
     """Numbers that are not given."""
     wanted: tuple[str, ...]
     """Names for --set without which accesses are not read."""
