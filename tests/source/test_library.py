@@ -208,3 +208,14 @@ memcpy(p, s, 128); }"""
         (3, "ld.global.b8", 16, 256), (4, "st.global.b8", 8, 64), (5, "ld.global.b8", 4, 16),
         (5, "st.shared.b8", 4, 4), (6, "call memcpy", None, None), (7, "call memcpy", None, None),
     ]  # fmt: skip
+
+
+def test_conversions_are_declared_by_what_their_names_say() -> None:
+    text = """__global__ void k(__nv_bfloat162* b, half2* h, short* s, float x) {
+b[threadIdx.x] = __float22bfloat162_rn({x, 2 * x});
+h[threadIdx.x] = __floats2half2_rn(x, x);
+s[threadIdx.x] = __half_as_short(__double2half(x));
+}"""
+    reading = read_kernel(text, 32)
+    assert not reading.unfollowed
+    assert [a.op for a in reading.memory if a.read] == ["st.global.b32", "st.global.b32", "st.global.b16"]

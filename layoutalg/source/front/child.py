@@ -116,6 +116,11 @@ class Parser:
         """All names that the texts declare."""
         return frozenset().union(*(declared_names(text.census)[0] for text in self.texts))
 
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """All identifiers of the texts."""
+        return frozenset().union(*(words_of(text.given) for text in self.texts))
+
     def assumed(self) -> list[tuple[str, int, str]]:
         """(why, line, function) of each function that uses a name of which something was assumed."""
         whys = {name: f"{name} is declared nowhere: --set {name}=VALUE" for name in self.numbers}
@@ -160,7 +165,7 @@ class Parser:
     def parse(self, tail: str = "") -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text(self.asked["arch"]) + self._cute() + "".join(self.declared.values())
+        head = shim_text(self.asked["arch"], self.words) + self._cute() + "".join(self.declared.values())
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
