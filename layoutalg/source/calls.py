@@ -14,6 +14,7 @@ from layoutalg.source.front import (
     address,
     leaves,
     memory_operations,
+    reason,
     statements,
     takes_values,
     touches_memory,
@@ -291,10 +292,10 @@ class Calls(Expressions):
             array = self.reaching(name, nodes, values)
             if array is not None:
                 called = self._called(node)
-                reason = _REASONS.get(name) or f"what {called} does is not in the file"
+                why = _REASONS.get(name) or f"what {called} does is not in the file"
                 if name.startswith("atomic"):
-                    reason = "the turns of a loop of compare and swap depend on more than addresses"
-                self.refuse(node, f"call {called}", array, reason)
+                    why = "the turns of a loop of compare and swap depend on more than addresses"
+                self.refuse(node, f"call {called}", array, why)
             elif node.value["function"] < 0 and "layoutalg" not in name:
                 self.refuse(node, f"call {node.value['name']}", "", "which function is called is not known")
         if node.type is not None and isinstance(blank(node.type), Real):
@@ -508,7 +509,7 @@ class Calls(Expressions):
     def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
         for operation in memory_operations(instruction):
             if not operation.op:
-                self.refuse(node, instruction.opcode, "", "the analysis has no such instruction")
+                self.refuse(node, instruction.opcode, "", reason(instruction))
                 continue
             parts = address(operation.operand)
             target = names.get(parts[0], UNSET) if parts is not None else UNSET

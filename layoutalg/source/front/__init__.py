@@ -35,6 +35,7 @@ from layoutalg.source.front.ptx import (
     address,
     leaves,
     memory_operations,
+    reason,
     statements,
     touches_memory,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "leaves",
     "memory_operations",
     "parse_cuda",
+    "reason",
     "statements",
     "takes_values",
     "touches_memory",

@@ -377,13 +377,18 @@ class Census:
         return self._enclosing(node)
 
     def _enclosing(self, node: Any) -> tuple[int, int] | None:
-        while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
+        while node is not None and (not self._stands(node) or self._heads(node)):
             node = node.parent
         while node is not None and node.parent is not None and node.parent.type == "template_declaration":
             node = node.parent
         if node is None or node.parent is None:
             return None
         return node.start_byte, node.end_byte
+
+    def _stands(self, node: Any) -> bool:
+        """Whether a node is a statement, or a member of which an object has no part."""
+        static = (c for c in node.children if c.type == "storage_class_specifier" and self.said(c) == "static")
+        return node.type in _STATEMENTS or (node.type == "field_declaration" and any(static))
 
     def _heads(self, node: Any) -> bool:
         """A declaration in the head of a loop or a condition goes with it."""

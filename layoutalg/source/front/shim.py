@@ -186,6 +186,8 @@ enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 struct curandStateXORWOW { unsigned d, v[5]; int flag, flag_double; float extra; double extra_double; };
 typedef curandStateXORWOW curandState_t, curandState;
+struct __attribute__((aligned(64))) CUtensorMap { void* layoutalg_array; char layoutalg_rest[120]; };
+typedef CUtensorMap CUtensorMap_st;
 struct dim3 { unsigned x, y, z;
     __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
     };
