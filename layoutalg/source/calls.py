@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from layoutalg.errors import UnsupportedError
+from layoutalg.source.costs import exchanged
 from layoutalg.source.expressions import Expressions
 from layoutalg.source.front import (
     Function,
@@ -55,6 +56,8 @@ _SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__bu
 
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
+_EXCHANGE = re.compile(r"__shfl(?:_(up|down|xor))?_sync\Z")
+_SEGMENTS = {constant(1 << n).key for n in range(6)}
 _FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
 """Names of fetches of a texture or a surface, and of stores to a surface."""
 
@@ -264,6 +267,8 @@ class Calls(Expressions):
             return UNSET
         if name in _SAME:
             return values[0]
+        if (way := _EXCHANGE.match(name)) is not None:
+            return self._exchanged(way[1] or "", values)
         if name in ("memcpy", "memmove"):
             return self._moved(node, nodes, values)
         if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
@@ -279,6 +284,19 @@ class Calls(Expressions):
         if _ATOMIC.match(name) and self._atomic(node, nodes, values):
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         return self._foreign(node, name, nodes, values)
+
+    def _exchanged(self, way: str, values: list[Value]) -> Value:
+        """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
+        self.fence()
+        _, value, lane, width = values
+        segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
+        if not isinstance(value, Number):
+            return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
+        x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
+        taken = None
+        if isinstance(lane, Number) and segment is not None and segment.key in _SEGMENTS:
+            taken = exchanged(way, value.exact, lane.exact, segment.constant, (x, y, z))
+        return Unknown("what another lane has") if taken is None else Number(taken, value.bits, value.signed)
 
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
         """The value of a call whose body is not in the file; a call that takes an address is not read.

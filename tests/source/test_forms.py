@@ -162,7 +162,7 @@ def test_a_predicate_of_an_asm_statement_is_a_condition() -> None:
 
 
 def test_what_threads_tell_each_other_is_not_known() -> None:
-    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, t, 3)", "__syncthreads_count(t & 1)",
+    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, s[t], 3)", "__syncthreads_count(t & 1)",
              "__syncthreads_or(t)", "atomicAdd(&s[0], 1)")  # fmt: skip
     for value, memory in zip(given, readings([f"int v = {v};\ns[v] = 1;" for v in given]), strict=True):
         assert not memory[-1].read, value

@@ -37,6 +37,11 @@ NUMBERS: tuple[tuple[str, Callable[[int], int]], ...] = (
     ("abs((int)r - 50) * 2", lambda r: abs(r - 50) * 2),
     ("(1u << (r & 7)) + (r << (r & 1))", lambda r: (1 << (r & 7)) + (r << (r & 1))),
     ("(r * 5 >> r % 3) * 32", lambda r: (r * 5 >> r % 3) * 32),
+    ("__shfl_sync(~0u, r * 3, 5)", lambda r: (r // 32 * 32 + 5) * 3),
+    ("__shfl_sync(~0u, r * 8 + 1, (int)r / 3, 4)", lambda r: (r // 4 * 4 + r // 3 % 4) * 8 + 1),
+    ("__shfl_up_sync(~0u, r * 32, 3, 8)", lambda r: (r - 3 if r % 8 >= 3 else r) * 32),
+    ("__shfl_down_sync(~0u, threadIdx.y * 33, 9)", lambda r: (r + 9 if r % 32 < 23 else r) // 16 % 4 * 33),
+    ("__shfl_xor_sync(~0u, r * 8, 20, 16)", lambda r: (r if r % 32 < 16 else r ^ 20) * 8),
 )
 
 

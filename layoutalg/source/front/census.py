@@ -387,7 +387,9 @@ class Census:
 
     def _stands(self, node: Any) -> bool:
         """Whether a node is a statement, or a member of which an object has no part."""
-        static = (c for c in node.children if c.type == "storage_class_specifier" and self.said(c) == "static")
+        static = (
+            c for c in node.children if c.type == "storage_class_specifier" and self.said(c) == "static"
+        )
         return node.type in _STATEMENTS or (node.type == "field_declaration" and any(static))
 
     def _heads(self, node: Any) -> bool:
