@@ -66,6 +66,7 @@ _ATOMIC = re.compile(r"atomic(Add|Sub|Min|Max|And|Or|Xor|Exch|Inc|Dec|CAS)(_bloc
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
+    "cub_exchange": "how CUB's threads exchange values in shared memory depends on its version",
     "cp_async_bulk": "how a bulk copy is divided is the copy engine's",
 }
 

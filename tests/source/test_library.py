@@ -224,3 +224,30 @@ s[threadIdx.x] = __half_as_short(__double2half(x));
     reading = read_kernel(text, 32)
     assert not reading.unfollowed
     assert [a.op for a in reading.memory if a.read] == ["st.global.b32", "st.global.b32", "st.global.b16"]
+
+
+def test_collectives_of_cub_load_and_store_as_their_algorithms_say() -> None:
+    text = """#include <cub/cub.cuh>
+typedef cub::BlockLoad<float, 64, 4, cub::BLOCK_LOAD_WARP_TRANSPOSE> Load;
+typedef cub::BlockReduce<float, 64> Reduce;
+__global__ void k(const float* in, float* out, int n) {
+__shared__ union { Load::TempStorage load; Reduce::TempStorage reduce; } temp;
+__shared__ struct { Reduce::TempStorage reduce; float behind[64]; } both;
+float items[4], x; int sum = 3; typename cub::WarpReduce<int>::TempStorage none;
+Load(temp.load).Load(in, items, n, 0.f);
+x = Reduce(temp.reduce).Reduce(items[0], cub::Max());
+cub::BlockStore<float, 64, 4>().Store(out, items);
+cub::BlockStore<float, 64, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out, items);
+sum = cub::WarpReduce<int>(none).Sum(sum);
+out[sum] = 1;
+both.behind[threadIdx.x] = x;
+}"""
+    reading = read_kernel(text, 64, sets={"n": 64})
+    assert not reading.unfollowed
+    rows = [(a.line, a.op, a.array, a.instructions, a.total) for a in reading.memory]
+    assert rows == [
+        (8, "call cub_exchange", "temp", None, None), (8, "ld.global.b32", "in", 2, 8),
+        (9, "call cub_exchange", "temp", None, None), (10, "st.global.b32", "out", 8, 128),
+        (11, "st.global.b128", "out", 2, 32), (13, "st.global.b32", "out", None, None),
+        (14, "st.shared.b32", "both", None, None),
+    ]  # fmt: skip

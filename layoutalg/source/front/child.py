@@ -165,7 +165,11 @@ class Parser:
     def parse(self, tail: str = "") -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text(self.asked["arch"], self.words) + self._cute() + "".join(self.declared.values())
+        head = (
+            shim_text(self.asked["arch"], self.words, self.texts.missing)
+            + self._cute()
+            + "".join(self.declared.values())
+        )
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]

@@ -174,7 +174,8 @@ class Dump:
             narrow |= above.get("narrow", {})
         for field in canonical.get_fields():
             bits = field.get_field_offsetof()
-            fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
+            known = bits >= 0 and (bits == 0 or not any(self._is_unsized(f[2]) for f in fields))
+            fields.append([field.spelling, bits // 8 if known else -1, self.type_of(field.type)])
             held = self.types[fields[-1][2]]
             while held is not None and held["kind"] == "array":
                 held = self.types[held["to"]]
@@ -194,6 +195,16 @@ class Dump:
             "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
             and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
         }
+
+    def _is_unsized(self, number: int) -> bool:
+        """Whether a type has a part of which the size is not known."""
+        entry = self.types[number]
+        while entry is not None and entry["kind"] == "array":
+            entry = self.types[entry["to"]]
+        parts = entry.get("fields", ()) if entry is not None else ()
+        return entry is not None and (
+            entry["name"] == "layoutalg_unsized" or any(self._is_unsized(part[2]) for part in parts)
+        )
 
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""

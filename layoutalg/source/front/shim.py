@@ -348,15 +348,23 @@ def conversion(name: str) -> str:
     return ""
 
 
-def shim_text(arch: int = 900, words: Iterable[str] = ()) -> str:
-    """The header; `arch` is __CUDA_ARCH__, `words` are those of the texts.
+_LIBRARIES = ("cub",)
+"""Folders of headers for which a file here stands where they are not there."""
+
+
+def shim_text(arch: int = 900, words: Iterable[str] = (), missing: Iterable[str] = ()) -> str:
+    """The header; `arch` is __CUDA_ARCH__, `words` those of the texts, `missing` the headers they lack.
 
     >>> "struct __attribute__((aligned(16))) float4" in shim_text()
     True
     """
     named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
     vectors = f"{_vectors()}\n{_COMPLEX}"
-    library = Path(__file__).with_name("library.cuh").read_text(encoding="utf-8")
+    files = [
+        "library",
+        *(name for name in _LIBRARIES if any(each.startswith(f"{name}/") for each in missing)),
+    ]
+    library = "".join(Path(__file__).with_name(f"{name}.cuh").read_text(encoding="utf-8") for name in files)
     declared = f"{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
     conversions = "\n".join(filter(None, map(conversion, sorted(words))))
     return f"{named}{declared}{library}{conversions}\n"
