@@ -87,6 +87,13 @@ def test_a_macro_in_front_of_a_namespace_hides_no_kernel(head: str) -> None:
     assert rows(read(f"{KERNEL}WEIRD(a, struct X {{)\n{copied}")) == [*COPIED, *COPIED]
 
 
+@pytest.mark.parametrize("broken", ["#if A\nif (n) {\n#else\nif (!n) {\n#endif\n}", "CALL(n) else { m; } {"])
+def test_host_code_that_the_grammar_ends_elsewhere_is_not_read(broken: str) -> None:
+    text = f"namespace lib {{\nvoid host(int n) {{ unknown::call();\n{broken} more(n);\n}}\n{KERNEL}}}\n"
+    text = text if broken.startswith("#") else text.replace("more(n);", "more(n); }")
+    assert rows(read(text)) == COPIED
+
+
 def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
     """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
     missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))

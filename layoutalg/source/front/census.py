@@ -13,6 +13,7 @@ The grammar is tree-sitter's for CUDA; lines and columns count from 1, columns i
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -56,6 +57,7 @@ _LEXED = re.compile(
 """Comments, literals and braces: what a brace is paired by."""
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_BRANCHES = re.compile(rb"^[ \t]*#[ \t]*(\w*)(?:\\\r?\n|[^\n])*|[{}]", re.MULTILINE)
 _BEFORE_NAMESPACE = re.compile(rb"\b(?!(?:using|inline)\b)[A-Za-z_]\w*(?=\s+(?:inline\s+)?namespace\b)")
 """A macro in front of a namespace, which the grammar would take for a function of this name."""
 
@@ -66,6 +68,7 @@ _CALLED = re.compile(rb"\b(?!__launch_bounds__|__attribute__|alignas)(\w+)\s*(?:
 _NO_FUNCTION = frozenset({"namespace", "struct", "class", "union", "enum", "extern"})
 """Names of what the grammar takes for a function behind a macro that is not known."""
 
+_DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
     {
@@ -126,8 +129,10 @@ class Census:
         from tree_sitter import Language, Parser
 
         self.text, self.before = text, before
-        self.code = _DIRECTIVE.sub(_blank, _LEXED.sub(_blank, text))
-        without_macros = bytearray(text)
+        code, without_macros = bytearray(_LEXED.sub(_blank, text)), bytearray(text)
+        for at in [*_alternatives(bytes(code))]:
+            code[at] = without_macros[at] = ord(" ")
+        self.code = _DIRECTIVE.sub(_blank, bytes(code))
         for macro in _BEFORE_NAMESPACE.finditer(self.code):
             without_macros[slice(*macro.span())] = _blank(macro)
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(bytes(without_macros))
@@ -218,7 +223,15 @@ class Census:
             kernel = not words.isdisjoint(kernels)
             device = kernel or not words.isdisjoint(devices) or "DEVICE" in f.words
             hidden = f.name.startswith("~") and not device
-            self.functions[i] = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+            f = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+            end = self._closing.get(f.start, f.end)
+            if (
+                not (device or f.sure)
+                and f.name not in _NO_FUNCTION
+                and not _DEVICE.search(self.code, f.start, end)
+            ):
+                f = f._replace(end=end, sure=True)  # of the host's the pairs of braces decide
+            self.functions[i] = f
         for i, f in enumerate(self.functions):
             around = [g for g in self.functions if g.start < f.start and f.end <= g.end]
             device = f.device or any(g.device for g in around)
@@ -417,6 +430,32 @@ def _pairs(code: bytes) -> Iterator[tuple[int, int]]:
             opened.append(brace.start())
         elif opened:
             yield opened.pop(), brace.end()
+
+
+def _alternatives(code: bytes) -> Iterator[int]:
+    """The braces that open or close something in branches of the preprocessor, behind the first that does so.
+
+    A compiler has one of the branches: with the braces of all of them, nothing behind would be paired.
+    """
+    branches: list[list[list[int]]] = []  # of each open condition, of each branch the braces without another
+    for found in _BRANCHES.finditer(code):
+        if found[1] in (b"if", b"ifdef", b"ifndef"):
+            branches.append([[]])
+        elif branches and found[1] in (b"elif", b"else"):
+            branches[-1].append([])
+        elif branches and found[1] == b"endif":
+            first, *others = branches.pop()
+            kinds = [bytes(code[at] for at in each) for each in (first, *others)]
+            if len({*kinds}) == 1:
+                yield from itertools.chain(*others)
+            if branches:
+                branches[-1][-1] += first
+        elif branches and found[0] in (b"{", b"}"):
+            alone = branches[-1][-1]
+            if found[0] == b"}" and alone and code[alone[-1]] == ord("{"):
+                alone.pop()
+            else:
+                alone.append(found.start())
 
 
 def _is_statement(node: Any) -> bool:
