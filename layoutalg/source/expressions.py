@@ -316,9 +316,11 @@ class Expressions(Places):
             return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
-        if op == "&" and a.array.space != "local" and b.exact.known and 0 <= b.exact.constant < 1024:
-            return Number(bits("and", a.offset, b.exact), 64, False)
-        if op in _BITS and a.array.space == "shared":  # arrays start at multiples of 1024 bytes
+        if op in ("&", "%") and a.array.space != "local" and b.exact.known:
+            mask = b.exact.constant - (op == "%")
+            if 0 <= mask < 1024 and (op == "&" or not (mask + 1) & mask):  # arrays start at multiples of 1024
+                return Number(bits("and", a.offset, constant(mask)), 64, False)
+        if op in _BITS and a.array.space == "shared":
             return Address(a.array, bits(_BITS[op], a.offset, b.exact))
         if op == "<<" and b.exact.known and b.exact.constant == 0:
             return a
