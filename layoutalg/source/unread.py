@@ -326,11 +326,8 @@ def _op(site: Site) -> str:
 
 
 def _why(parsed: Parsed, kernel: Kernel, site: Site, never: bool) -> str:
-    name = callee(site.text)
-    own = name.rpartition("::")[2] in parsed.functions
     if kernel.root is None:
-        elsewhere = site.kind == "call" and name and not own
-        return f"what {name} does is not in the file" if elsewhere else kernel.why
+        return kernel.why
     removed = next((r for r in parsed.removed if r.first <= site.line <= r.last), None)
     if removed is not None:
         return _error(parsed, removed)

@@ -87,6 +87,13 @@ def test_a_macro_in_front_of_a_namespace_hides_no_kernel(head: str) -> None:
     assert rows(read(f"{KERNEL}WEIRD(a, struct X {{)\n{copied}")) == [*COPIED, *COPIED]
 
 
+def test_a_condition_of_the_preprocessor_in_a_head_hides_no_kernel() -> None:
+    split = KERNEL.replace("void ", "void\n#ifdef BOUNDS\n__launch_bounds__(32)\n#endif\n")
+    uncalled = split.replace("global", "device").replace(" k(", " f(").replace("\nk(", "\nf(")
+    found = rows(read(f"{split}{uncalled}{KERNEL.replace(' k(', ' other(')}"))
+    assert found == [*COPIED, *COPIED]
+
+
 @pytest.mark.parametrize("broken", ["#if A\nif (n) {\n#else\nif (!n) {\n#endif\n}", "CALL(n) else { m; } {"])
 def test_host_code_that_the_grammar_ends_elsewhere_is_not_read(broken: str) -> None:
     text = f"namespace lib {{\nvoid host(int n) {{ unknown::call();\n{broken} more(n);\n}}\n{KERNEL}}}\n"

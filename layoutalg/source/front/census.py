@@ -58,6 +58,10 @@ _LEXED = re.compile(
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _BRANCHES = re.compile(rb"^[ \t]*#[ \t]*(\w*)(?:\\\r?\n|[^\n])*|[{}]", re.MULTILINE)
+_INSIDE = re.compile(rb"^[ \t]*#[ \t]*(?:ifn?def|if|elif|else|endif)\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_APART = frozenset({b";", b"{", b"}", b")", b":"})
+"""Ends of code behind which a condition of the preprocessor stands between statements."""
+
 _BEFORE_NAMESPACE = re.compile(rb"\b(?!(?:using|inline)\b)[A-Za-z_]\w*(?=\s+(?:inline\s+)?namespace\b)")
 """A macro in front of a namespace, which the grammar would take for a function of this name."""
 
@@ -133,6 +137,13 @@ class Census:
         for at in [*_alternatives(bytes(code))]:
             code[at] = without_macros[at] = ord(" ")
         self.code = _DIRECTIVE.sub(_blank, bytes(code))
+        end, last = 0, b";"
+        for line in _INSIDE.finditer(
+            bytes(code)
+        ):  # a condition in a head or a list: all of its branches stay
+            last, end = self.code[end : line.start()].rstrip()[-1:] or last, line.end()
+            if last not in _APART:
+                without_macros[slice(*line.span())] = _blank(line)
         for macro in _BEFORE_NAMESPACE.finditer(self.code):
             without_macros[slice(*macro.span())] = _blank(macro)
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(bytes(without_macros))
