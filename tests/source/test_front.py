@@ -256,3 +256,22 @@ def test_a_reading_of_what_has_an_error_is_never_clean(seed: int) -> None:
         return
     unread = any(not access.read and access.reached for access in reading.accesses)
     assert unread or reading.unfollowed or reading.notes or not errors, (errors, case.text)
+
+
+def test_words_that_nvcc_takes_and_clang_does_not_are_read() -> None:
+    text = """struct Pair { std::pair<int, int> ends; };
+template <class T> __device__ void moved(T* to, T* from, int i) {
+  typedef typename std::aligned_storage<4 * sizeof(T), 4 * alignof(T)>::type Four;
+  ((Four*)to)[i] = ((Four*)from)[i];
+}
+__global__ void k(float* a, float* b, long long* at, Pair pair) {
+  extern __shared__ float s[32][33];
+  long long now; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now) :: "memory");
+  at[threadIdx.x] = now;
+  moved(a, b, threadIdx.x);
+  s[threadIdx.x][pair.ends.first] = 1;
+}"""
+    reading = read(text, **{"pair.ends.first": 0})
+    assert rows(reading) == [
+        ("st.global.b128", 32), ("ld.global.b128", 32), ("st.global.b64", 16), ("st.shared.b32", 2)
+    ]  # fmt: skip

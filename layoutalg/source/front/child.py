@@ -58,6 +58,14 @@ _WORD_BEHIND = re.compile(
 """Words before which a name that is not declared can only be a macro of attributes."""
 
 
+_REWRITTEN = (
+    ("constexpr variable", b"constexpr", b"const"),
+    ("constexpr if", b"constexpr", b""),
+    ("__shared__ variable '.*' cannot be 'extern'", b"extern", b""),
+)
+"""Errors that another word mends: of a value that is not known, of an extent in dynamic memory."""
+
+
 class Spot(NamedTuple):
     """A byte of a text, and whether an error is there itself, or a note on it."""
 
@@ -233,12 +241,20 @@ class Parser:
         return None
 
     def _supplies(self, spot: Spot | None, message: str) -> bool:
-        """Supply what an error is for want of: a header, or the declaration of a name."""
+        """Supply what an error is for want of: a header, a declaration, or a word as clang has it."""
         missing = re.match(r"'([^']+)' file not found", message)
         if missing is not None:
             return self._stub(missing[1])
         if spot is None or not spot.own:
             return False
+        if any(
+            spot.text.rewrite(spot.offset, old, new)
+            for start, old, new in _REWRITTEN
+            if re.match(start, message)
+        ):
+            return True
+        if message.startswith("invalid % escape") and spot.text.name_registers(spot.offset):
+            return True
         name = _UNKNOWN.match(message)
         if name is not None:
             return self._supplied(spot.text, spot.offset, name[1], "")
@@ -307,10 +323,6 @@ class Parser:
             return True
         if inside is not None and not inside.device:
             return text.take_out(inside.start + 1, inside.end - 1, None)
-        if message.startswith("constexpr variable") and text.not_constant(offset, b"const"):
-            return True
-        if message.startswith("constexpr if") and text.not_constant(offset, b""):
-            return True
         why = {"line": text.line(offset), "column": text.column(offset), "why": message, "file": text.name}
         if inside is not None and text.take_out_value(offset, why):
             return True

@@ -72,7 +72,7 @@ _WORDS = """
 #define SIZE_MAX __SIZE_MAX__
 #define EXIT_FAILURE 1
 #define EXIT_SUCCESS 0
-typedef unsigned long size_t; typedef long ptrdiff_t;
+typedef unsigned long size_t; typedef long double max_align_t; typedef long ptrdiff_t;
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long uint64_t; typedef unsigned long uintptr_t; typedef long intptr_t;
@@ -113,6 +113,11 @@ template <class T, size_t N> struct array { T layoutalg_elements[N];
     __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
     __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }
     __host__ __device__ static constexpr size_t size() { return N; } };
+template <class A, class B> struct pair { A first; B second; };
+template <class A, class B> __host__ __device__ constexpr pair<A, B> make_pair(A a, B b) { return {a, b}; }
+template <size_t N, size_t Align = alignof(max_align_t)> struct aligned_storage {
+    struct type { alignas(Align) unsigned char data[N]; }; };
+template <size_t N, size_t Align> using aligned_storage_t = typename aligned_storage<N, Align>::type;
 template <class T> struct numeric_limits {
     __host__ __device__ static T max(); __host__ __device__ static T min();
     __host__ __device__ static T lowest(); __host__ __device__ static T infinity();

@@ -156,14 +156,24 @@ class Text:
         self.left = self.left[:start] + head + b";" + self.left[sign + 1 :]
         return True
 
-    def not_constant(self, offset: int, word: bytes) -> bool:
-        """Write another word for the `constexpr` of a variable or a condition whose value is not known."""
+    def rewrite(self, offset: int, old: bytes, new: bytes) -> bool:
+        """Write another text for a word of the declaration or the condition in front of a byte."""
         span = self.census.initialized(offset) or self.census.statement(offset)
-        at = -1 if span is None else self.left.rfind(b"constexpr", span[0], offset)
+        at = -1 if span is None else self.left.rfind(old, span[0], offset)
         if at < 0:
             return False
-        self.left = self.left[:at] + word.ljust(9) + self.left[at + 9 :]
+        self.left = self.left[:at] + new.ljust(len(old)) + self.left[at + len(old) :]
         return True
+
+    def name_registers(self, offset: int) -> bool:
+        """Take the sign from the names of special registers in an asm statement, which nvcc takes single."""
+        span = self.census.statement(offset)
+        if span is None:
+            return False
+        before = self.left[slice(*span)]
+        after = re.sub(rb"(?<!%)%(?=[a-z_]{2})", b" ", before)
+        self.left = self.left[: span[0]] + after + self.left[span[1] :]
+        return after != before
 
     def undo_condition(self, offset: int) -> bool:
         """Let the condition of the preprocessor in the line of a byte be false; False where there is none."""
