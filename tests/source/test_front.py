@@ -87,6 +87,17 @@ def test_a_macro_in_front_of_a_namespace_hides_no_kernel(head: str) -> None:
     assert rows(read(f"{KERNEL}WEIRD(a, struct X {{)\n{copied}")) == [*COPIED, *COPIED]
 
 
+def test_what_the_host_alone_declares_is_in_no_doubt() -> None:
+    """And what a kernel reaches by way of other declarations is."""
+    classes = "class Named : public std::string {};\nvoid host(const Named& n);\ntypedef Named Text;\n"
+    assert not read(f"{classes}{KERNEL}").unfollowed
+    pad = "template <class T> struct Pad { static constexpr int n = 1; };\nusing P = Pad<float>;\n"
+    pad = pad.replace(
+        "using", "template <> struct Pad<float> : std::string { static constexpr int n = 2; };\nusing"
+    )
+    assert read(f"{pad}{KERNEL.replace('a[', 'a[P::n + ')}").unfollowed
+
+
 def test_a_condition_of_the_preprocessor_in_a_head_hides_no_kernel() -> None:
     split = KERNEL.replace("void ", "void\n#ifdef BOUNDS\n__launch_bounds__(32)\n#endif\n")
     uncalled = split.replace("global", "device").replace(" k(", " f(").replace("\nk(", "\nf(")

@@ -25,7 +25,7 @@ from clang import cindex
 from layoutalg.source.front.cursors import constant_of
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, without_values
-from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
+from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
@@ -110,11 +110,30 @@ class Parser:
 
         What parses without a declaration may mean another one: a primary template, another overload.
         """
-        used = frozenset().union(*(words_of(text.left) for text in self.texts))
+        if not self.removed:
+            return []
+        used = self._reached()
         return [
             each | {"doubt": not each["function"] and self._may_differ(each["text"], used)}
             for each in self.removed
         ]
+
+    def _reached(self) -> frozenset[str]:
+        """The words of what is left of device functions, and of all that declares one of these words."""
+        parts: dict[str, list[set[str]]] = {}
+        words, waiting = set[str](), {"operator"}  # an operator is used without its name
+        for text in self.texts:
+            functions = [f for f in text.census.functions if f.device or not f.sure]
+            spans = [(f.head, f.end) for f in functions if not f.inner]
+            waiting = waiting.union(*(words_of(text.left[start:end]) for start, end in spans))
+            for node, names in parts_of(text.census):
+                inside = words_of(text.left[node.start_byte : node.end_byte])
+                for name in names:
+                    parts.setdefault(name, []).append(inside)
+        while waiting:
+            words |= waiting
+            waiting = set[str]().union(*(w for name in waiting for w in parts.pop(name, ()))) - words
+        return frozenset(words)
 
     def _may_differ(self, text: str, used: frozenset[str]) -> bool:
         return len(text) >= MOST_KEPT or not used.isdisjoint(declared_in(text))
