@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.source.costs import exchanged
@@ -34,6 +35,7 @@ from layoutalg.source.values import (
     UNSET,
     Address,
     Closure,
+    Code,
     Number,
     Real,
     Record,
@@ -82,6 +84,7 @@ class Calls(Expressions):
 
     def call(self, node: Node) -> Value:
         """The value of a call, with all that it touches."""
+        node = self._directed(node)
         function = self.kernel.functions.get(node.value["function"])
         name = node.value["name"]
         if function is not None and function.body is not None:
@@ -95,8 +98,18 @@ class Calls(Expressions):
             return value
         return self._known(node, name)
 
+    def _directed(self, node: Node) -> Node:
+        """A call of a function by its address as a call of the function, where it is known."""
+        if not node.value.get("through"):
+            return node
+        target = self.value(node.value["object"])
+        number = target.function if isinstance(target, Code) else -1
+        name = self.kernel.functions[number].name if number >= 0 else node.value["name"]
+        return replace(node, value={"function": number, "name": name, "object": None})
+
     def call_place(self, node: Node) -> Place:
         """The place of a reference that a call returns; others are not known."""
+        node = self._directed(node)
         function = self.kernel.functions.get(node.value["function"])
         if (
             function is not None

@@ -34,6 +34,7 @@ from layoutalg.source.values import (
     Address,
     Cells,
     Closure,
+    Code,
     Number,
     Real,
     Record,
@@ -117,6 +118,8 @@ class Expressions(Places):
                 return UNSET
             case "text" | "null":
                 return UNSET
+            case "function":
+                return Code(node.value)
             case "lambda":
                 return self._lambda(node)
             case "statements":
@@ -194,10 +197,11 @@ class Expressions(Places):
     def _unary(self, node: Node) -> Value:
         op, inner = node.value, node.part(0)
         if op == "*":
-            return self.load(node, self.place(node))
+            function = node.type is not None and node.type.kind == "other"
+            return self.value(inner) if function else self.load(node, self.place(node))
         if op == "&":
-            if inner.type is not None and inner.type.kind == "other":
-                return Unknown("the address of a function")
+            if inner.kind == "function":
+                return self.value(inner)
             return self.address_of(self.place(inner))
         if op in ("x++", "x--", "++x", "--x"):
             return self.stepped(node, self.place(inner))

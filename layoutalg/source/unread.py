@@ -344,7 +344,7 @@ def _error(parsed: Parsed, removed: Removed) -> str:
 
 def not_followed(node: Node) -> str:
     """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
-    if node.kind == "call" and not node.value["name"]:
+    if node.kind == "call" and not node.value["name"] and not node.value.get("through"):
         return "a call through a pointer"
     plain = node.kind != "other" or (
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))

@@ -99,6 +99,13 @@ class Closure:
     copies: Mapping[int, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The address of a function: its number."""
+
+    function: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
     """A value of a library that is evaluated and not followed; see layoutalg.source.cute."""
@@ -116,7 +123,7 @@ class Unknown:
     array: Array | None = None
 
 
-Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Object | Unknown"
+Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Code | Object | Unknown"
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")
@@ -154,7 +161,7 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
         return b if b.name or a is LOADED or a is UNSET else a
     if isinstance(a, Real) or isinstance(b, Real):
         return REAL
-    same = _same(a, b)
+    same = a if isinstance(a, Code) and a == b else _same(a, b)
     if same is not None:
         return same
     if isinstance(condition, Unknown):

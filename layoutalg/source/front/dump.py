@@ -95,9 +95,10 @@ _FLOATS = frozenset(
 class Dump:
     """The tables of one translation unit.
 
-    KINDS.  Expressions: const, name, cast, subscript, unary, binary, assign, cond, call, construct, member,
-    asm, init, lambda, this, text, statements (the last of them is the value), other.  Statements: block,
-    decl (of var), if, for, while, do, return, break, continue, null, switch, case, default, goto, label.
+    KINDS.  Expressions: const, name, function, cast, subscript, unary, binary, assign, cond, call,
+    construct, member, asm, init, lambda, this, text, statements (the last is the value), other.
+    Statements: block, decl (of var), if, for, while, do, return, break, continue, null, switch, case,
+    default, goto, label.
     Whatever the front end has beyond these is "other", with all below it.
     """
 
@@ -452,6 +453,8 @@ class Dump:
         value = constant_of(cursor)
         if value is not None:
             return ["const", *where, number, value, []]
+        if target is not None and target.kind == _K.FUNCTION_DECL:
+            return ["function", *where, number, self.function_of(target), []]
         return ["other", *where, number, cursor.spelling, []]
 
     def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
@@ -482,8 +485,10 @@ class Dump:
                     value["object"] = self.node(inner[0]) if inner else None
                 elif arguments and target.spelling.startswith("operator"):
                     value["object"], arguments = arguments[0], arguments[1:]
-        elif not value["name"] and children:
-            value["name"] = children[0].spelling
+        elif children:
+            value["name"] = value["name"] or children[0].spelling
+            if children[0].type.get_canonical().kind == _T.POINTER:
+                value |= {"object": self.node(children[0]), "through": True}
         return ["call", *where, number, value, arguments]
 
     def _variable(self, cursor: Any, where: list[int]) -> Any:
