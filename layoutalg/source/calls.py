@@ -54,7 +54,12 @@ CALLS_INSIDE = 40
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
-_SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned"})
+_SAME = frozenset(
+    {
+        "__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned",
+        "__builtin_expect", "__builtin_expect_with_probability",
+    }
+)  # fmt: skip
 
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 

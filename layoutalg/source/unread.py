@@ -233,6 +233,7 @@ def untold(
             continue
         known.add(at)
         never = at in nodes or any(c.start <= at < c.end for c in lacking)
+        never = never or any(first <= site.line <= last for first, last in parsed.absent)
         yield Untold(*at, _op(site), _why(parsed, kernel, site, never), site.function)
     lines = {line for line, _ in known}
     for removed in parsed.removed:

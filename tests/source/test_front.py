@@ -286,3 +286,37 @@ __global__ void k(float* a, float* b, long long* at, Pair pair) {
     assert rows(reading) == [
         ("st.global.b128", 32), ("ld.global.b128", 32), ("st.global.b64", 16), ("st.shared.b32", 2)
     ]  # fmt: skip
+
+
+def test_what_the_preprocessor_leaves_out_for_sure_is_never_reached() -> None:
+    """A name that a header or a build may define decides nothing, nor does a macro under its condition."""
+    text = """#if defined(__HIP_PLATFORM_AMD__)
+#define HIP 1
+#else
+#define HIP 0
+#endif
+#ifdef USE_ROCM
+#define ROCM 1
+#else
+#define ROCM 0
+#endif
+__global__ void k(float* a) {
+#if HIP
+  a[0] = 1;
+#elif HIP || 0
+  a[1] = 2;
+#endif
+#if ROCM
+  a[2] = 3;
+#elif HIP
+#ifdef OTHER
+  a[3] = 4;
+#endif
+#else
+  if (__builtin_expect(threadIdx.x < 8, 1)) a[threadIdx.x] = 5;
+#endif
+}"""
+    memory = read(text).memory
+    assert [(a.line, a.read, a.reached) for a in memory] == [
+        (13, False, False), (15, False, False), (18, False, True), (21, False, True), (24, True, True)
+    ]  # fmt: skip

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from clang import cindex
 
-from layoutalg.source.front.cursors import constant_of
+from layoutalg.source.front.cursors import constant_of, skipped
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, without_values
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
@@ -189,7 +189,20 @@ class Parser:
         self.headers.append(name)
         return True
 
-    def parse(self, tail: str = "") -> Any:
+    def absent(self) -> list[tuple[int, int]]:
+        """The lines of branches that the preprocessor leaves out, whatever a header or a build may say."""
+        branches = self.texts.decided(self.defines)
+        unit = (
+            self.parse(options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD) if branches else None
+        )
+        out = [
+            (text.line(0) - 1 + first, text.line(0) - 1 + last)
+            for text in (self.texts if unit is not None else ())
+            for first, last in skipped(unit, text.path)
+        ]
+        return [(b.first, b.last) for b in branches if any(x <= b.first and b.last <= y for x, y in out)]
+
+    def parse(self, tail: str = "", options: int = 0) -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
         head = (
@@ -205,7 +218,7 @@ class Parser:
         flags += [f"-D{name}={value}" for name, value in self.defines.items()]
         files = [(text.path, text.left.decode("utf-8", "replace")) for text in self.texts]
         files[0] = files[0][0], files[0][1] + "\n" + tail
-        return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=0)
+        return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=options)
 
     def _cute(self) -> str:
         """The declarations of CuTe for texts that include it, with the answers to what they ask for."""
@@ -530,6 +543,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     every, numbers = declared_names(census)
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
+    out["absent"] = parser.absent()
     out["removed"] = parser.told()
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})

@@ -13,10 +13,11 @@ Lines of all texts count in one numbering, as in a compiler.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.limits import Most
 from layoutalg.source.front.census import Census, Function
@@ -56,6 +57,22 @@ _CONDITIONAL = re.compile(
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _CALL_ALONE = re.compile(rb"\s*[A-Za-z_]\w*\s*\(.*\)\s*;?\s*\Z")
+
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_PLATFORM = re.compile(
+    r"__(HIP|SYCL|OPENCL|METAL)\w*|__CUDA_ARCH__|__CUDACC__|__cplusplus|_WIN\w+|_MSC_VER|__APPLE__|defined"
+)
+"""Words of conditions that the compiler of CUDA decides, whatever a header or a build says."""
+
+
+class Branch(NamedTuple):
+    """A branch of the preprocessor: its lines, the words of all its conditions, what it defines."""
+
+    first: int
+    last: int
+    words: frozenset[str]
+    macros: tuple[str, ...]
 
 
 class Text:
@@ -185,6 +202,25 @@ class Text:
         self.left = self.left[: found.start(3)] + b" 0" + blank[2:] + self.left[found.end(3) :]
         return True
 
+    def branches(self) -> Iterator[Branch]:
+        """Each branch of a condition, then the whole text; a guard against inclusion has no words."""
+        lines = list(_DIRECTIVE.finditer(self.given))
+        opened: list[tuple[int, set[str], list[str]]] = [(0, set(), [])]
+        for line, behind in itertools.zip_longest(lines, lines[1:]):
+            kind, words = line[1], re.findall(r"\b[A-Za-z_]\w*", line[2].decode("utf-8", "replace"))
+            number, (first, before, macros) = self.line(line.start()), opened[-1]
+            if kind == b"define":
+                macros += words[:1]
+            elif kind in (b"if", b"ifdef", b"ifndef"):
+                guards = kind == b"ifndef" and behind is not None and behind[1] == b"define"
+                if guards and behind is not None and behind[2].split()[:1] == line[2].split()[:1]:
+                    words = []
+                opened.append((number, before | {*words}, []))
+            elif kind in (b"elif", b"else", b"endif") and len(opened) > 1:
+                yield Branch(first, number, frozenset(before), tuple(macros))
+                opened[-1:] = [] if kind == b"endif" else [(number, before | {*words}, [])]
+        yield Branch(0, 0, frozenset(), tuple(opened[0][2]))
+
     def words_of(self, function: Function) -> set[str]:
         """The words of a function, of the host's only those of its head."""
         return words_of(self.given[function.head : function.end if function.device else function.start])
@@ -226,6 +262,18 @@ class Texts:
 
     def __iter__(self) -> Iterator[Text]:
         return iter(self.by_path.values())
+
+    def decided(self, defines: Iterable[str]) -> list[Branch]:
+        """The branches of which the texts say by themselves whether they are there."""
+        branches = [branch for text in self for branch in text.branches()]
+        known = {*defines, *(name for branch in branches for name in branch.macros)}
+
+        def is_decided(branch: Branch) -> bool:
+            return all(word in known or _PLATFORM.fullmatch(word) for word in branch.words)
+
+        while lost := known & {name for b in branches if not is_decided(b) for name in b.macros}:
+            known -= lost
+        return [branch for branch in branches if branch.words and is_decided(branch)]
 
     def find(self, path: str) -> Text | None:
         """The text of a file as the front end names it."""
