@@ -138,6 +138,23 @@ class Expressions(Places):
             self.poison(node, why)
         return Unknown(why)
 
+    def effect(self, node: Node | None) -> None:
+        """Read an expression whose value nobody takes: the place that a call returns is not loaded."""
+        if node is not None and node.kind == "binary" and node.value == ",":
+            self.effect(node.part(0))
+            self.effect(node.part(1))
+        elif node is not None and node.kind == "cast" and node.value == "PAREN_EXPR":
+            self.effect(node.part(0))
+        elif node is not None and node.kind == "call" and self._refers(node):
+            self.call_place(node)
+        else:
+            self.value(node)
+
+    def _refers(self, node: Node) -> bool:
+        """Whether a call returns a reference."""
+        function = self.kernel.functions.get(node.value["function"])
+        return function is not None and function.result is not None and function.result.kind == "reference"
+
     def _lambda(self, node: Node) -> Value:
         """A lambda, with what it copies; what it has by reference may be set from elsewhere."""
         for child in node.children:
@@ -177,7 +194,7 @@ class Expressions(Places):
                 return UNSET
             return self.address_of(self.place(inner))
         if node.type is not None and node.type.kind == "void":
-            self.value(inner)
+            self.effect(inner)
             return UNSET
         if node.value == LVALUE and node.type is not None and node.type.kind in ("int", "float", "pointer"):
             return self.load(node, self.place(node))
@@ -252,7 +269,7 @@ class Expressions(Places):
                 return Number(sure, 8, False)
             return unknown(other) if not isinstance(other, Sum) else Number(other, 8, False)
         if op == ",":
-            self.value(left)
+            self.effect(left)
             return self.value(right)
         return self.operated(op, self.value(left), self.value(right), node.type, left.type if left else None)
 

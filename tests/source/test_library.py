@@ -251,3 +251,16 @@ both.behind[threadIdx.x] = x;
         (11, "st.global.b128", "out", 2, 32), (13, "st.global.b32", "out", None, None),
         (14, "st.shared.b32", "both", None, None),
     ]  # fmt: skip
+
+
+def test_a_reference_that_nobody_reads_is_not_loaded() -> None:
+    text = """struct H { float v; __device__ H& operator+=(float y) { v = v + y; return *this; } };
+__device__ int& at(int* p, int i) { return p[i]; }
+__global__ void k(H* h, int* p) {
+h[threadIdx.x] += 1;
+(at(p, 1), at(p, 2)) = 3;
+int x = at(p, threadIdx.x);
+}"""
+    assert [(a.line, a.op) for a in read_kernel(text, 32).memory] == [
+        (1, "st.global.b32"), (1, "ld.global.b32"), (5, "st.global.b32"), (6, "ld.global.b32")
+    ]  # fmt: skip
