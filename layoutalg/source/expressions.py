@@ -36,6 +36,7 @@ from layoutalg.source.values import (
     Closure,
     Code,
     Number,
+    Quotient,
     Real,
     Record,
     Unknown,
@@ -55,6 +56,7 @@ from layoutalg.source.values import (
 )
 
 _COMPARED = frozenset({"<", ">", "<=", ">=", "==", "!="})
+_START = 1024
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 
 
@@ -275,6 +277,9 @@ class Expressions(Places):
 
     def operated(self, op: str, a: Value, b: Value, result: Type | None, of: Type | None = None) -> Value:
         """a op b as C computes it; `of` is the type of a, which says how far a pointer moves."""
+        part = _part(op, a, b, result)
+        if part is not None:
+            return part
         if isinstance(a, Address) or isinstance(b, Address):
             return self._on_addresses(op, a, b, result, of)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
@@ -337,10 +342,6 @@ class Expressions(Places):
             return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
-        if op in ("&", "%") and a.array.space != "local" and b.exact.known:
-            mask = b.exact.constant - (op == "%")
-            if 0 <= mask < 1024 and (op == "&" or not (mask + 1) & mask):  # arrays start at multiples of 1024
-                return Number(bits("and", a.offset, constant(mask)), 64, False)
         if op in _BITS and a.array.space == "shared":
             return Address(a.array, bits(_BITS[op], a.offset, b.exact))
         if op == "<<" and b.exact.known and b.exact.constant == 0:
@@ -495,6 +496,27 @@ def _shifted(op: str, x: Sum, y: Sum, width: int) -> Sum | None:
     for n in range(y.low, y.high):
         out = select(compare("==", y, constant(n)), floor_div(x, 1 << n), out)
     return out
+
+
+def _part(op: str, a: Value, b: Value, result: Type | None) -> Value | None:
+    """A remainder, a quotient or bits of an address by a constant; None for anything else.
+
+    Arrays start at multiples of 1024 bytes, which powers of two up to that divide.
+    """
+    if isinstance(a, Address) and a.array.space != "local":
+        wide = result is not None and (result.bytes == 8 or not result.signed)  # else it may be negative
+        if op == "&" or a.array.space == "shared" or wide:
+            a = Quotient(a.offset, _START)
+    if not (isinstance(a, Quotient) and isinstance(b, Number) and b.exact.known):
+        return None
+    by = b.exact.constant
+    if op in ("/", ">>"):
+        by = 1 << by if op == ">>" and 0 <= by < 32 else by if op == "/" else 0
+        return Quotient(floor_div(a.sum, by), a.step // by) if by > 0 and a.step % by == 0 else None
+    mask = by - (op == "%")
+    if op in ("&", "%") and 0 <= mask < a.step and (op == "&" or not (mask + 1) & mask):
+        return Number(bits("and", a.sum, constant(mask)), 64, False)
+    return None
 
 
 def _is_zero(op: str, a: Value, b: Value) -> bool:

@@ -71,6 +71,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Quotient:
+    """A part of an address: a sum, and a multiple of `step` that depends on where the array starts."""
+
+    sum: Sum
+    step: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Real:
     """A floating point number."""
 
@@ -123,7 +131,7 @@ class Unknown:
     array: Array | None = None
 
 
-Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Code | Object | Unknown"
+Value: TypeAlias = "Number | Address | Quotient | Real | Record | Cells | Closure | Code | Object | Unknown"
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")

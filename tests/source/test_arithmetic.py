@@ -80,9 +80,10 @@ def test_a_pointer_that_is_set_is_not_null() -> None:
 
 def test_the_alignment_of_an_address_is_known() -> None:
     indices = ("(long)(s + t) % 16 * 8", "(long)(s + t) % 12", "(long)(s + t) % 2048", "(long)(s + t) & 1024")
-    stores = "".join(f"s[{index}] = 1; " for index in indices)
+    swizzled = "(((unsigned long)(s + 32 * t) / 128) % 8 ^ t % 8) * 32"  # that of the row, and of the chunk
+    stores = "".join(f"s[{index}] = 1; " for index in (*indices, swizzled, "((long)(s + t) >> 7) % 16"))
     memory = read_kernel(f"__global__ void k() {{ {SHARED} int t = threadIdx.x; {stores} }}", 64).memory
-    assert [a.total for a in memory] == [8, None, None, None]
+    assert [a.total for a in memory] == [8, None, None, None, 2, None]
 
 
 def test_a_shift_past_its_type_is_not_read() -> None:
