@@ -22,6 +22,7 @@ from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
+from layoutalg.source.places import MOST_MOVED
 from layoutalg.source.rows import (
     CONSTANT,
     FETCH,
@@ -53,8 +54,10 @@ from layoutalg.source.unread import (
     untold,
 )
 from layoutalg.source.values import (
+    UNSET,
     Address,
     Array,
+    Cells,
     Number,
     Real,
     Record,
@@ -76,7 +79,7 @@ _BLOCKS = ("gridDim.x", "gridDim.y", "gridDim.z")
 MOST_BLOCKS = 1 << 20
 """The most blocks along a side of a grid that is not given."""
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+|\[\d{1,9}\])*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
                   r"[A-Za-z_][\w:]*(?: [A-Za-z_]\w*){0,2}\Z", re.ASCII)  # fmt: skip
 
@@ -399,6 +402,12 @@ class _Reading:
             if all(t.kind == "float" for _, _, t in kind.fields):
                 return blank(kind)
             return Record({n: self._parameter(f"{name}.{n}", t, key, taken) for n, _, t in kind.fields})
+        part = kind.to if kind.kind == "array" and kind.extent <= MOST_MOVED else None
+        if part is not None and part.kind in ("int", "float", "pointer"):
+            places = range(kind.extent)
+            return Cells(
+                {i * part.bytes: self._parameter(f"{name}[{i}]", part, key, taken) for i in places}, UNSET
+            )
         if name in self.given:
             self.used.add(name)
             value = _number_of(self.given[name])

@@ -253,6 +253,22 @@ both.behind[threadIdx.x] = x;
     ]  # fmt: skip
 
 
+def test_accessors_of_torch_are_read_by_the_strides_that_are_given() -> None:
+    text = """#include <torch/extension.h>
+__global__ void k(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> a, at::Half* h) {
+at::acc_type<at::Half, true> sum = h[threadIdx.x] * 2.f;
+a[blockIdx.x][threadIdx.x % C10_WARP_SIZE] = sum;
+if (threadIdx.x < a.size(1)) h[threadIdx.x] += 1;
+}"""
+    sets = {"a.strides_[0]": 64, "a.strides_[1]": 2, "a.sizes_[1]": 16}
+    reading = read_kernel(text, 32, sets=sets)
+    assert not reading.unfollowed
+    assert [(a.line, a.op, a.array, a.total) for a in reading.memory] == [
+        (3, "ld.global.b16", "h", 2), (4, "st.global.b32", "a.data_", 8),
+        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1),
+    ]  # fmt: skip
+
+
 def test_a_reference_that_nobody_reads_is_not_loaded() -> None:
     text = """struct H { float v; __device__ H& operator+=(float y) { v = v + y; return *this; } };
 __device__ int& at(int* p, int i) { return p[i]; }

@@ -353,8 +353,8 @@ def conversion(name: str) -> str:
     return ""
 
 
-_LIBRARIES = ("cub",)
-"""Folders of headers for which a file here stands where they are not there."""
+_LIBRARIES = {"cub": ("cub/",), "torch": ("torch/", "ATen/", "c10/")}
+"""Files here that stand for headers of these folders where they are missing."""
 
 
 def shim_text(arch: int = 900, words: Iterable[str] = (), missing: Iterable[str] = ()) -> str:
@@ -365,11 +365,10 @@ def shim_text(arch: int = 900, words: Iterable[str] = (), missing: Iterable[str]
     """
     named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
     vectors = f"{_vectors()}\n{_COMPLEX}"
-    files = [
-        "library",
-        *(name for name in _LIBRARIES if any(each.startswith(f"{name}/") for each in missing)),
-    ]
-    library = "".join(Path(__file__).with_name(f"{name}.cuh").read_text(encoding="utf-8") for name in files)
+    lacking = tuple(missing)
+    files = [name for name, fronts in _LIBRARIES.items() if any(each.startswith(fronts) for each in lacking)]
+    texts = (Path(__file__).with_name(f"{name}.cuh") for name in ("library", *files))
+    library = "".join(text.read_text(encoding="utf-8") for text in texts)
     declared = f"{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
     conversions = "\n".join(filter(None, map(conversion, sorted(words))))
     return f"{named}{declared}{library}{conversions}\n"
