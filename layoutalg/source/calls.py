@@ -54,12 +54,7 @@ CALLS_INSIDE = 40
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
-_SAME = frozenset(
-    {
-        "__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned",
-        "__builtin_expect", "__builtin_expect_with_probability",
-    }
-)  # fmt: skip
+_SAME = re.compile(r"__cvta_generic_to_(shared|global)\Z|__builtin_(assume_aligned|expect)")
 
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
@@ -284,7 +279,7 @@ class Calls(Expressions):
         ):
             self.memory(node, "st", place)
             return UNSET
-        if name in _SAME:
+        if _SAME.match(name):
             return values[0]
         if (way := _EXCHANGE.match(name)) is not None:
             return self._exchanged(way[1] or "", values)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -293,6 +293,18 @@ def blank(given: Type | None) -> Value:
     if given.kind == "record":
         return REAL if only_real(given) else Record({name: blank(t) for name, _, t in given.fields})
     return UNSET
+
+
+MOST_ELEMENTS = 64
+"""The elements of an array in a parameter that have a value each."""
+
+
+def elements(kind: Type, of: Callable[[int, Type], Value]) -> Cells | None:
+    """An array of numbers or pointers, each of them made; None for another type."""
+    part = kind.to if kind.kind == "array" and kind.extent <= MOST_ELEMENTS else None
+    if part is None or part.kind not in ("int", "float", "pointer"):
+        return None
+    return Cells({i * part.bytes: of(i, part) for i in range(kind.extent)}, UNSET)
 
 
 def only_real(given: Type) -> bool:

@@ -44,7 +44,7 @@ _ENGINES = {
     "tcgen05.alloc": "how the address of tensor memory is written is the tensor core's",
     "prefetch": "a prefetch brings lines to a cache, and nothing to a lane",
 }
-"""What instructions of other units than that of loads and stores touch, and why it is not counted."""
+"""Why accesses of other units than that of loads and stores are not counted, by instruction."""
 
 _LEAVES = frozenset({"bra", "brx", "call", "exit", "ret"})
 """Instructions after which another one than the next may be executed."""
