@@ -282,7 +282,7 @@ __global__ void k(float* a, float* b, long long* at, Pair pair) {
   moved(a, b, threadIdx.x);
   s[threadIdx.x][pair.ends.first] = 1;
 }"""
-    reading = read(text, **{"pair.ends.first": 0})
+    reading = read_kernel(text, 64, sets={"pair.ends.first": 0})
     assert rows(reading) == [
         ("st.global.b128", 32), ("ld.global.b128", 32), ("st.global.b64", 16), ("st.shared.b32", 2)
     ]  # fmt: skip
