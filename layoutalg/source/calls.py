@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from layoutalg.errors import UnsupportedError
+from layoutalg.source.costs import exchanged
 from layoutalg.source.expressions import Expressions
 from layoutalg.source.front import (
     Function,
@@ -14,6 +16,7 @@ from layoutalg.source.front import (
     address,
     leaves,
     memory_operations,
+    reason,
     statements,
     takes_values,
     touches_memory,
@@ -32,6 +35,7 @@ from layoutalg.source.values import (
     UNSET,
     Address,
     Closure,
+    Code,
     Number,
     Real,
     Record,
@@ -50,10 +54,12 @@ CALLS_INSIDE = 40
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
-_SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned"})
+_SAME = re.compile(r"__cvta_generic_to_(shared|global)\Z|__builtin_(assume_aligned|expect)")
 
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
+_EXCHANGE = re.compile(r"__shfl(?:_(up|down|xor))?_sync\Z")
+_SEGMENTS = {constant(1 << n).key for n in range(6)}
 _FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
 """Names of fetches of a texture or a surface, and of stores to a surface."""
 
@@ -62,6 +68,7 @@ _ATOMIC = re.compile(r"atomic(Add|Sub|Min|Max|And|Or|Xor|Exch|Inc|Dec|CAS)(_bloc
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
+    "cub_exchange": "how CUB's threads exchange values in shared memory depends on its version",
     "cp_async_bulk": "how a bulk copy is divided is the copy engine's",
 }
 
@@ -77,6 +84,7 @@ class Calls(Expressions):
 
     def call(self, node: Node) -> Value:
         """The value of a call, with all that it touches."""
+        node = self._directed(node)
         function = self.kernel.functions.get(node.value["function"])
         name = node.value["name"]
         if function is not None and function.body is not None:
@@ -90,8 +98,18 @@ class Calls(Expressions):
             return value
         return self._known(node, name)
 
+    def _directed(self, node: Node) -> Node:
+        """A call of a function by its address as a call of the function, where it is known."""
+        if not node.value.get("through"):
+            return node
+        target = self.value(node.value["object"])
+        number = target.function if isinstance(target, Code) else -1
+        name = self.kernel.functions[number].name if number >= 0 else node.value["name"]
+        return replace(node, value={"function": number, "name": name, "object": None})
+
     def call_place(self, node: Node) -> Place:
         """The place of a reference that a call returns; others are not known."""
+        node = self._directed(node)
         function = self.kernel.functions.get(node.value["function"])
         if (
             function is not None
@@ -261,8 +279,10 @@ class Calls(Expressions):
         ):
             self.memory(node, "st", place)
             return UNSET
-        if name in _SAME:
+        if _SAME.match(name):
             return values[0]
+        if (way := _EXCHANGE.match(name)) is not None:
+            return self._exchanged(way[1] or "", values)
         if name in ("memcpy", "memmove"):
             return self._moved(node, nodes, values)
         if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
@@ -279,6 +299,19 @@ class Calls(Expressions):
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         return self._foreign(node, name, nodes, values)
 
+    def _exchanged(self, way: str, values: list[Value]) -> Value:
+        """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
+        self.fence()
+        _, value, lane, width = values
+        segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
+        if not isinstance(value, Number):
+            return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
+        x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
+        taken = None
+        if isinstance(lane, Number) and segment is not None and segment.key in _SEGMENTS:
+            taken = exchanged(way, value.exact, lane.exact, segment.constant, (x, y, z))
+        return Unknown("what another lane has") if taken is None else Number(taken, value.bits, value.signed)
+
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
         """The value of a call whose body is not in the file; a call that takes an address is not read.
 
@@ -291,10 +324,10 @@ class Calls(Expressions):
             array = self.reaching(name, nodes, values)
             if array is not None:
                 called = self._called(node)
-                reason = _REASONS.get(name) or f"what {called} does is not in the file"
+                why = _REASONS.get(name) or f"what {called} does is not in the file"
                 if name.startswith("atomic"):
-                    reason = "the turns of a loop of compare and swap depend on more than addresses"
-                self.refuse(node, f"call {called}", array, reason)
+                    why = "the turns of a loop of compare and swap depend on more than addresses"
+                self.refuse(node, f"call {called}", array, why)
             elif node.value["function"] < 0 and "layoutalg" not in name:
                 self.refuse(node, f"call {node.value['name']}", "", "which function is called is not known")
         if node.type is not None and isinstance(blank(node.type), Real):
@@ -508,7 +541,7 @@ class Calls(Expressions):
     def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
         for operation in memory_operations(instruction):
             if not operation.op:
-                self.refuse(node, instruction.opcode, "", "the analysis has no such instruction")
+                self.refuse(node, instruction.opcode, "", reason(instruction))
                 continue
             parts = address(operation.operand)
             target = names.get(parts[0], UNSET) if parts is not None else UNSET

@@ -30,6 +30,16 @@ from layoutalg.source.terms import (
     MOST_VALUE,
     Atom,
     Sum,
+    add,
+    bits,
+    both,
+    compare,
+    constant,
+    floor_div,
+    floor_mod,
+    scale,
+    select,
+    substitute,
     values,
     variable,
     widest,
@@ -302,6 +312,31 @@ def _worst(taken: Any, ideal: Any, ways: Any) -> tuple[int, int, int]:
 def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:
     """Numbers of a thread along x, y and z."""
     return tuple(variable(n, 0, extent - 1) for n, extent in zip("xyz", block, strict=True))  # type: ignore[return-value]
+
+
+def exchanged(way: str, value: Sum, by: Sum, width: int, block: tuple[int, int, int]) -> Sum | None:
+    """The number of another lane that `__shfl_sync`, or its `way` up, down or xor, gives to each lane.
+
+    None where the number is not one of the thread's place alone, or a warp is not full.
+    """
+    if value.fresh or by.fresh or "thread" in value.variables or math.prod(block) % 32:
+        return None
+    x, y, z = lane_variables(block)
+    thread = add(x, scale(y, block[0]), scale(z, block[0] * block[1]))
+    warp, by = scale(floor_div(thread, 32), 32), floor_mod(by, 32)
+    start = scale(floor_div(thread, width), width)
+    source = add(start, floor_mod(by, width))
+    if way == "xor":
+        source = add(warp, bits("xor", floor_mod(thread, 32), by))
+    elif way:
+        source = add(thread, by if way == "down" else scale(by, -1))
+    if way:  # past the segment a lane has its own; xor may ask one in front of it
+        inside = compare("<", source, add(start, constant(width)))
+        inside = both(inside, compare(">=", source, start)) if way == "up" else inside
+        source = select(inside, source, thread)
+    row = floor_div(source, block[0])
+    place = (floor_mod(source, block[0]), floor_mod(row, block[1]), floor_div(row, block[1]))
+    return substitute(value, dict(zip("xyz", place, strict=True)))
 
 
 def period_of(rule: Instruction, machine: Arch) -> int:

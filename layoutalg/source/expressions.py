@@ -34,7 +34,9 @@ from layoutalg.source.values import (
     Address,
     Cells,
     Closure,
+    Code,
     Number,
+    Quotient,
     Real,
     Record,
     Unknown,
@@ -54,6 +56,7 @@ from layoutalg.source.values import (
 )
 
 _COMPARED = frozenset({"<", ">", "<=", ">=", "==", "!="})
+_START = 1024
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 
 
@@ -117,6 +120,8 @@ class Expressions(Places):
                 return UNSET
             case "text" | "null":
                 return UNSET
+            case "function":
+                return Code(node.value)
             case "lambda":
                 return self._lambda(node)
             case "statements":
@@ -134,6 +139,23 @@ class Expressions(Places):
         if node.children or node.kind != "other":
             self.poison(node, why)
         return Unknown(why)
+
+    def effect(self, node: Node | None) -> None:
+        """Read an expression whose value nobody takes: the place that a call returns is not loaded."""
+        if node is not None and node.kind == "binary" and node.value == ",":
+            self.effect(node.part(0))
+            self.effect(node.part(1))
+        elif node is not None and node.kind == "cast" and node.value == "PAREN_EXPR":
+            self.effect(node.part(0))
+        elif node is not None and node.kind == "call" and self._refers(node):
+            self.call_place(node)
+        else:
+            self.value(node)
+
+    def _refers(self, node: Node) -> bool:
+        """Whether a call returns a reference."""
+        function = self.kernel.functions.get(node.value["function"])
+        return function is not None and function.result is not None and function.result.kind == "reference"
 
     def _lambda(self, node: Node) -> Value:
         """A lambda, with what it copies; what it has by reference may be set from elsewhere."""
@@ -174,7 +196,7 @@ class Expressions(Places):
                 return UNSET
             return self.address_of(self.place(inner))
         if node.type is not None and node.type.kind == "void":
-            self.value(inner)
+            self.effect(inner)
             return UNSET
         if node.value == LVALUE and node.type is not None and node.type.kind in ("int", "float", "pointer"):
             return self.load(node, self.place(node))
@@ -194,10 +216,11 @@ class Expressions(Places):
     def _unary(self, node: Node) -> Value:
         op, inner = node.value, node.part(0)
         if op == "*":
-            return self.load(node, self.place(node))
+            function = node.type is not None and node.type.kind == "other"
+            return self.value(inner) if function else self.load(node, self.place(node))
         if op == "&":
-            if inner.type is not None and inner.type.kind == "other":
-                return Unknown("the address of a function")
+            if inner.kind == "function":
+                return self.value(inner)
             return self.address_of(self.place(inner))
         if op in ("x++", "x--", "++x", "--x"):
             return self.stepped(node, self.place(inner))
@@ -248,12 +271,15 @@ class Expressions(Places):
                 return Number(sure, 8, False)
             return unknown(other) if not isinstance(other, Sum) else Number(other, 8, False)
         if op == ",":
-            self.value(left)
+            self.effect(left)
             return self.value(right)
         return self.operated(op, self.value(left), self.value(right), node.type, left.type if left else None)
 
     def operated(self, op: str, a: Value, b: Value, result: Type | None, of: Type | None = None) -> Value:
         """a op b as C computes it; `of` is the type of a, which says how far a pointer moves."""
+        part = _part(op, a, b, result)
+        if part is not None:
+            return part
         if isinstance(a, Address) or isinstance(b, Address):
             return self._on_addresses(op, a, b, result, of)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
@@ -316,9 +342,7 @@ class Expressions(Places):
             return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
-        if op == "&" and a.array.space != "local" and b.exact.known and 0 <= b.exact.constant < 1024:
-            return Number(bits("and", a.offset, b.exact), 64, False)
-        if op in _BITS and a.array.space == "shared":  # arrays start at multiples of 1024 bytes
+        if op in _BITS and a.array.space == "shared":
             return Address(a.array, bits(_BITS[op], a.offset, b.exact))
         if op == "<<" and b.exact.known and b.exact.constant == 0:
             return a
@@ -472,6 +496,27 @@ def _shifted(op: str, x: Sum, y: Sum, width: int) -> Sum | None:
     for n in range(y.low, y.high):
         out = select(compare("==", y, constant(n)), floor_div(x, 1 << n), out)
     return out
+
+
+def _part(op: str, a: Value, b: Value, result: Type | None) -> Value | None:
+    """A remainder, a quotient or bits of an address by a constant; None for anything else.
+
+    Arrays start at multiples of 1024 bytes, which powers of two up to that divide.
+    """
+    if isinstance(a, Address) and a.array.space != "local":
+        wide = result is not None and (result.bytes == 8 or not result.signed)  # else it may be negative
+        if op == "&" or a.array.space == "shared" or wide:
+            a = Quotient(a.offset, _START)
+    if not (isinstance(a, Quotient) and isinstance(b, Number) and b.exact.known):
+        return None
+    by = b.exact.constant
+    if op in ("/", ">>"):
+        by = 1 << by if op == ">>" and 0 <= by < 32 else by if op == "/" else 0
+        return Quotient(floor_div(a.sum, by), a.step // by) if by > 0 and a.step % by == 0 else None
+    mask = by - (op == "%")
+    if op in ("&", "%") and 0 <= mask < a.step and (op == "&" or not (mask + 1) & mask):
+        return Number(bits("and", a.sum, constant(mask)), 64, False)
+    return None
 
 
 def _is_zero(op: str, a: Value, b: Value) -> bool:

@@ -56,6 +56,10 @@ class Places(Unread):
         """The value of an expression; see expressions."""
         raise NotImplementedError
 
+    def effect(self, node: Node | None) -> None:
+        """An expression whose value nobody takes; see expressions."""
+        raise NotImplementedError
+
     def condition(self, node: Node | None) -> Condition:
         """An expression as a condition; see expressions."""
         raise NotImplementedError
@@ -189,7 +193,7 @@ class Places(Unread):
             case "call":
                 return self.call_place(node)
             case "binary" if node.value == ",":
-                self.value(node.children[0])
+                self.effect(node.children[0])
                 return self.place(node.part(1))
             case "cond":
                 condition = self.condition(node.children[0])

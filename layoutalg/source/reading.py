@@ -61,6 +61,7 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     blank,
+    elements,
     not_given,
     number,
 )
@@ -68,15 +69,12 @@ from layoutalg.source.values import (
 _WHOLE = 1024
 """A number of bytes that is a multiple of every line, and of a row of all banks."""
 
-_INT = Type("int", "int", 4, signed=True)
-"""The type of an integer in a parameter of CuTe's."""
-
 _MOST_EXTENT = (1 << 31) - 1
 _BLOCKS = ("gridDim.x", "gridDim.y", "gridDim.z")
 MOST_BLOCKS = 1 << 20
 """The most blocks along a side of a grid that is not given."""
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+|\[\d{1,9}\])*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
                   r"[A-Za-z_][\w:]*(?: [A-Za-z_]\w*){0,2}\Z", re.ASCII)  # fmt: skip
 
@@ -98,11 +96,10 @@ def read_kernel(
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
     `block` are the threads of a block along x, y and z, by default those of each kernel's launch in the
-    source, where they are constants there.  Without `grid` the counts are those of block
-    (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
-    names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
-    user's own lie, `include` are further ones, as for a compiler's -I, and `defines` its macros, as for -D;
-    `changed` are texts in place of those of headers, by their paths.
+    source, where they are constants.  Without `grid` the counts are those of block (0,0,0), with it those
+    of all blocks.  `sets` gives values to parameters, template parameters and names that are open.
+    `kernel` names one of several.  `folder` is where headers of the user's own lie, `include` are others,
+    as for -I, `defines` macros, as for -D; `changed` are texts in place of those of headers, by path.
 
     With `compiled`, nvcc or NVRTC compiles the source, and accesses that its machine code has joined into
     vectors are counted so.
@@ -394,11 +391,14 @@ class _Reading:
                 self.used.add(name)
             return Address(Array(name, "global", key * 1000 + len(name), kind), ZERO)
         if is_cute(kind):
-            return parameter_of(kind, lambda at: self._parameter(f"{name}.{at}", _INT, key, taken))
+            integer = Type("int", "int", 4, signed=True)
+            return parameter_of(kind, lambda at: self._parameter(f"{name}.{at}", integer, key, taken))
         if kind.kind == "record" and kind.fields:
             if all(t.kind == "float" for _, _, t in kind.fields):
                 return blank(kind)
             return Record({n: self._parameter(f"{name}.{n}", t, key, taken) for n, _, t in kind.fields})
+        if array := elements(kind, lambda i, part: self._parameter(f"{name}[{i}]", part, key, taken)):
+            return array
         if name in self.given:
             self.used.add(name)
             value = _number_of(self.given[name])

@@ -53,7 +53,7 @@ class Statements(CuteCalls):
                 self.unlisted(node)
                 self.poison(node, f"{node.value or node.kind} is not read")
                 return False
-        self.value(node)
+        self.effect(node)
         return False
 
     def prepare(self, function: Function) -> None:

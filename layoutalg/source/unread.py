@@ -233,6 +233,7 @@ def untold(
             continue
         known.add(at)
         never = at in nodes or any(c.start <= at < c.end for c in lacking)
+        never = never or any(first <= site.line <= last for first, last in parsed.absent)
         yield Untold(*at, _op(site), _why(parsed, kernel, site, never), site.function)
     lines = {line for line, _ in known}
     for removed in parsed.removed:
@@ -326,11 +327,8 @@ def _op(site: Site) -> str:
 
 
 def _why(parsed: Parsed, kernel: Kernel, site: Site, never: bool) -> str:
-    name = callee(site.text)
-    own = name.rpartition("::")[2] in parsed.functions
     if kernel.root is None:
-        elsewhere = site.kind == "call" and name and not own
-        return f"what {name} does is not in the file" if elsewhere else kernel.why
+        return kernel.why
     removed = next((r for r in parsed.removed if r.first <= site.line <= r.last), None)
     if removed is not None:
         return _error(parsed, removed)
@@ -347,7 +345,7 @@ def _error(parsed: Parsed, removed: Removed) -> str:
 
 def not_followed(node: Node) -> str:
     """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
-    if node.kind == "call" and not node.value["name"]:
+    if node.kind == "call" and not node.value["name"] and not node.value.get("through"):
         return "a call through a pointer"
     plain = node.kind != "other" or (
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))

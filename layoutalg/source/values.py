@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -71,6 +71,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Quotient:
+    """A part of an address: a sum, and a multiple of `step` that depends on where the array starts."""
+
+    sum: Sum
+    step: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Real:
     """A floating point number."""
 
@@ -99,6 +107,13 @@ class Closure:
     copies: Mapping[int, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The address of a function: its number."""
+
+    function: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
     """A value of a library that is evaluated and not followed; see layoutalg.source.cute."""
@@ -116,7 +131,7 @@ class Unknown:
     array: Array | None = None
 
 
-Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Object | Unknown"
+Value: TypeAlias = "Number | Address | Quotient | Real | Record | Cells | Closure | Code | Object | Unknown"
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")
@@ -154,7 +169,7 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
         return b if b.name or a is LOADED or a is UNSET else a
     if isinstance(a, Real) or isinstance(b, Real):
         return REAL
-    same = _same(a, b)
+    same = a if isinstance(a, Code) and a == b else _same(a, b)
     if same is not None:
         return same
     if isinstance(condition, Unknown):
@@ -278,6 +293,18 @@ def blank(given: Type | None) -> Value:
     if given.kind == "record":
         return REAL if only_real(given) else Record({name: blank(t) for name, _, t in given.fields})
     return UNSET
+
+
+MOST_ELEMENTS = 64
+"""The elements of an array in a parameter that have a value each."""
+
+
+def elements(kind: Type, of: Callable[[int, Type], Value]) -> Cells | None:
+    """An array of numbers or pointers, each of them made; None for another type."""
+    part = kind.to if kind.kind == "array" and kind.extent <= MOST_ELEMENTS else None
+    if part is None or part.kind not in ("int", "float", "pointer"):
+        return None
+    return Cells({i * part.bytes: of(i, part) for i in range(kind.extent)}, UNSET)
 
 
 def only_real(given: Type) -> bool:

@@ -421,9 +421,21 @@ s[q] = 1;
 s[w.x] = 1;
 // --- function_pointer
 __device__ int twice(int x) { return 2 * x; }
+__device__ int thrice(int x) { return 3 * x; }
 ==
 int (*f)(int) = twice; int q = f(t);
 s[q] = 1;
+f = t < 40 ? &twice : twice;
+s[(*f)(t)] = 1;
+f = n > t ? thrice : twice;
+s[t] = 1;
+// --- function_pointer_of_a_table
+__device__ int twice(int x) { return 2 * x; }
+__device__ int thrice(int x) { return 3 * x; }
+==
+int (*f[2])(int) = {twice, thrice};
+s[f[1](t)] = 1;
+s[f[t & 1](t)] = 1;
 // --- function_as_an_argument_of_a_template
 __device__ int twice(int x) { return 2 * x; }
 template <int (*f)(int)> __device__ int go(int x) { return f(x) + f(x + 1); }

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from layoutalg.source import terms
+from layoutalg.source import read_kernel, terms
 from tests.source.lane_oracle import SHARED, Case, ran, told
 
 TYPES = ("bool", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long")
@@ -76,6 +76,14 @@ def test_a_pointer_that_is_set_is_not_null() -> None:
         lines.append(f"int x = t; int* p = &x; int v = t * 2; if ({form}) v = t * 5;")
         lines.append(f"int* p = nullptr; int v = t * 2; if ({form}) v = t * 5;")
     _checked(lines, 0.9)
+
+
+def test_the_alignment_of_an_address_is_known() -> None:
+    indices = ("(long)(s + t) % 16 * 8", "(long)(s + t) % 12", "(long)(s + t) % 2048", "(long)(s + t) & 1024")
+    swizzled = "(((unsigned long)(s + 32 * t) / 128) % 8 ^ t % 8) * 32"  # that of the row, and of the chunk
+    stores = "".join(f"s[{index}] = 1; " for index in (*indices, swizzled, "((long)(s + t) >> 7) % 16"))
+    memory = read_kernel(f"__global__ void k() {{ {SHARED} int t = threadIdx.x; {stores} }}", 64).memory
+    assert [a.total for a in memory] == [8, None, None, None, 2, None]
 
 
 def test_a_shift_past_its_type_is_not_read() -> None:

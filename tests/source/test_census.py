@@ -81,7 +81,7 @@ __global__ void k(float* p, const int* index, float* out, int n) {
   switch (n) { case 1: s[1] = 1; break; default: s[2] = 2; }
   memcpy(p, s, 16);
   atomicAdd(&p[threadIdx.x], 1.0f);
-  asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(s)));
+  asm volatile("red.async.shared.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(s)));
   asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2 + 8];" : "=f"(mine[0]), "=f"(mine[1])
                : "l"(p + 2 * threadIdx.x));
   for (auto& one : s) one = 0;
@@ -100,7 +100,7 @@ __global__ void k(float* p, const int* index, float* out, int n) {
         (12, "ld.shared.b8", "s", True),
         (12, "st.global.b8", "p", True),
         (13, "atom.global.b32", "p", True),
-        (14, "mbarrier.init.shared.b64", "", False),
+        (14, "red.async.shared.b64", "", False),
         (15, "ld.global.b64", "p", True),
         (17, "range-based for", "", False),
         (17, "st", "", False),

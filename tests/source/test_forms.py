@@ -41,8 +41,8 @@ NOT_READ = {
     "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle",
     "float_read_as_int", "braces_left_out", "bases",
     "pointer_that_changes_its_array_in_a_loop",
-    "base_member_hidden", "anonymous_union", "destructor", "virtual_call", "function_pointer", "case_range",
-    "case_inside_a_block", "lambda_that_calls_itself", "string", "bit_fields_by_list",
+    "base_member_hidden", "anonymous_union", "destructor", "virtual_call", "function_pointer_of_a_table",
+    "case_range", "case_inside_a_block", "lambda_that_calls_itself", "string", "bit_fields_by_list",
 }  # fmt: skip
 """Forms of which some line is said not to be read."""
 
@@ -162,7 +162,7 @@ def test_a_predicate_of_an_asm_statement_is_a_condition() -> None:
 
 
 def test_what_threads_tell_each_other_is_not_known() -> None:
-    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, t, 3)", "__syncthreads_count(t & 1)",
+    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, s[t], 3)", "__syncthreads_count(t & 1)",
              "__syncthreads_or(t)", "atomicAdd(&s[0], 1)")  # fmt: skip
     for value, memory in zip(given, readings([f"int v = {v};\ns[v] = 1;" for v in given]), strict=True):
         assert not memory[-1].read, value

@@ -87,6 +87,31 @@ def test_a_macro_in_front_of_a_namespace_hides_no_kernel(head: str) -> None:
     assert rows(read(f"{KERNEL}WEIRD(a, struct X {{)\n{copied}")) == [*COPIED, *COPIED]
 
 
+def test_what_the_host_alone_declares_is_in_no_doubt() -> None:
+    """And what a kernel reaches by way of other declarations is."""
+    classes = "class Named : public std::string {};\nvoid host(const Named& n);\ntypedef Named Text;\n"
+    assert not read(f"{classes}{KERNEL}").unfollowed
+    pad = "template <class T> struct Pad { static constexpr int n = 1; };\nusing P = Pad<float>;\n"
+    pad = pad.replace(
+        "using", "template <> struct Pad<float> : std::string { static constexpr int n = 2; };\nusing"
+    )
+    assert read(f"{pad}{KERNEL.replace('a[', 'a[P::n + ')}").unfollowed
+
+
+def test_a_condition_of_the_preprocessor_in_a_head_hides_no_kernel() -> None:
+    split = KERNEL.replace("void ", "void\n#ifdef BOUNDS\n__launch_bounds__(32)\n#endif\n")
+    uncalled = split.replace("global", "device").replace(" k(", " f(").replace("\nk(", "\nf(")
+    found = rows(read(f"{split}{uncalled}{KERNEL.replace(' k(', ' other(')}"))
+    assert found == [*COPIED, *COPIED]
+
+
+@pytest.mark.parametrize("broken", ["#if A\nif (n) {\n#else\nif (!n) {\n#endif\n}", "CALL(n) else { m; } {"])
+def test_host_code_that_the_grammar_ends_elsewhere_is_not_read(broken: str) -> None:
+    text = f"namespace lib {{\nvoid host(int n) {{ unknown::call();\n{broken} more(n);\n}}\n{KERNEL}}}\n"
+    text = text if broken.startswith("#") else text.replace("more(n);", "more(n); }")
+    assert rows(read(text)) == COPIED
+
+
 def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
     """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
     missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))
@@ -242,3 +267,56 @@ def test_a_reading_of_what_has_an_error_is_never_clean(seed: int) -> None:
         return
     unread = any(not access.read and access.reached for access in reading.accesses)
     assert unread or reading.unfollowed or reading.notes or not errors, (errors, case.text)
+
+
+def test_words_that_nvcc_takes_and_clang_does_not_are_read() -> None:
+    text = """struct Pair { std::pair<int, int> ends; };
+template <class T> __device__ void moved(T* to, T* from, int i) {
+  typedef typename std::aligned_storage<4 * sizeof(T), 4 * alignof(T)>::type Four;
+  ((Four*)to)[i] = ((Four*)from)[i];
+}
+__global__ void k(float* a, float* b, long long* at, Pair pair) {
+  extern __shared__ float s[32][33];
+  long long now; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now) :: "memory");
+  at[threadIdx.x] = now;
+  moved(a, b, threadIdx.x);
+  s[threadIdx.x][pair.ends.first] = 1;
+}"""
+    reading = read_kernel(text, 64, sets={"pair.ends.first": 0})
+    assert rows(reading) == [
+        ("st.global.b128", 32), ("ld.global.b128", 32), ("st.global.b64", 16), ("st.shared.b32", 2)
+    ]  # fmt: skip
+
+
+def test_what_the_preprocessor_leaves_out_for_sure_is_never_reached() -> None:
+    """A name that a header or a build may define decides nothing, nor does a macro under its condition."""
+    text = """#if defined(__HIP_PLATFORM_AMD__)
+#define HIP 1
+#else
+#define HIP 0
+#endif
+#ifdef USE_ROCM
+#define ROCM 1
+#else
+#define ROCM 0
+#endif
+__global__ void k(float* a) {
+#if HIP
+  a[0] = 1;
+#elif HIP || 0
+  a[1] = 2;
+#endif
+#if ROCM
+  a[2] = 3;
+#elif HIP
+#ifdef OTHER
+  a[3] = 4;
+#endif
+#else
+  if (__builtin_expect(threadIdx.x < 8, 1)) a[threadIdx.x] = 5;
+#endif
+}"""
+    memory = read(text).memory
+    assert [(a.line, a.read, a.reached) for a in memory] == [
+        (13, False, False), (15, False, False), (18, False, True), (21, False, True), (24, True, True)
+    ]  # fmt: skip

@@ -39,6 +39,11 @@ NUMBERS: tuple[tuple[str, Callable[[int], int]], ...] = (
     ("abs((int)r - 50) * 2", lambda r: abs(r - 50) * 2),
     ("(1u << (r & 7)) + (r << (r & 1))", lambda r: (1 << (r & 7)) + (r << (r & 1))),
     ("(r * 5 >> r % 3) * 32", lambda r: (r * 5 >> r % 3) * 32),
+    ("__shfl_sync(~0u, r * 3, 5)", lambda r: (r // 32 * 32 + 5) * 3),
+    ("__shfl_sync(~0u, r * 8 + 1, (int)r / 3, 4)", lambda r: (r // 4 * 4 + r // 3 % 4) * 8 + 1),
+    ("__shfl_up_sync(~0u, r * 32, 3, 8)", lambda r: (r - 3 if r % 8 >= 3 else r) * 32),
+    ("__shfl_down_sync(~0u, threadIdx.y * 33, 9)", lambda r: (r + 9 if r % 32 < 23 else r) // 16 % 4 * 33),
+    ("__shfl_xor_sync(~0u, r * 8, 20, 16)", lambda r: (r if r % 32 < 16 else r ^ 20) * 8),
 )
 
 
@@ -215,4 +220,71 @@ memcpy(p, s, 128); }"""
     assert rows == [
         (3, "ld.global.b8", 16, 256), (4, "st.global.b8", 8, 64), (5, "ld.global.b8", 4, 16),
         (5, "st.shared.b8", 4, 4), (6, "call memcpy", None, None), (7, "call memcpy", None, None),
+    ]  # fmt: skip
+
+
+def test_conversions_are_declared_by_what_their_names_say() -> None:
+    text = """__global__ void k(__nv_bfloat162* b, half2* h, short* s, float x) {
+b[threadIdx.x] = __float22bfloat162_rn({x, 2 * x});
+h[threadIdx.x] = __floats2half2_rn(x, x);
+s[threadIdx.x] = __half_as_short(__double2half(x));
+}"""
+    reading = read_kernel(text, 32)
+    assert not reading.unfollowed
+    assert [a.op for a in reading.memory if a.read] == ["st.global.b32", "st.global.b32", "st.global.b16"]
+
+
+def test_collectives_of_cub_load_and_store_as_their_algorithms_say() -> None:
+    text = """#include <cub/cub.cuh>
+typedef cub::BlockLoad<float, 64, 4, cub::BLOCK_LOAD_WARP_TRANSPOSE> Load;
+typedef cub::BlockReduce<float, 64> Reduce;
+__global__ void k(const float* in, float* out, int n) {
+__shared__ union { Load::TempStorage load; Reduce::TempStorage reduce; } temp;
+__shared__ struct { Reduce::TempStorage reduce; float behind[64]; } both;
+float items[4], x; int sum = 3; typename cub::WarpReduce<int>::TempStorage none;
+Load(temp.load).Load(in, items, n, 0.f);
+x = Reduce(temp.reduce).Reduce(items[0], cub::Max());
+cub::BlockStore<float, 64, 4>().Store(out, items);
+cub::BlockStore<float, 64, 4, cub::BLOCK_STORE_VECTORIZE>().Store(out, items);
+sum = cub::WarpReduce<int>(none).Sum(sum);
+out[sum] = 1;
+both.behind[threadIdx.x] = x;
+}"""
+    reading = read_kernel(text, 64, sets={"n": 64})
+    assert not reading.unfollowed
+    rows = [(a.line, a.op, a.array, a.instructions, a.total) for a in reading.memory]
+    assert rows == [
+        (8, "call cub_exchange", "temp", None, None), (8, "ld.global.b32", "in", 2, 8),
+        (9, "call cub_exchange", "temp", None, None), (10, "st.global.b32", "out", 8, 128),
+        (11, "st.global.b128", "out", 2, 32), (13, "st.global.b32", "out", None, None),
+        (14, "st.shared.b32", "both", None, None),
+    ]  # fmt: skip
+
+
+def test_accessors_of_torch_are_read_by_the_strides_that_are_given() -> None:
+    text = """#include <torch/extension.h>
+__global__ void k(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> a, at::Half* h) {
+at::acc_type<at::Half, true> sum = h[threadIdx.x] * 2.f;
+a[blockIdx.x][threadIdx.x % C10_WARP_SIZE] = sum;
+if (threadIdx.x < a.size(1)) h[threadIdx.x] += 1;
+}"""
+    sets = {"a.strides_[0]": 64, "a.strides_[1]": 2, "a.sizes_[1]": 16}
+    reading = read_kernel(text, 32, sets=sets)
+    assert not reading.unfollowed
+    assert [(a.line, a.op, a.array, a.total) for a in reading.memory] == [
+        (3, "ld.global.b16", "h", 2), (4, "st.global.b32", "a.data_", 8),
+        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1),
+    ]  # fmt: skip
+
+
+def test_a_reference_that_nobody_reads_is_not_loaded() -> None:
+    text = """struct H { float v; __device__ H& operator+=(float y) { v = v + y; return *this; } };
+__device__ int& at(int* p, int i) { return p[i]; }
+__global__ void k(H* h, int* p) {
+h[threadIdx.x] += 1;
+(at(p, 1), at(p, 2)) = 3;
+int x = at(p, threadIdx.x);
+}"""
+    assert [(a.line, a.op) for a in read_kernel(text, 32).memory] == [
+        (1, "st.global.b32"), (1, "ld.global.b32"), (5, "st.global.b32"), (6, "ld.global.b32")
     ]  # fmt: skip

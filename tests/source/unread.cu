@@ -94,5 +94,6 @@ s[threadIdx.x] = sizeof(s[threadIdx.x * 32]);
 decltype(s[threadIdx.x * 32] + 0) a = 1; s[3] = a;
 Plain a; Plain d{}; Plain c(3); s[threadIdx.x] = a.x + d.x + c.x;
 v = std::sqrt(v) + float(hexp(h) + hsqrt(h));
+asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(b));
 asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(b) : "r"(b));
 cuFloatComplex z = make_float2(1.f, 2.f); v = z.x;

@@ -12,7 +12,7 @@
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
     uses       the second grammar: every place that names a shared array
-    shim       the declarations of CUDA's headers; library.cuh, what functions of theirs do
+    shim       the declarations of CUDA's headers; library.cuh, cub.cuh and torch.cuh, what of theirs is read
     ptx        instructions in the text of an asm statement
 """
 
@@ -35,6 +35,7 @@ from layoutalg.source.front.ptx import (
     address,
     leaves,
     memory_operations,
+    reason,
     statements,
     touches_memory,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "leaves",
     "memory_operations",
     "parse_cuda",
+    "reason",
     "statements",
     "takes_values",
     "touches_memory",

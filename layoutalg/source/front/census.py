@@ -13,6 +13,7 @@ The grammar is tree-sitter's for CUDA; lines and columns count from 1, columns i
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -56,6 +57,11 @@ _LEXED = re.compile(
 """Comments, literals and braces: what a brace is paired by."""
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_BRANCHES = re.compile(rb"^[ \t]*#[ \t]*(\w*)(?:\\\r?\n|[^\n])*|[{}]", re.MULTILINE)
+_INSIDE = re.compile(rb"^[ \t]*#[ \t]*(?:ifn?def|if|elif|else|endif)\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_APART = frozenset({b";", b"{", b"}", b")", b":"})
+"""Ends of code behind which a condition of the preprocessor stands between statements."""
+
 _BEFORE_NAMESPACE = re.compile(rb"\b(?!(?:using|inline)\b)[A-Za-z_]\w*(?=\s+(?:inline\s+)?namespace\b)")
 """A macro in front of a namespace, which the grammar would take for a function of this name."""
 
@@ -66,6 +72,7 @@ _CALLED = re.compile(rb"\b(?!__launch_bounds__|__attribute__|alignas)(\w+)\s*(?:
 _NO_FUNCTION = frozenset({"namespace", "struct", "class", "union", "enum", "extern"})
 """Names of what the grammar takes for a function behind a macro that is not known."""
 
+_DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
     {
@@ -126,8 +133,17 @@ class Census:
         from tree_sitter import Language, Parser
 
         self.text, self.before = text, before
-        self.code = _DIRECTIVE.sub(_blank, _LEXED.sub(_blank, text))
-        without_macros = bytearray(text)
+        code, without_macros = bytearray(_LEXED.sub(_blank, text)), bytearray(text)
+        for at in [*_alternatives(bytes(code))]:
+            code[at] = without_macros[at] = ord(" ")
+        self.code = _DIRECTIVE.sub(_blank, bytes(code))
+        end, last = 0, b";"
+        for line in _INSIDE.finditer(
+            bytes(code)
+        ):  # a condition in a head or a list: all of its branches stay
+            last, end = self.code[end : line.start()].rstrip()[-1:] or last, line.end()
+            if last not in _APART:
+                without_macros[slice(*line.span())] = _blank(line)
         for macro in _BEFORE_NAMESPACE.finditer(self.code):
             without_macros[slice(*macro.span())] = _blank(macro)
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(bytes(without_macros))
@@ -218,7 +234,15 @@ class Census:
             kernel = not words.isdisjoint(kernels)
             device = kernel or not words.isdisjoint(devices) or "DEVICE" in f.words
             hidden = f.name.startswith("~") and not device
-            self.functions[i] = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+            f = f._replace(kernel=kernel, device=device, name="" if hidden else f.name)
+            end = self._closing.get(f.start, f.end)
+            if (
+                not (device or f.sure)
+                and f.name not in _NO_FUNCTION
+                and not _DEVICE.search(self.code, f.start, end)
+            ):
+                f = f._replace(end=end, sure=True)  # of the host's the pairs of braces decide
+            self.functions[i] = f
         for i, f in enumerate(self.functions):
             around = [g for g in self.functions if g.start < f.start and f.end <= g.end]
             device = f.device or any(g.device for g in around)
@@ -377,13 +401,20 @@ class Census:
         return self._enclosing(node)
 
     def _enclosing(self, node: Any) -> tuple[int, int] | None:
-        while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
+        while node is not None and (not self._stands(node) or self._heads(node)):
             node = node.parent
         while node is not None and node.parent is not None and node.parent.type == "template_declaration":
             node = node.parent
         if node is None or node.parent is None:
             return None
         return node.start_byte, node.end_byte
+
+    def _stands(self, node: Any) -> bool:
+        """Whether a node is a statement, or a member of which an object has no part."""
+        static = (
+            c for c in node.children if c.type == "storage_class_specifier" and self.said(c) == "static"
+        )
+        return node.type in _STATEMENTS or (node.type == "field_declaration" and any(static))
 
     def _heads(self, node: Any) -> bool:
         """A declaration in the head of a loop or a condition goes with it."""
@@ -410,6 +441,32 @@ def _pairs(code: bytes) -> Iterator[tuple[int, int]]:
             opened.append(brace.start())
         elif opened:
             yield opened.pop(), brace.end()
+
+
+def _alternatives(code: bytes) -> Iterator[int]:
+    """The braces that open or close something in branches of the preprocessor, behind the first that does so.
+
+    A compiler has one of the branches: with the braces of all of them, nothing behind would be paired.
+    """
+    branches: list[list[list[int]]] = []  # of each open condition, of each branch the braces without another
+    for found in _BRANCHES.finditer(code):
+        if found[1] in (b"if", b"ifdef", b"ifndef"):
+            branches.append([[]])
+        elif branches and found[1] in (b"elif", b"else"):
+            branches[-1].append([])
+        elif branches and found[1] == b"endif":
+            first, *others = branches.pop()
+            kinds = [bytes(code[at] for at in each) for each in (first, *others)]
+            if len({*kinds}) == 1:
+                yield from itertools.chain(*others)
+            if branches:
+                branches[-1][-1] += first
+        elif branches and found[0] in (b"{", b"}"):
+            alone = branches[-1][-1]
+            if found[0] == b"}" and alone and code[alone[-1]] == ord("{"):
+                alone.pop()
+            else:
+                alone.append(found.start())
 
 
 def _is_statement(node: Any) -> bool:

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 from clang import cindex
 
-from layoutalg.source.front.cursors import constant_of
+from layoutalg.source.front.cursors import constant_of, skipped
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, without_values
-from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
+from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
@@ -56,6 +56,14 @@ _WORD_BEHIND = re.compile(
     rb"extern|template|struct|class|namespace|for|while|do)\b"
 )
 """Words before which a name that is not declared can only be a macro of attributes."""
+
+
+_REWRITTEN = (
+    ("constexpr variable", b"constexpr", b"const"),
+    ("constexpr if", b"constexpr", b""),
+    ("__shared__ variable '.*' cannot be 'extern'", b"extern", b""),
+)
+"""Errors that another word mends: of a value that is not known, of an extent in dynamic memory."""
 
 
 class Spot(NamedTuple):
@@ -102,11 +110,30 @@ class Parser:
 
         What parses without a declaration may mean another one: a primary template, another overload.
         """
-        used = frozenset().union(*(words_of(text.left) for text in self.texts))
+        if not self.removed:
+            return []
+        used = self._reached()
         return [
             each | {"doubt": not each["function"] and self._may_differ(each["text"], used)}
             for each in self.removed
         ]
+
+    def _reached(self) -> frozenset[str]:
+        """The words of what is left of device functions, and of all that declares one of these words."""
+        parts: dict[str, list[set[str]]] = {}
+        words, waiting = set[str](), {"operator"}  # an operator is used without its name
+        for text in self.texts:
+            functions = [f for f in text.census.functions if f.device or not f.sure]
+            spans = [(f.head, f.end) for f in functions if not f.inner]
+            waiting = waiting.union(*(words_of(text.left[start:end]) for start, end in spans))
+            for node, names in parts_of(text.census):
+                inside = words_of(text.left[node.start_byte : node.end_byte])
+                for name in names:
+                    parts.setdefault(name, []).append(inside)
+        while waiting:
+            words |= waiting
+            waiting = set[str]().union(*(w for name in waiting for w in parts.pop(name, ()))) - words
+        return frozenset(words)
 
     def _may_differ(self, text: str, used: frozenset[str]) -> bool:
         return len(text) >= MOST_KEPT or not used.isdisjoint(declared_in(text))
@@ -115,6 +142,11 @@ class Parser:
     def names(self) -> frozenset[str]:
         """All names that the texts declare."""
         return frozenset().union(*(declared_names(text.census)[0] for text in self.texts))
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """All identifiers of the texts."""
+        return frozenset().union(*(words_of(text.given) for text in self.texts))
 
     def assumed(self) -> list[tuple[str, int, str]]:
         """(why, line, function) of each function that uses a name of which something was assumed."""
@@ -157,10 +189,27 @@ class Parser:
         self.headers.append(name)
         return True
 
-    def parse(self, tail: str = "") -> Any:
+    def absent(self) -> list[tuple[int, int]]:
+        """The lines of branches that the preprocessor leaves out, whatever a header or a build may say."""
+        branches = self.texts.decided(self.defines)
+        unit = (
+            self.parse(options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD) if branches else None
+        )
+        out = [
+            (text.line(0) - 1 + first, text.line(0) - 1 + last)
+            for text in (self.texts if unit is not None else ())
+            for first, last in skipped(unit, text.path)
+        ]
+        return [(b.first, b.last) for b in branches if any(x <= b.first and b.last <= y for x, y in out)]
+
+    def parse(self, tail: str = "", options: int = 0) -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text(self.asked["arch"]) + self._cute() + "".join(self.declared.values())
+        head = (
+            shim_text(self.asked["arch"], self.words, self.texts.missing)
+            + self._cute()
+            + "".join(self.declared.values())
+        )
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
@@ -169,7 +218,7 @@ class Parser:
         flags += [f"-D{name}={value}" for name, value in self.defines.items()]
         files = [(text.path, text.left.decode("utf-8", "replace")) for text in self.texts]
         files[0] = files[0][0], files[0][1] + "\n" + tail
-        return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=0)
+        return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=options)
 
     def _cute(self) -> str:
         """The declarations of CuTe for texts that include it, with the answers to what they ask for."""
@@ -224,12 +273,20 @@ class Parser:
         return None
 
     def _supplies(self, spot: Spot | None, message: str) -> bool:
-        """Supply what an error is for want of: a header, or the declaration of a name."""
+        """Supply what an error is for want of: a header, a declaration, or a word as clang has it."""
         missing = re.match(r"'([^']+)' file not found", message)
         if missing is not None:
             return self._stub(missing[1])
         if spot is None or not spot.own:
             return False
+        if any(
+            spot.text.rewrite(spot.offset, old, new)
+            for start, old, new in _REWRITTEN
+            if re.match(start, message)
+        ):
+            return True
+        if message.startswith("invalid % escape") and spot.text.name_registers(spot.offset):
+            return True
         name = _UNKNOWN.match(message)
         if name is not None:
             return self._supplied(spot.text, spot.offset, name[1], "")
@@ -298,10 +355,6 @@ class Parser:
             return True
         if inside is not None and not inside.device:
             return text.take_out(inside.start + 1, inside.end - 1, None)
-        if message.startswith("constexpr variable") and text.not_constant(offset, b"const"):
-            return True
-        if message.startswith("constexpr if") and text.not_constant(offset, b""):
-            return True
         why = {"line": text.line(offset), "column": text.column(offset), "why": message, "file": text.name}
         if inside is not None and text.take_out_value(offset, why):
             return True
@@ -490,6 +543,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     every, numbers = declared_names(census)
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
+    out["absent"] = parser.absent()
     out["removed"] = parser.told()
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})

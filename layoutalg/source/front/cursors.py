@@ -10,6 +10,21 @@ from clang import cindex
 _K = cindex.CursorKind
 
 
+class _Ranges(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_uint), ("ranges", ctypes.POINTER(cindex.SourceRange)))
+
+
+def skipped(unit: Any, path: str) -> list[tuple[int, int]]:
+    """The first and last lines of what the preprocessor leaves out of a file, of a unit that records it."""
+    lib = library()
+    held = lib.clang_getSkippedRanges(unit, cindex.File.from_name(unit, path))
+    try:
+        found = held.contents
+        return [(each.start.line, each.end.line) for each in found.ranges[: found.count]]
+    finally:
+        lib.clang_disposeSourceRangeList(held)
+
+
 def library() -> Any:
     """libclang, with the functions that its Python binding of version 18 lacks."""
     lib = cindex.conf.lib
@@ -25,6 +40,9 @@ def library() -> Any:
         function.argtypes, function.restype = [ctypes.c_void_p], result
     lib.clang_getSpecializedCursorTemplate.argtypes = [cindex.Cursor]
     lib.clang_getSpecializedCursorTemplate.restype = cindex.Cursor
+    lib.clang_getSkippedRanges.argtypes = [cindex.TranslationUnit, cindex.File]
+    lib.clang_getSkippedRanges.restype = ctypes.POINTER(_Ranges)
+    lib.clang_disposeSourceRangeList.argtypes = [ctypes.POINTER(_Ranges)]
     lib.clang_isVirtualBase.argtypes = [cindex.Cursor]
     lib.clang_isVirtualBase.restype = ctypes.c_uint
     lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]

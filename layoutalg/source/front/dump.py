@@ -95,9 +95,10 @@ _FLOATS = frozenset(
 class Dump:
     """The tables of one translation unit.
 
-    KINDS.  Expressions: const, name, cast, subscript, unary, binary, assign, cond, call, construct, member,
-    asm, init, lambda, this, text, statements (the last of them is the value), other.  Statements: block,
-    decl (of var), if, for, while, do, return, break, continue, null, switch, case, default, goto, label.
+    KINDS.  Expressions: const, name, function, cast, subscript, unary, binary, assign, cond, call,
+    construct, member, asm, init, lambda, this, text, statements (the last is the value), other.
+    Statements: block, decl (of var), if, for, while, do, return, break, continue, null, switch, case,
+    default, goto, label.
     Whatever the front end has beyond these is "other", with all below it.
     """
 
@@ -174,7 +175,8 @@ class Dump:
             narrow |= above.get("narrow", {})
         for field in canonical.get_fields():
             bits = field.get_field_offsetof()
-            fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
+            known = bits >= 0 and (bits == 0 or not any(self._is_unsized(f[2]) for f in fields))
+            fields.append([field.spelling, bits // 8 if known else -1, self.type_of(field.type)])
             held = self.types[fields[-1][2]]
             while held is not None and held["kind"] == "array":
                 held = self.types[held["to"]]
@@ -194,6 +196,16 @@ class Dump:
             "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
             and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
         }
+
+    def _is_unsized(self, number: int) -> bool:
+        """Whether a type has a part of which the size is not known."""
+        entry = self.types[number]
+        while entry is not None and entry["kind"] == "array":
+            entry = self.types[entry["to"]]
+        parts = entry.get("fields", ()) if entry is not None else ()
+        return entry is not None and (
+            entry["name"] == "layoutalg_unsized" or any(self._is_unsized(part[2]) for part in parts)
+        )
 
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""
@@ -441,6 +453,8 @@ class Dump:
         value = constant_of(cursor)
         if value is not None:
             return ["const", *where, number, value, []]
+        if target is not None and target.kind == _K.FUNCTION_DECL:
+            return ["function", *where, number, self.function_of(target), []]
         return ["other", *where, number, cursor.spelling, []]
 
     def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
@@ -471,8 +485,10 @@ class Dump:
                     value["object"] = self.node(inner[0]) if inner else None
                 elif arguments and target.spelling.startswith("operator"):
                     value["object"], arguments = arguments[0], arguments[1:]
-        elif not value["name"] and children:
-            value["name"] = children[0].spelling
+        elif children:
+            value["name"] = value["name"] or children[0].spelling
+            if children[0].type.get_canonical().kind == _T.POINTER:
+                value |= {"object": self.node(children[0]), "through": True}
         return ["call", *where, number, value, arguments]
 
     def _variable(self, cursor: Any, where: list[int]) -> Any:

@@ -9,6 +9,7 @@ not declare become numbers, and the statements that then parse without an error 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from layoutalg.source.front.census import Census
@@ -61,6 +62,23 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(every), frozenset(numbers - others)
 
 
+_AROUND = re.compile(
+    r"translation_unit|namespace_definition|declaration_list|linkage_specification|preproc_(el)?(if|se)\w*"
+)
+"""Nodes of which each child declares something by itself."""
+
+
+def parts_of(census: Census) -> Iterator[tuple[Any, frozenset[str]]]:
+    """The parts of a text outside of each other, and the names that each declares for others."""
+    waiting = [census.tree.root_node]
+    while waiting:
+        node = waiting.pop()
+        if _AROUND.match(node.type):
+            waiting += node.named_children
+        else:
+            yield node, declared_by(census, node)
+
+
 _ASIDE = frozenset({"template_parameter_list", "template_argument_list", "base_class_clause"})
 _INNER = frozenset({"parameter_list", "compound_statement", "field_initializer_list"})
 """Parts of a declaration in which it names nothing for others."""
@@ -69,7 +87,12 @@ _INNER = frozenset({"parameter_list", "compound_statement", "field_initializer_l
 def declared_in(text: str) -> frozenset[str]:
     """All names that a part of a text declares for others: of a part that declares nothing, all its names."""
     census = Census(text.encode())
-    names, waiting = set[str](), [census.tree.root_node]
+    return declared_by(census, census.tree.root_node)
+
+
+def declared_by(census: Census, top: Any) -> frozenset[str]:
+    """All names that a node declares for others: of a node that declares nothing, all its names."""
+    names, waiting = set[str](), [top]
     while waiting:
         node = waiting.pop()
         if node.type in _IDENTIFIERS:

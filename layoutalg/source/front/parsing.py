@@ -240,7 +240,8 @@ class Parsed:
     `hidden` are kernels of the text, and their lines, that the front end does not have; `files` are the text
     and its own headers.  Lines count in one numbering of all of them.  `open` are the names that are read as
     numbers that are not known, `assumed` the functions in which something was assumed of a name.
-    `choices` are the branches of each `if constexpr`, `silent` functions of CuTe that touch no memory.
+    `choices` are the branches of each `if constexpr`, `absent` the lines that the preprocessor leaves out
+    whatever a header or a build may say, `silent` functions of CuTe that touch no memory.
     """
 
     kernels: tuple[Kernel, ...]
@@ -258,6 +259,7 @@ class Parsed:
     open: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     choices: tuple[Choice, ...] = ()
+    absent: tuple[tuple[int, int], ...] = ()
     silent: frozenset[str] = frozenset()
 
     def place(self, line: int) -> tuple[str, int]:
@@ -359,6 +361,7 @@ def _parsed(reply: Any) -> Parsed:
         tuple(reply["paths"]),
         tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
         tuple(Choice(*(*map(tuple, choice[:3]), choice[3])) for choice in reply["choices"]),
+        tuple(map(tuple, reply["absent"])),
         frozenset(reply["silent"]),
     )  # fmt: skip
 

@@ -24,14 +24,27 @@ from layoutalg.arch import INSTRUCTIONS, instruction_name
 
 _MEMORY = (
     "ld.", "ldu.", "st.", "cp.async", "ldmatrix", "stmatrix", "red.", "atom.", "cp.reduce", "multimem",
-    "wmma.load", "wmma.store", "prefetch", "tensormap", "mbarrier", "wgmma.mma_async",
+    "wmma.load", "wmma.store", "prefetch", "tensormap", "wgmma.mma_async",
 )  # fmt: skip
 _NO_ACCESS = (
     "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.commit_group",
-    "cp.async.bulk.wait_group",
+    "cp.async.bulk.wait_group", "cp.async.mbarrier", "mbarrier", "fence", "tcgen05.commit",
 )  # fmt: skip
+"""Instructions that order accesses; the word of an mbarrier is its unit's, as that of any barrier."""
+
 _TENSOR_MEMORY = ("tcgen05.ld", "tcgen05.st", "tcgen05.shift", "tcgen05.dealloc")
 """Instructions whose address in brackets is one of tensor memory."""
+
+_ENGINES = {
+    "cp.async.bulk": "how a bulk copy is divided is the copy engine's",
+    "cp.reduce.async.bulk": "how a bulk copy is divided is the copy engine's",
+    "wgmma.mma_async": "how its tiles are read is the tensor core's",
+    "tcgen05.mma": "how its tiles are read is the tensor core's",
+    "tcgen05.cp": "how its tiles are read is the tensor core's",
+    "tcgen05.alloc": "how the address of tensor memory is written is the tensor core's",
+    "prefetch": "a prefetch brings lines to a cache, and nothing to a lane",
+}
+"""Why accesses of other units than that of loads and stores are not counted, by instruction."""
 
 _LEAVES = frozenset({"bra", "brx", "call", "exit", "ret"})
 """Instructions after which another one than the next may be executed."""
@@ -109,6 +122,12 @@ def touches_memory(instruction: Instruction) -> bool:
     if op.startswith((*_NO_ACCESS, *_TENSOR_MEMORY)):
         return False
     return op.startswith(_MEMORY) or any("[" in operand for operand in instruction.operands)
+
+
+def reason(instruction: Instruction) -> str:
+    """Why an instruction that touches memory has no counts."""
+    names = (why for front, why in _ENGINES.items() if instruction.opcode.startswith(front))
+    return next(names, "the analysis has no such instruction")
 
 
 def leaves(instruction: Instruction) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 _SCALARS = (
@@ -71,7 +72,7 @@ _WORDS = """
 #define SIZE_MAX __SIZE_MAX__
 #define EXIT_FAILURE 1
 #define EXIT_SUCCESS 0
-typedef unsigned long size_t; typedef long ptrdiff_t;
+typedef unsigned long size_t; typedef long double max_align_t; typedef long ptrdiff_t;
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long uint64_t; typedef unsigned long uintptr_t; typedef long intptr_t;
@@ -112,6 +113,11 @@ template <class T, size_t N> struct array { T layoutalg_elements[N];
     __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
     __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }
     __host__ __device__ static constexpr size_t size() { return N; } };
+template <class A, class B> struct pair { A first; B second; };
+template <class A, class B> __host__ __device__ constexpr pair<A, B> make_pair(A a, B b) { return {a, b}; }
+template <size_t N, size_t Align = alignof(max_align_t)> struct aligned_storage {
+    struct type { alignas(Align) unsigned char data[N]; }; };
+template <size_t N, size_t Align> using aligned_storage_t = typename aligned_storage<N, Align>::type;
 template <class T> struct numeric_limits {
     __host__ __device__ static T max(); __host__ __device__ static T min();
     __host__ __device__ static T lowest(); __host__ __device__ static T infinity();
@@ -185,6 +191,8 @@ enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 struct curandStateXORWOW { unsigned d, v[5]; int flag, flag_double; float extra; double extra_double; };
 typedef curandStateXORWOW curandState_t, curandState;
+struct __attribute__((aligned(64))) CUtensorMap { void* layoutalg_array; char layoutalg_rest[120]; };
+typedef CUtensorMap CUtensorMap_st;
 struct dim3 { unsigned x, y, z;
     __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
     };
@@ -238,12 +246,7 @@ LAYOUTALG_ATOMIC(atomicDec) LAYOUTALG_ATOMIC(atomicExch)
 template <class T, class V, class W> __device__ T atomicCAS(T*, V, W);
 template <class T, class V, class W> __device__ T atomicCAS_block(T*, V, W);
 template <class T, class V, class W> __device__ T atomicCAS_system(T*, V, W);
-__device__ __half __float2half(float); __device__ float __half2float(__half);
-__device__ __half __float2half_rn(float); __device__ __half2 __float2half2_rn(float);
-__device__ __half2 __floats2half2_rn(float, float); __device__ __half2 __halves2half2(__half, __half);
-__device__ __half2 __half2half2(__half); __device__ float2 __half22float2(__half2);
-__device__ __half2 __float22half2_rn(float2); __device__ __half __low2half(__half2); __device__ __half
-__high2half(__half2);
+__device__ __half __low2half(__half2); __device__ __half __high2half(__half2);
 #define LAYOUTALG_OPERATIONS(one, two) \\
     __device__ two __hadd2(two, two); __device__ two __hsub2(two, two); __device__ two __hmul2(two, two); \\
     __device__ two __hfma2(two, two, two); __device__ one __hadd(one, one); \\
@@ -252,8 +255,6 @@ __high2half(__half2);
     __device__ one __hmax(one, one); __device__ one __hmin(one, one); __device__ one __hneg(one);
 LAYOUTALG_OPERATIONS(__half, __half2) LAYOUTALG_OPERATIONS(__nv_bfloat16, __nv_bfloat162)
 #undef LAYOUTALG_OPERATIONS
-__device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __float2bfloat16_rn(float);
-__device__ float __bfloat162float(__nv_bfloat16);
 LAYOUTALG_REALS
 namespace nvcuda { namespace wmma {
 struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major;
@@ -307,15 +308,6 @@ _FAST = {
 _HALVES = "ceil cos exp exp10 exp2 floor log log10 log2 rcp rint rsqrt sin sqrt tanh trunc"
 """Functions of half with an h in front, of half2 with h2."""
 
-_TO_INTEGER = (
-    "__float2int_rn",
-    "__float2int_rd",
-    "__float2int_ru",
-    "__float2int_rz",
-    "__float_as_int",
-    "lrintf",
-)
-
 
 def _reals() -> str:
     lines = []
@@ -328,26 +320,58 @@ def _reals() -> str:
             lines.append(f"namespace std {{ using ::{name}; using ::{name}f; }}")
         for name in _FAST[count].split():
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
-    lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
     for name in _HALVES.split():
         lines.append(f"__device__ __half h{name}(__half); __device__ __half2 h2{name}(__half2);")
-    lines.append(
-        "__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);"
-    )
+    lines.append("__host__ __device__ long lrintf(float);")
     return "\n".join(lines) + "\n"
 
 
-def shim_text(arch: int = 900) -> str:
-    """The header; `arch` is __CUDA_ARCH__.
+_CONVERTED = {
+    "int": "int", "uint": "unsigned", "ll": "long long", "ull": "unsigned long long", "short": "short",
+    "ushort": "unsigned short", "longlong": "long long", "ulonglong": "unsigned long long", "char": "char",
+    "uchar": "unsigned char", "float": "float", "double": "double", "half": "__half",
+    "bfloat16": "__nv_bfloat16", "float2": "float2", "half2": "__half2", "bfloat162": "__nv_bfloat162",
+}  # fmt: skip
+"""The types in names of conversions; the plural of one means two of it."""
+
+_PLURALS = {"floats": "float", "halves": "half", "ints": "int"}
+
+
+def conversion(name: str) -> str:
+    """The declaration of a conversion of CUDA's headers, out of its name; "" for another name.
+
+    >>> conversion("__floats2half2_rn"), conversion("__half_as_short"), conversion("__hadd2")
+    ('__device__ __half2 __floats2half2_rn(float, float);', '__device__ short __half_as_short(__half);', '')
+    """
+    stem = re.sub(r"_r[nzud]\Z", "", name.removeprefix("__")) if name.startswith("__") else ""
+    for sign in re.finditer("2|_as_", stem):
+        before, after = stem[: sign.start()], _CONVERTED.get(stem[sign.end() :])
+        kind = _CONVERTED.get(_PLURALS.get(before, before))
+        if kind is not None and after is not None:
+            arguments = ", ".join([kind] * (1 + (before in _PLURALS)))
+            return f"__device__ {after} {name}({arguments});"
+    return ""
+
+
+_LIBRARIES = {"cub": ("cub/",), "torch": ("torch/", "ATen/", "c10/")}
+"""Files here that stand for headers of these folders where they are missing."""
+
+
+def shim_text(arch: int = 900, words: Iterable[str] = (), missing: Iterable[str] = ()) -> str:
+    """The header; `arch` is __CUDA_ARCH__, `words` those of the texts, `missing` the headers they lack.
 
     >>> "struct __attribute__((aligned(16))) float4" in shim_text()
     True
     """
     named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
     vectors = f"{_vectors()}\n{_COMPLEX}"
-    library = Path(__file__).with_name("library.cuh").read_text(encoding="utf-8")
+    lacking = tuple(missing)
+    files = [name for name, fronts in _LIBRARIES.items() if any(each.startswith(fronts) for each in lacking)]
+    texts = (Path(__file__).with_name(f"{name}.cuh") for name in ("library", *files))
+    library = "".join(text.read_text(encoding="utf-8") for text in texts)
     declared = f"{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
-    return f"{named}{declared}{library}"
+    conversions = "\n".join(filter(None, map(conversion, sorted(words))))
+    return f"{named}{declared}{library}{conversions}\n"
 
 
 _OTHER_REALS = (
@@ -374,7 +398,7 @@ def takes_values(name: str) -> bool:
 
 @functools.cache
 def _numeric_names() -> frozenset[str]:
-    words = " ".join((*_REALS.values(), *_FAST.values(), _OTHER_REALS, *_TO_INTEGER)).split()
+    words = " ".join((*_REALS.values(), *_FAST.values(), _OTHER_REALS, "lrintf")).split()
     made = (f"make_{name}{count}" for name, _, _ in _SCALARS for count in range(1, 5))
     halves = (f"{front}{word}" for word in _HALVES.split() for front in ("h", "h2"))
     return frozenset({*words, *(f"{word}f" for word in words), *made, *halves})

@@ -13,10 +13,11 @@ Lines of all texts count in one numbering, as in a compiler.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.limits import Most
 from layoutalg.source.front.census import Census, Function
@@ -56,6 +57,22 @@ _CONDITIONAL = re.compile(
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _CALL_ALONE = re.compile(rb"\s*[A-Za-z_]\w*\s*\(.*\)\s*;?\s*\Z")
+
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_PLATFORM = re.compile(
+    r"__(HIP|SYCL|OPENCL|METAL)\w*|__CUDA_ARCH__|__CUDACC__|__cplusplus|_WIN\w+|_MSC_VER|__APPLE__|defined"
+)
+"""Words of conditions that the compiler of CUDA decides, whatever a header or a build says."""
+
+
+class Branch(NamedTuple):
+    """A branch of the preprocessor: its lines, the words of all its conditions, what it defines."""
+
+    first: int
+    last: int
+    words: frozenset[str]
+    macros: tuple[str, ...]
 
 
 class Text:
@@ -156,14 +173,24 @@ class Text:
         self.left = self.left[:start] + head + b";" + self.left[sign + 1 :]
         return True
 
-    def not_constant(self, offset: int, word: bytes) -> bool:
-        """Write another word for the `constexpr` of a variable or a condition whose value is not known."""
+    def rewrite(self, offset: int, old: bytes, new: bytes) -> bool:
+        """Write another text for a word of the declaration or the condition in front of a byte."""
         span = self.census.initialized(offset) or self.census.statement(offset)
-        at = -1 if span is None else self.left.rfind(b"constexpr", span[0], offset)
+        at = -1 if span is None else self.left.rfind(old, span[0], offset)
         if at < 0:
             return False
-        self.left = self.left[:at] + word.ljust(9) + self.left[at + 9 :]
+        self.left = self.left[:at] + new.ljust(len(old)) + self.left[at + len(old) :]
         return True
+
+    def name_registers(self, offset: int) -> bool:
+        """Take the sign from the names of special registers in an asm statement, which nvcc takes single."""
+        span = self.census.statement(offset)
+        if span is None:
+            return False
+        before = self.left[slice(*span)]
+        after = re.sub(rb"(?<!%)%(?=[a-z_]{2})", b" ", before)
+        self.left = self.left[: span[0]] + after + self.left[span[1] :]
+        return after != before
 
     def undo_condition(self, offset: int) -> bool:
         """Let the condition of the preprocessor in the line of a byte be false; False where there is none."""
@@ -174,6 +201,25 @@ class Text:
         blank = re.sub(rb"[^\s]", b" ", found[3])
         self.left = self.left[: found.start(3)] + b" 0" + blank[2:] + self.left[found.end(3) :]
         return True
+
+    def branches(self) -> Iterator[Branch]:
+        """Each branch of a condition, then the whole text; a guard against inclusion has no words."""
+        lines = list(_DIRECTIVE.finditer(self.given))
+        opened: list[tuple[int, set[str], list[str]]] = [(0, set(), [])]
+        for line, behind in itertools.zip_longest(lines, lines[1:]):
+            kind, words = line[1], re.findall(r"\b[A-Za-z_]\w*", line[2].decode("utf-8", "replace"))
+            number, (first, before, macros) = self.line(line.start()), opened[-1]
+            if kind == b"define":
+                macros += words[:1]
+            elif kind in (b"if", b"ifdef", b"ifndef"):
+                guards = kind == b"ifndef" and behind is not None and behind[1] == b"define"
+                if guards and behind is not None and behind[2].split()[:1] == line[2].split()[:1]:
+                    words = []
+                opened.append((number, before | {*words}, []))
+            elif kind in (b"elif", b"else", b"endif") and len(opened) > 1:
+                yield Branch(first, number, frozenset(before), tuple(macros))
+                opened[-1:] = [] if kind == b"endif" else [(number, before | {*words}, [])]
+        yield Branch(0, 0, frozenset(), tuple(opened[0][2]))
 
     def words_of(self, function: Function) -> set[str]:
         """The words of a function, of the host's only those of its head."""
@@ -216,6 +262,18 @@ class Texts:
 
     def __iter__(self) -> Iterator[Text]:
         return iter(self.by_path.values())
+
+    def decided(self, defines: Iterable[str]) -> list[Branch]:
+        """The branches of which the texts say by themselves whether they are there."""
+        branches = [branch for text in self for branch in text.branches()]
+        known = {*defines, *(name for branch in branches for name in branch.macros)}
+
+        def is_decided(branch: Branch) -> bool:
+            return all(word in known or _PLATFORM.fullmatch(word) for word in branch.words)
+
+        while lost := known & {name for b in branches if not is_decided(b) for name in b.macros}:
+            known -= lost
+        return [branch for branch in branches if branch.words and is_decided(branch)]
 
     def find(self, path: str) -> Text | None:
         """The text of a file as the front end names it."""

@@ -1,0 +1,69 @@
+// Types and words of PyTorch's headers that device code names: read where the headers themselves are missing.
+// Sources: PyTorch, c10/util/Half.h, c10/macros/Macros.h, ATen/AccumulateType.h, ATen/core/TensorAccessor.h.
+
+#define C10_WARP_SIZE 32
+#define C10_HOST_DEVICE __host__ __device__
+#define C10_DEVICE __device__
+#define C10_RESTRICT __restrict__
+#define C10_LAUNCH_BOUNDS_0
+#define C10_LAUNCH_BOUNDS_1(...)
+#define C10_LAUNCH_BOUNDS_2(...)
+namespace c10 {
+#define LAYOUTALG_STEP(name, op) \
+    LAYOUTALG_DEVICE name& operator op##=(float y) { return *this = name(*this op y); }
+#define LAYOUTALG_REAL(name, number) struct alignas(2) name { \
+    number layoutalg_value; \
+    name() = default; \
+    LAYOUTALG_DEVICE name(float x) : layoutalg_value(x) {} \
+    LAYOUTALG_DEVICE operator float() const { return layoutalg_value; } \
+    LAYOUTALG_STEP(name, +) LAYOUTALG_STEP(name, -) LAYOUTALG_STEP(name, *) LAYOUTALG_STEP(name, /) \
+};
+LAYOUTALG_REAL(Half, __half) LAYOUTALG_REAL(BFloat16, __nv_bfloat16)
+}
+namespace at {
+using c10::Half; using c10::BFloat16;
+template <class T> struct layoutalg_wide { using type = std::conditional_t<__is_integral(T), int64_t, T>; };
+template <> struct layoutalg_wide<Half> { using type = float; };
+template <> struct layoutalg_wide<BFloat16> { using type = float; };
+template <> struct layoutalg_wide<__half> { using type = float; };
+template <> struct layoutalg_wide<bool> { using type = bool; };
+template <class T, bool OnDevice> using acc_type = typename layoutalg_wide<T>::type;
+template <class T>
+using opmath_type = std::conditional_t<__is_integral(T), T, typename layoutalg_wide<T>::type>;
+template <class T> struct DefaultPtrTraits { using PtrType = T*; };
+template <class T> struct RestrictPtrTraits { using PtrType = T* __restrict__; };
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+struct TensorAccessor {
+    typename Traits<T>::PtrType data_;
+    const Index *sizes_, *strides_;
+    LAYOUTALG_DEVICE TensorAccessor(T* data, const Index* sizes, const Index* strides)
+        : data_(data), sizes_(sizes), strides_(strides) {}
+    LAYOUTALG_DEVICE decltype(auto) operator[](Index i) const {
+        if constexpr (N == 1) return (data_[strides_[0] * i]);
+        else return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+    }
+    LAYOUTALG_DEVICE Index size(Index i) const { return sizes_[i]; }
+    LAYOUTALG_DEVICE Index stride(Index i) const { return strides_[i]; }
+    LAYOUTALG_DEVICE T* data() const { return data_; }
+};
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+struct GenericPackedTensorAccessor {
+    typename Traits<T>::PtrType data_;
+    Index sizes_[N], strides_[N];
+    LAYOUTALG_DEVICE decltype(auto) operator[](Index i) const {
+        if constexpr (N == 1) return (data_[strides_[0] * i]);
+        else return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+    }
+    LAYOUTALG_DEVICE Index size(Index i) const { return sizes_[i]; }
+    LAYOUTALG_DEVICE Index stride(Index i) const { return strides_[i]; }
+    LAYOUTALG_DEVICE T* data() const { return data_; }
+};
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
+}
+namespace torch {
+using at::PackedTensorAccessor32; using at::PackedTensorAccessor64; using at::RestrictPtrTraits;
+using at::DefaultPtrTraits; using at::TensorAccessor;
+}
