@@ -212,7 +212,7 @@ class _Reading:
         self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.taken: dict[str, int] = {}
+        self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
 
@@ -460,12 +460,17 @@ class _Reading:
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
         joiner = Joiner(own, reader.fenced, self.launch, self.machine)
         joined = dict(joiner.rows()) if code is None else {}
+        numbers_of = {name: _number_of(value) for name, value in kernel.taken}
+        open_ = {name: value if (n := numbers_of[name]) is None else int(n) for name, value in kernel.taken}
         for row, (cost, touches, taken, sizes, depends) in counted.items():
+            sizes, depends = (tuple(sorted({*names, *open_})) for names in (sizes, depends))
             shared = ".global" not in row[2] and ":global" not in row[2]
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
-            self.taken |= {name: min(TAKEN, numbers.ranges[name][1]) for name in taken}
+            usual = {name: min(TAKEN, numbers.ranges[name][1]) for name in taken} | open_
+            self.taken = usual | self.taken
+            taken = taken | open_
             note, compiled, ops = self._note(taken, joined.get(row)), None, instructions.get(row)
             if ops is not None:
                 compiled = ops[row[2].partition(":")[0]]
@@ -520,7 +525,7 @@ class _Reading:
                 why = f"the machine code has {' and '.join(sorted(ops))} here, where no access is listed"
                 self.unfollowed[Unfollowed(self.parsed.line(file, line), why)] = None
 
-    def _note(self, taken: dict[str, int], joined: Joined | None) -> str | None:
+    def _note(self, taken: Mapping[str, int | str], joined: Joined | None) -> str | None:
         """A remark on the counts of an access."""
         others = [f"{name} = {value}" for name, value in taken.items() if value != self.taken[name]]
         parts = [f"counted with {' and '.join(others)}"] if others else []

@@ -141,3 +141,14 @@ def head(text: bytes, at: int) -> bytes:
         if depth == 0:
             return text[first + 1 : end]
     return b""
+
+
+def qualified(cursor: Any) -> str:
+    """A name with the namespaces around it."""
+    names = [cursor.spelling]
+    above = cursor.semantic_parent
+    while above is not None and above.kind == _K.NAMESPACE:
+        if above.spelling:
+            names.append(above.spelling)
+        above = above.semantic_parent
+    return "::".join(reversed(names))

@@ -2,9 +2,12 @@
 
 The idea.  A kernel is read as an instance that the text itself makes.  Its arguments may be constants of the
 function that launches it: the declarations in front of the launch go with them.  They may be template
-parameters of that function, whose own uses then say what they are.
+parameters of that function, whose own uses then say what they are; what no use says is open.  A macro that
+launches, or is handed a launch, is written out where it is used.
 
-    instances    Instance of each use of a kernel, in the order of the text
+    written_out  the texts with such macros written out
+    instances    Instance of each use of a kernel, in the order of the texts
+    Templates    the instance that is read; of open names it takes the first values that make one
 
 The block of a launch, and the types of what it hands on, come from the same function: declarations of
 variables that are set once are constants there, those of others have a type alone.
@@ -12,21 +15,55 @@ variables that are set once are constants there, those of others have a type alo
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from clang import cindex
+
 from layoutalg.source.front.census import Census, Function
+from layoutalg.source.front.cursors import qualified
+
+_K = cindex.CursorKind
 
 DEPTH = 3
-"""Functions around a launch whose template parameters are followed."""
+"""Functions around a launch whose template parameters are followed, and macros in macros."""
+
+MOST_USES = 64
+"""Uses of a function that are followed."""
+
+MOST_WRITTEN = 1 << 18
+"""The most characters that a macro may become."""
+
+MOST_TRIED = 24
+"""Uses of a template of which the first is read that makes an instance."""
+
+MOST_OPENED = 4
+"""Uses of a template whose open names get values."""
+
+MOST_CHANGED = 64
+"""Values of an open name that are tried in one parse."""
+
+UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
 _PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z", re.DOTALL)
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^()\n]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\")", re.DOTALL)
 _BY_FUNCTION = re.compile(r"\bcuda(?:Launch(?:Cooperative)?Kernel(Ex|ExC)?)\s*(?:<[^<>;]*>)?\s*\(")
 _SETS = r"\bNAME\b(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*NAME\b|\bNAME\s*(?:\+\+|--)"
 """Text that sets a variable, or takes its address."""
+
+_TYPES = ("float", "__half", "int", "double", "unsigned char")
+_NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
+_INTEGERS = frozenset(
+    {"const", "int", "unsigned", "signed", "long", "short", "char", "size_t", "auto", "bool"}
+)
+_INTEGERS |= {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+MOST_OPTIONS = 24
+"""Values that are tried for an open template parameter."""
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -36,12 +73,16 @@ _DECLARATIONS = frozenset({"declaration", "alias_declaration", "type_definition"
 class Instance(NamedTuple):
     """A use of a kernel in a line: its template arguments, and declarations of what they name.
 
-    Of a launch, `shape` are the grid and the block, `values` the arguments, `parameters` those of the
-    function around it; `constants` declares what the shape names, `variables` what the arguments do.
+    `open` are the (kind, name) of template parameters around it that no use gives a value, `bound`
+    declares the others.  Of a launch, `shape` are the grid and the block, `values` the arguments,
+    `parameters` those of the function around it; `constants` declares what the shape names, `variables` what
+    the arguments do.
     """
 
     arguments: tuple[str, ...]
     declared: str = ""
+    bound: str = ""
+    open: tuple[tuple[str, str], ...] = ()
     line: int = 0
     shape: tuple[str, ...] = ()
     values: str = ""
@@ -50,25 +91,80 @@ class Instance(NamedTuple):
     variables: str = ""
 
 
-def instances(census: Census, name: str, values: dict[str, str], depth: int = DEPTH) -> list[Instance]:
-    """The uses of a kernel, or of a template, in a text; `values` are those of names that are given."""
-    text = census.text.decode("utf-8", "replace")
-    found: dict[Instance, None] = {}
-    for match in re.finditer(rf"\b{re.escape(name)}\b(?=\s*(?:<|[,)]))", text):
-        split, end = _template_arguments(text, match.end())
-        shape, call = _launch(text, match.start(), end)
-        if (split is None and not shape) or _SPECIAL.search(text[: match.start()][-400:]):
+def written_out(texts: Sequence[Census]) -> list[Census]:
+    """Texts in which macros that name a kernel or a template are what they become, each in its line."""
+    plain = [_COMMENT.sub(_without, census.text.decode("utf-8", "replace")) for census in texts]
+    macros = {found[1]: (found[2], found[3]) for text in reversed(plain) for found in _DEFINE.finditer(text)}
+    names = {f.name for census in texts for f in census.functions if f.kernel or "template" in f.words}
+    out = []
+    for census, text in zip(texts, plain, strict=True):
+        written = _written(_DEFINE.sub(_without, text), macros, names)
+        out.append(Census(written.encode(), census.before))
+    return out
+
+
+def _without(found: re.Match[str]) -> str:
+    """Spaces in place of what is found, unless it is a literal."""
+    return found[0] if found[0][:1] == '"' else re.sub(r"[^\n]", " ", found[0])
+
+
+def _written(text: str, macros: dict[str, tuple[str, str]], names: set[str], depth: int = DEPTH) -> str:
+    """A text with the macros written out that become text with one of these names."""
+    parts, at = [""], 0
+    called = re.compile(rf"\b({'|'.join(macros)})[ \t]*\(")
+    for call in called.finditer(text) if macros else ():
+        end = _end(text, call.end(), ")") if call.start() >= at else 0
+        if not end:
             continue
-        offset = len(text[: match.start()].encode())
+        arguments, (head, body) = text[call.end() : end - 1], macros[call[1]]
+        by = dict(zip((name.strip() for name in head.split(",")), _parts(arguments), strict=False))
+        if "..." in head:
+            rest = head.count(",")
+            by["__VA_ARGS__"] = ", ".join(_parts(arguments)[rest:])
+        body = re.sub(r"\s*##\s*", "##", body.replace("\\\n", " "))
+        body = _with(by, re.sub(r"(?<!#)#(?!#)\s*\w+", '""', body)).replace("##", "")
+        if depth and len(body) < MOST_WRITTEN:
+            inner = {name: macro for name, macro in macros.items() if name != call[1]}
+            body = _written(body, inner, names, depth - 1)
+        if len(body) < MOST_WRITTEN and not names.isdisjoint(_WORD.findall(body)):
+            parts += [text[at : call.start()], body, "\n" * text.count("\n", call.start(), end)]
+            at = end
+    return "".join((*parts, text[at:]))
+
+
+def instances(
+    texts: Sequence[Census], name: str, values: dict[str, str], depth: int = DEPTH
+) -> list[Instance]:
+    """The uses of a kernel, or of a template, in texts; `values` are those of names that are given."""
+    found: dict[Instance, None] = {}
+    for census, use in _uses(texts, name):
+        text = census.text.decode("utf-8", "replace")
+        split, end = _template_arguments(text, use.end())
+        shape, call = _launch(text, use.start(), end)
+        if (split is None and not shape) or _SPECIAL.search(text[: use.start()][-400:]):
+            continue
+        offset = len(text[: use.start()].encode())
         inside = census.function(offset)
-        line = census.before + text.count("\n", 0, match.start()) + 1
+        line = census.before + text.count("\n", 0, use.start()) + 1
         words = [set(_words(part)) for part in (split or (), shape, (call,))]
         told = ("", "", "") if inside is None else _declarations(census, inside, offset, words)
         parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
-        for declared, given in _around(census, inside, values, depth):
+        for bound, open_, given in _around(texts, inside, values, depth):
             arguments = tuple(_with(given, part) for part in split or ())
-            found[Instance(arguments, declared + told[0], line, shape, call, parameters, *told[1:])] = None
+            rest = (line, shape, call, parameters, *told[1:])
+            found[Instance(arguments, told[0], bound, open_, *rest)] = None
+        if len(found) > MOST_USES:
+            break
     return list(found)
+
+
+def _uses(texts: Sequence[Census], name: str) -> Iterator[tuple[Census, re.Match[str]]]:
+    """The places of texts that name a function without calling it."""
+    used = re.compile(rf"\b{re.escape(name)}\b(?=\s*(?:<|[,)]))")
+    for census in texts:
+        if name.encode() in census.text:
+            for use in used.finditer(census.text.decode("utf-8", "replace")):
+                yield census, use
 
 
 def _template_arguments(text: str, at: int) -> tuple[tuple[str, ...] | None, int]:
@@ -94,7 +190,7 @@ def arguments_at(text: str, at: int) -> tuple[str, ...] | None:
 def _end(text: str, at: int, closing: str) -> int:
     """The place behind the bracket that closes what is open at a place; 0 where there is none."""
     waiting = [closing]
-    for i in range(at, min(len(text), at + 4000)):
+    for i in range(at, min(len(text), at + (4000 if closing == ">" else MOST_WRITTEN))):
         c = text[i]
         if c == waiting[-1]:
             waiting.pop()
@@ -109,15 +205,18 @@ def _end(text: str, at: int, closing: str) -> int:
 
 def _parts(text: str, angle: str = "") -> tuple[str, ...]:
     """The parts between commas outside of brackets, of `angle` too, where these are brackets."""
-    parts = [""]
+    commas = [-1]
     waiting: list[str] = []
-    for c in text:
+    for at, c in enumerate(text):
         if waiting and c == waiting[-1]:
             waiting.pop()
         elif c in f"([{{{angle}":
             waiting.append(_CLOSED_BY[c])
-        parts = [*parts, ""] if c == "," and not waiting else [*parts[:-1], parts[-1] + c]
-    return tuple(" ".join(part.split()) for part in parts)
+        elif c == "," and not waiting:
+            commas.append(at)
+    return tuple(
+        " ".join(text[start + 1 : end].split()) for start, end in itertools.pairwise((*commas, len(text)))
+    )
 
 
 def _launch(text: str, start: int, end: int) -> tuple[tuple[str, ...], str]:
@@ -149,26 +248,33 @@ def _with(given: dict[str, str], text: str) -> str:
 
 
 def _around(
-    census: Census, inside: Function | None, values: dict[str, str], depth: int
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Declarations and values of the template parameters of the function around a use."""
+    texts: Sequence[Census], inside: Function | None, values: dict[str, str], depth: int
+) -> Iterator[tuple[str, tuple[tuple[str, str], ...], dict[str, str]]]:
+    """Declarations of the template parameters of the function around a use, the open ones, and the values."""
     outer = [] if inside is None else parameters_of(inside)
-    if inside is None or not outer:
-        yield "", {}
-        return
-    if all(name in values for _, name in outer):
-        yield "".join(_declared(kind, name, values[name]) for kind, name in outer), values
-        return
-    for use in instances(census, inside.name, values, depth - 1) if depth else ():
-        given = {name: values.get(name, v) for (_, name), v in zip(outer, use.arguments, strict=False)}
-        lines = (_declared(kind, name, given[name]) for kind, name in outer if name in given)
-        yield use.declared + "".join(lines), given
+    uses = [Instance(())]
+    if inside is not None and depth and not all(name in values for _, name in outer):
+        uses = instances(texts, inside.name, values, depth - 1) or uses
+    for use in uses:
+        given = dict(zip((name for _, name in outer), use.arguments, strict=False)) | {
+            name: values[name] for _, name in outer if name in values
+        }
+        lines = (declared(kind, name, given[name]) for kind, name in outer if name in given)
+        rest = tuple(pair for pair in outer if pair[1] not in given)
+        yield use.bound + use.declared + "".join(lines), use.open + rest, given
 
 
-def _declared(kind: str, name: str, value: str) -> str:
+def declared(kind: str, name: str, value: str) -> str:
+    """The declaration of a template parameter as a type or a constant."""
     if kind.split()[-1] in ("typename", "class"):
         return f"using {name} = {value}; "
-    return f"constexpr {kind.removeprefix('const ')} {name} = {value}; "
+    plain = kind if kind.split()[-1] == "auto" else f"__typeof__({kind})"
+    return f"constexpr {plain} {name} = {_as_of(kind, value)}; "
+
+
+def _as_of(kind: str, value: str) -> str:
+    """A value of a parameter, a number also of an enumeration and of no pointer."""
+    return f"static_cast<{kind}>({value} + 0)" if value.isdigit() and not is_integer(kind) else value
 
 
 def _declarations(
@@ -227,6 +333,46 @@ def _as_variable(census: Census, declaration: Any, body: str) -> str:
     )
 
 
+def tails(name: str, use: Instance) -> list[str]:
+    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
+    explicit = f"{name}<{', '.join(use.arguments)}>"
+    bodies = [] if use.values and not use.arguments else [("()", f"auto p = &{explicit};")]
+    if use.values:
+        called = explicit if use.arguments else name
+        for variables in dict.fromkeys((use.variables, without_values(use.variables))):
+            bodies.append((use.parameters or "()", f"{variables}{called}<<<1, 1>>>{use.values};"))
+    spaces = name.split("::")[:-1]
+    opened = "".join(f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
+    return [f"{opened}{use.bound}\nvoid use{head} {{ {use.declared}{body} }}" for head, body in bodies]
+
+
+def declarable(kind: str, value: str) -> bool:
+    """Whether a value of a kind is declared by its name; a function of the device is no host's constant."""
+    return value.isdigit() or is_integer(kind) or kind.split()[-1] in ("typename", "class")
+
+
+def is_integer(kind: str) -> bool:
+    """Whether a type is an integer by its name."""
+    return re.fullmatch(r"[\w\s]+", kind) is not None and set(_words([kind])) <= _INTEGERS
+
+
+def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
+    """Values that an open template parameter is read with, the first that make an instance.
+
+    Types; of a number those with which the text compares it, and usual ones; of others, functions.
+    """
+    if kind.split()[-1] in ("typename", "class"):
+        return [*_TYPES]
+    if kind.split()[-1] == "bool":
+        return ["false", "true"]
+    word = re.escape(name)
+    compared = re.findall(rf"\b{word}\s*[=!<>]=?\s*(\d+)\b|\b(\d+)\s*[=!<>]=?\s*{word}\b", text)
+    numbers = [*dict.fromkeys((_NUMBERS[0], *(a or b for a, b in compared), *_NUMBERS))][:MOST_OPTIONS]
+    if is_integer(kind):
+        return numbers
+    return [*functions[:MOST_OPTIONS], "0", "1", "2", "3"]
+
+
 def without_values(declarations: str) -> str:
     """Declarations of variables without what these are set to, but of those whose type it says."""
     lines = declarations.split("\n")
@@ -270,3 +416,194 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
             parts[-1] += c
     matches = [_PARAMETER.match(part) for part in parts]
     return [(" ".join(m["kind"].split()), m["name"]) for m in matches if m is not None]
+
+
+def template_parameters(kernel: Any) -> list[dict[str, Any]]:
+    """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
+    out = []
+    for child in kernel.get_children():
+        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
+            value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
+            tokens = [t.spelling for t in child.get_tokens()]
+            plain = child.type.get_canonical().spelling if value else ""
+            spelled = plain if is_integer(plain) else child.type.spelling
+            kind = "pack" if "..." in tokens else "value" if value else "type"
+            known = {"name": child.spelling, "kind": kind, "default": "=" in tokens}
+            out.append(known | {"type": spelled if value else "typename"})
+    return out
+
+
+class Choice(NamedTuple):
+    """The definition of a kernel to read, or why there is none; the use that makes it, and others.
+
+    `taken` are the values of the names that the text leaves open, `made` the use with them.
+    """
+
+    target: Any
+    why: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+    use: Instance | None = None
+    made: Instance | None = None
+    taken: tuple[tuple[str, str], ...] = ()
+
+
+class Trial(NamedTuple):
+    """A use with values for open names, its text, and its errors: its own, and in what it instantiates."""
+
+    use: Instance
+    made: Instance
+    taken: dict[str, str]
+    tail: str
+    own: tuple[str, ...] = ()
+    inner: int = 0
+    target: Any = None
+
+
+class Templates:
+    """The search for an instance of a kernel: one that the text makes, else with values for what is open."""
+
+    def __init__(self, parser: Any, kernel: Any, uses: list[Instance]) -> None:
+        self.parser, self.kernel = parser, kernel
+        self.parameters = template_parameters(kernel)
+        names = [p["name"] for p in self.parameters if p["kind"] != "pack"]
+        wanted = [i for i, p in enumerate(self.parameters) if p["name"] in parser.sets or not p["default"]]
+        self.needed = [p for p in self.parameters[: max(wanted, default=-1) + 1] if p["kind"] != "pack"]
+        open_ = tuple((p["type"], p["name"]) for p in self.needed if p["name"] not in parser.sets)
+        self.bare = Instance(tuple(self._argument(p) for p in self.needed), open=open_)
+        self.uses = []
+        for use in dict.fromkeys(uses):
+            parser.used |= parser.sets.keys() & _words([use.bound])
+            words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
+            self.uses.append(use._replace(arguments=(*words, *use.arguments[len(names) :])))
+
+    def choice(self) -> Choice:
+        """The instance that is read."""
+        sets = self.parser.sets
+        if self.needed and all(p["name"] in sets for p in self.needed):
+            self.uses, best = [], self._opened(self.bare)
+        else:
+            best = self._best([t for use in self.uses if not use.open for t in self._trials(use, {})])
+            for use in [*self.uses[:MOST_OPENED], self.bare]:
+                best = best or self._opened(use)
+        if best is None or best.target is None:
+            options = ", ".join(f"--set {p['name']}=VALUE" for p in self.needed if p["name"] not in sets)
+            return Choice(None, f"template parameters of {self.kernel.spelling} are not known: {options}")
+        taken = tuple(pair for pair in best.taken.items() if pair[0] not in sets)
+        return Choice(best.target, "", self._others(best.use), best.use, best.made, taken)
+
+    def _argument(self, parameter: dict[str, Any]) -> str:
+        """A template argument: the value that is given, else the name that gets one."""
+        name, kind = parameter["name"], parameter["type"]
+        return _as_of(kind, self.parser.sets.get(name, name))
+
+    def _trials(
+        self, use: Instance, values: dict[str, str], open_: dict[str, str] | None = None
+    ) -> list[Trial]:
+        """A use, with values for its open names, as text in each way."""
+        functions = {n: values[n] for n, k in (open_ or {}).items() if not declarable(k, values[n])}
+        bound = "".join(declared(k, n, values[n]) for n, k in (open_ or {}).items() if n not in functions)
+        arguments = tuple(_with(functions, argument) for argument in use.arguments)
+        made = use._replace(arguments=arguments, bound=bound + use.bound)
+        return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
+
+    def _judged(self, trials: list[Trial]) -> list[Trial]:
+        """Trials with their errors, those that make an instance without one with its definition."""
+        unit, errors = self.parser.tried([trial.tail for trial in trials])
+        clean = not any(inner for _, inner in errors)
+        out = []
+        for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True)):
+            target = None if own or not clean else self._made(unit, number)
+            out.append(trial._replace(own=own, inner=inner, target=target))
+        return out
+
+    def _made(self, unit: Any, number: int) -> Any:
+        """The instance that a trial makes."""
+        for cursor in unit.cursor.get_children():
+            if cursor.spelling == f"layoutalg_use{number}":
+                for inner in cursor.walk_preorder():
+                    target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
+                    made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
+                    if made and target is not None and target.spelling == self.kernel.spelling:
+                        return target
+        return None
+
+    def _best(self, trials: list[Trial]) -> Trial | None:
+        """The first trial of those with the fewest errors in what they instantiate, with its definition."""
+        made = [t for t in self._judged(trials[:MOST_TRIED]) if not t.own] if trials else []
+        return self._settled(min(made, key=lambda t: t.inner, default=None))
+
+    def _settled(self, trial: Trial | None) -> Trial | None:
+        if trial is None or trial.target is not None:
+            return trial
+        try:
+            unit = self.parser.settled(f"namespace layoutalg_use0 {{ {trial.tail} }}\n")
+        except ValueError:
+            return None
+        target = self._made(unit, 0)
+        return None if target is None else trial._replace(target=target)
+
+    def _opened(self, use: Instance) -> Trial | None:
+        """A use with the first values for its open names with which it has the fewest errors."""
+        open_ = {name: kind for kind, name in use.open}
+        best: Trial | None = None
+        for _ in range(DEPTH):
+            judged = self._judged(
+                self._trials(use, {n: self._options(n, k)[0] for n, k in open_.items()}, open_)
+            )
+            best = min(judged, key=_errors)
+            fresh = [found for message in best.own if (found := UNKNOWN.match(message))]
+            fresh = [found for found in fresh if found[1] not in open_]
+            if not fresh:
+                break
+            open_ = {found[1]: self._kind(use, found) for found in fresh} | open_
+        for _ in range(DEPTH):
+            if best is None or (not best.own and not best.inner):
+                break
+            changed = [
+                trial for name, kind in open_.items() for value in self._options(name, kind)
+                if value != best.taken[name]
+                for trial in self._trials(use, best.taken | {name: value}, open_)
+            ]  # fmt: skip
+            better = min(self._judged(changed[:MOST_CHANGED]), key=_errors, default=best) if changed else best
+            if _errors(better) >= _errors(best):
+                break
+            best = better
+        return None if best is None or best.own else self._settled(best)
+
+    def _kind(self, use: Instance, found: re.Match[str]) -> str:
+        """The kind of a name that nothing declares, by where the use has it."""
+        kinds = dict(zip(use.arguments, (p["type"] for p in self.parameters), strict=False))
+        name = re.escape(found[1])
+        used = re.search(rf"\b{name}\s*\*\s*[>),]|<\s*{name}\s*>\s*\(", "".join((use.values, use.declared)))
+        return kinds.get(found[1], "typename" if "type" in found[0] or used else "int")
+
+    def _options(self, name: str, kind: str) -> list[str]:
+        """Values of an open name: that which is given, else those of its kind."""
+        if name in self.parser.sets:
+            self.parser.used.add(name)
+            return [self.parser.sets[name]]
+        text = self.parser.texts.find(self.kernel.location.file.name)
+        functions = [
+            f.name
+            for t in self.parser.texts
+            for f in t.census.functions
+            if f.device and not f.kernel and t.left[f.start : f.start + 1] == b"{"
+        ]
+        return options(kind, name, text.given.decode("utf-8", "replace"), [*dict.fromkeys(functions)])
+
+    def _others(self, use: Instance) -> tuple[tuple[str, str], ...]:
+        """The arguments of the other instances, and the options that choose each of them."""
+        names = [p["name"] for p in self.parameters]
+        others = [other for other in {each[:3]: each for each in self.uses}.values() if other[:3] != use[:3]]
+        pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in others)
+        return tuple(
+            (
+                ", ".join(arguments) or "deduced",
+                ", ".join(f"--set {n}={v}" for n, v, read in values if v != read),
+            )
+            for arguments, values in pairs
+        )
+
+
+def _errors(trial: Trial) -> tuple[int, int]:
+    return len(trial.own), trial.inner

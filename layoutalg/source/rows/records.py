@@ -84,10 +84,10 @@ class SourceAccess:
 
 
 class TakenNumber(NamedTuple):
-    """A number that is not given, and the value that it is counted with."""
+    """A size or template parameter that is not given, and the value that it is counted with."""
 
     name: str
-    value: int
+    value: int | str
 
 
 class Unfollowed(NamedTuple):
@@ -135,7 +135,8 @@ class KernelReading:
     that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
     `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
     of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
-    the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
+    the accesses may be incomplete.  `taken` are sizes and template parameters without a value, with what was
+    taken for it.
     `asked` is the question, `paths` are those of the headers by which lines count, behind the text's own, "".
     """
 
