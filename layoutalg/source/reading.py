@@ -568,7 +568,10 @@ class _Reading:
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
                     elif (name := foreign(kernel, node)) and (node.line, node.column) not in refused:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
-        for other, options in kernel.others:
+        if further := len(kernel.others[MOST_TOLD:]):
+            why = f"{further} further instances of {kernel.name} are not read"
+            self.unfollowed[Unfollowed(kernel.line, why)] = None
+        for other, options in kernel.others[:MOST_TOLD]:
             why = f"the instance {kernel.name}<{other}> is not read: {options}"
             self.unfollowed[Unfollowed(kernel.line, why)] = None
         for assumed in self.parsed.assumed:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from clang import cindex
 
+from layoutalg.source.front.census import Census
 from layoutalg.source.front.cursors import constant_of, qualified
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import (
@@ -30,6 +31,7 @@ from layoutalg.source.front.launches import (
     Templates,
     instances,
     template_parameters,
+    within,
     written_out,
 )  # fmt: skip
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
@@ -344,10 +346,11 @@ class Parser:
         return text.take_out(*text.around(offset), why)
 
 
-def kernels_of(top: Any, texts: Texts) -> list[Any]:
+def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
     """The __global__ functions and templates of the file, in its order, then those of own headers in use."""
     kernels, waiting = [], [top]
     main = texts.main
+    own = [census for census in written if not census.before]
     while waiting:
         cursor = waiting.pop()
         for child in cursor.get_children():
@@ -359,17 +362,17 @@ def kernels_of(top: Any, texts: Texts) -> list[Any]:
             elif child.kind in (_K.FUNCTION_DECL, _K.FUNCTION_TEMPLATE):
                 parts = list(child.get_children())
                 kernel = any(c.kind == _K.CUDAGLOBAL_ATTR for c in parts)
-                used = text is main or bool(instances([main.census], child.spelling, {}))
-                if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts) and used:
+                defined = kernel and any(c.kind == _K.COMPOUND_STMT for c in parts)
+                if defined and (text is main or instances(own, child.spelling, {})):
                     kernels.append((text.number, child.location.offset, child))
     return [child for *_, child in sorted(kernels, key=lambda each: each[:2])]
 
 
-def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
+def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, Any]]:
     """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
     tail = ""
     for at, use in enumerate(uses):
-        tail += f"void layoutalg_shape{at}() {{ {use.bound}{use.declared}{use.constants}"
+        tail += f"void layoutalg_shape{at}() {{ {within(name)}{use.bound}{use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
             tail += f"constexpr dim3 {side}_ = {text};"
             tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")
@@ -395,9 +398,9 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     parser = Parser(asked, folder, cute)
     unit = parser.settled()
     wanted = asked.get("kernel")
-    kernels = kernels_of(unit.cursor, parser.texts)
-    names = [qualified(k) for k in kernels]
     texts = written_out([text.census for text in parser.texts])
+    kernels = kernels_of(unit.cursor, parser.texts, texts)
+    names = [qualified(k) for k in kernels]
     out: dict[str, Any] = {"kernels": [], "names": names}
     for name, kernel in zip(names, kernels, strict=True):
         if wanted is not None and wanted not in (name, kernel.spelling):
@@ -415,7 +418,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
             made = choice.use, choice.made
             alike = [u._replace(bound=made[1].bound) for u in launches if u[:3] == made[0][:3]]
             entry["instance"] = made[1].arguments, made[1].bound + made[1].declared
-        entry["launches"] = shapes(parser, alike or launches)
+        entry["launches"] = shapes(parser, name, alike or launches)
         entry["template"] = [p["name"] for p in template_parameters(kernel)]
         entry["taken"], entry["others"] = choice.taken, choice.others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]

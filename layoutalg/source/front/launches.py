@@ -50,7 +50,10 @@ UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no temp
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
 _PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z", re.DOTALL)
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^()\n]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_DEFINE = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^()\n\\]|\\\r?\n)*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
+)
+_CALL = re.compile(r"\b([A-Za-z_]\w*)[ \t]*\(")
 _COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\")", re.DOTALL)
 _BY_FUNCTION = re.compile(r"\bcuda(?:Launch(?:Cooperative)?Kernel(Ex|ExC)?)\s*(?:<[^<>;]*>)?\s*\(")
 _SETS = r"\bNAME\b(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*NAME\b|\bNAME\s*(?:\+\+|--)"
@@ -95,11 +98,13 @@ def written_out(texts: Sequence[Census]) -> list[Census]:
     """Texts in which macros that name a kernel or a template are what they become, each in its line."""
     plain = [_COMMENT.sub(_without, census.text.decode("utf-8", "replace")) for census in texts]
     macros = {found[1]: (found[2], found[3]) for text in reversed(plain) for found in _DEFINE.finditer(text)}
-    names = {f.name for census in texts for f in census.functions if f.kernel or "template" in f.words}
+    functions = [f for census in texts for f in census.functions]
+    names = {f.name for f in functions if f.kernel or ("template" in f.words and not f.device)}
     out = []
     for census, text in zip(texts, plain, strict=True):
         written = _written(_DEFINE.sub(_without, text), macros, names)
-        out.append(Census(written.encode(), census.before))
+        if not names.isdisjoint(_WORD.findall(written)):
+            out.append(Census(written.encode(), census.before))
     return out
 
 
@@ -111,17 +116,17 @@ def _without(found: re.Match[str]) -> str:
 def _written(text: str, macros: dict[str, tuple[str, str]], names: set[str], depth: int = DEPTH) -> str:
     """A text with the macros written out that become text with one of these names."""
     parts, at = [""], 0
-    called = re.compile(rf"\b({'|'.join(macros)})[ \t]*\(")
-    for call in called.finditer(text) if macros else ():
-        end = _end(text, call.end(), ")") if call.start() >= at else 0
+    for call in _CALL.finditer(text):
+        known = call[1] in macros and call.start() >= at
+        end = _end(text, call.end(), ")") if known else 0
         if not end:
             continue
         arguments, (head, body) = text[call.end() : end - 1], macros[call[1]]
-        by = dict(zip((name.strip() for name in head.split(",")), _parts(arguments), strict=False))
+        by = dict(zip(_words([head]), _parts(arguments), strict=False))
         if "..." in head:
             rest = head.count(",")
             by["__VA_ARGS__"] = ", ".join(_parts(arguments)[rest:])
-        body = re.sub(r"\s*##\s*", "##", body.replace("\\\n", " "))
+        body = re.sub(r"\s*##\s*", "##", re.sub(r"\\\r?\n", " ", body))
         body = _with(by, re.sub(r"(?<!#)#(?!#)\s*\w+", '""', body)).replace("##", "")
         if depth and len(body) < MOST_WRITTEN:
             inner = {name: macro for name, macro in macros.items() if name != call[1]}
@@ -341,9 +346,7 @@ def tails(name: str, use: Instance) -> list[str]:
         called = explicit if use.arguments else name
         for variables in dict.fromkeys((use.variables, without_values(use.variables))):
             bodies.append((use.parameters or "()", f"{variables}{called}<<<1, 1>>>{use.values};"))
-    spaces = name.split("::")[:-1]
-    opened = "".join(f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
-    return [f"{opened}{use.bound}\nvoid use{head} {{ {use.declared}{body} }}" for head, body in bodies]
+    return [f"{within(name)}{use.bound}\nvoid use{head} {{ {use.declared}{body} }}" for head, body in bodies]
 
 
 def declarable(kind: str, value: str) -> bool:
@@ -354,6 +357,12 @@ def declarable(kind: str, value: str) -> bool:
 def is_integer(kind: str) -> bool:
     """Whether a type is an integer by its name."""
     return re.fullmatch(r"[\w\s]+", kind) is not None and set(_words([kind])) <= _INTEGERS
+
+
+def within(name: str) -> str:
+    """What lets a text use the names of the namespaces that a function is in."""
+    spaces = name.split("::")[:-1]
+    return "".join(f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
 
 
 def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
@@ -456,6 +465,8 @@ class Trial(NamedTuple):
     tail: str
     own: tuple[str, ...] = ()
     inner: int = 0
+    unit: Any = None
+    number: int = 0
     target: Any = None
 
 
@@ -482,7 +493,7 @@ class Templates:
         if self.needed and all(p["name"] in sets for p in self.needed):
             self.uses, best = [], self._opened(self.bare)
         else:
-            best = self._best([t for use in self.uses if not use.open for t in self._trials(use, {})])
+            best = self._best([t for use in self.uses if not use.open for t in self._trials(use, {}, {})])
             for use in [*self.uses[:MOST_OPENED], self.bare]:
                 best = best or self._opened(use)
         if best is None or best.target is None:
@@ -496,25 +507,22 @@ class Templates:
         name, kind = parameter["name"], parameter["type"]
         return _as_of(kind, self.parser.sets.get(name, name))
 
-    def _trials(
-        self, use: Instance, values: dict[str, str], open_: dict[str, str] | None = None
-    ) -> list[Trial]:
+    def _trials(self, use: Instance, values: dict[str, str], kinds: dict[str, str]) -> list[Trial]:
         """A use, with values for its open names, as text in each way."""
-        functions = {n: values[n] for n, k in (open_ or {}).items() if not declarable(k, values[n])}
-        bound = "".join(declared(k, n, values[n]) for n, k in (open_ or {}).items() if n not in functions)
+        functions = {name: v for name, v in values.items() if not declarable(kinds[name], v)}
+        bound = "".join(declared(kinds[n], n, v) for n, v in values.items() if n not in functions)
         arguments = tuple(_with(functions, argument) for argument in use.arguments)
         made = use._replace(arguments=arguments, bound=bound + use.bound)
         return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
 
     def _judged(self, trials: list[Trial]) -> list[Trial]:
-        """Trials with their errors, those that make an instance without one with its definition."""
+        """Trials with their errors, and with the unit that has them where all are their own."""
         unit, errors = self.parser.tried([trial.tail for trial in trials])
-        clean = not any(inner for _, inner in errors)
-        out = []
-        for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True)):
-            target = None if own or not clean else self._made(unit, number)
-            out.append(trial._replace(own=own, inner=inner, target=target))
-        return out
+        clean = None if any(inner for _, inner in errors) else unit
+        return [
+            trial._replace(own=own, inner=inner, unit=clean, number=number)
+            for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True))
+        ]
 
     def _made(self, unit: Any, number: int) -> Any:
         """The instance that a trial makes."""
@@ -533,13 +541,16 @@ class Templates:
         return self._settled(min(made, key=lambda t: t.inner, default=None))
 
     def _settled(self, trial: Trial | None) -> Trial | None:
-        if trial is None or trial.target is not None:
-            return trial
+        """A trial with its definition, where errors of what it instantiates are taken out."""
+        if trial is None:
+            return None
+        unit, number = trial.unit, trial.number
         try:
-            unit = self.parser.settled(f"namespace layoutalg_use0 {{ {trial.tail} }}\n")
+            if unit is None:
+                unit, number = self.parser.settled(f"namespace layoutalg_use0 {{ {trial.tail} }}\n"), 0
         except ValueError:
             return None
-        target = self._made(unit, 0)
+        target = self._made(unit, number)
         return None if target is None else trial._replace(target=target)
 
     def _opened(self, use: Instance) -> Trial | None:
@@ -560,7 +571,7 @@ class Templates:
             if best is None or (not best.own and not best.inner):
                 break
             changed = [
-                trial for name, kind in open_.items() for value in self._options(name, kind)
+                trial for name in best.taken for value in self._options(name, open_[name])
                 if value != best.taken[name]
                 for trial in self._trials(use, best.taken | {name: value}, open_)
             ]  # fmt: skip
