@@ -79,9 +79,14 @@ def folders(path: Path, root: Path) -> list[str]:
         file = waiting.pop()
         text = file.read_text(encoding="utf-8", errors="replace")
         for name in _INCLUDE.findall(text):
-            if name in named or name.startswith(".") or (file.parent / name).is_file():
+            if name in named:
                 continue
             named.add(name)
+            beside = file.parent / name
+            if beside.is_file():
+                waiting.append(beside)
+            if beside.is_file() or name.startswith("."):
+                continue
             for spot in sorted(root.rglob(Path(name).name), key=lambda spot: (len(spot.parts), spot)):
                 if spot.is_file() and spot.as_posix().endswith(f"/{name}"):
                     there[spot.as_posix().removesuffix(name)] = None
