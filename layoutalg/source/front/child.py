@@ -31,7 +31,6 @@ from layoutalg.source.front.launches import (
     Templates,
     instances,
     template_parameters,
-    within,
     written_out,
 )  # fmt: skip
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
@@ -372,11 +371,11 @@ def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, An
     """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
     tail = ""
     for at, use in enumerate(uses):
-        tail += f"void layoutalg_shape{at}() {{ {within(name)}{use.bound}{use.declared}{use.constants}"
+        tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\nvoid shape() {{ {use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
             tail += f"constexpr dim3 {side}_ = {text};"
             tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")
-        tail += "}\n"
+        tail += f"}}{use.ends} }}\n"
     found: dict[str, dict[str, int | float | None]] = {}
     for cursor in parser.parse(tail).cursor.get_children() if uses else ():
         if cursor.spelling.startswith("layoutalg_shape"):
@@ -412,12 +411,13 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         plain = kernel.kind == _K.FUNCTION_DECL
         choice = Choice(kernel) if plain else Templates(parser, kernel, uses).choice()
         entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": choice.why, "root": -1}
-        entry["instance"] = (), ""
+        entry["instance"] = (), "", ""
         launches, alike = [each for each in uses if each.shape], list[Instance]()
         if choice.use is not None and choice.made is not None:
             made = choice.use, choice.made
             alike = [u._replace(bound=made[1].bound) for u in launches if u[:3] == made[0][:3]]
-            entry["instance"] = made[1].arguments, made[1].bound + made[1].declared
+            parts = made[1].bound + made[1].declared, made[1].ends
+            entry["instance"] = made[1].arguments, *parts
         entry["launches"] = shapes(parser, name, alike or launches)
         entry["template"] = [p["name"] for p in template_parameters(kernel)]
         entry["taken"], entry["others"] = choice.taken, choice.others

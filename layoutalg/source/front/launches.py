@@ -30,6 +30,12 @@ _K = cindex.CursorKind
 DEPTH = 3
 """Functions around a launch whose template parameters are followed, and macros in macros."""
 
+ROUNDS = 6
+"""Times that names which are declared nowhere are declared."""
+
+_INNER = "namespace layoutalg_inner { "
+"""The scope of the template parameters of a function."""
+
 MOST_USES = 64
 """Uses of a function that are followed."""
 
@@ -47,6 +53,7 @@ MOST_CHANGED = 64
 
 UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 
+_DECLARED = re.compile(r"(using|(?:static\s+|constexpr\s+|const\s+)+([\w\s:]+?))\s+(\w+)\s*=\s*([^;{}]*);")
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
 _PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z", re.DOTALL)
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
@@ -92,6 +99,17 @@ class Instance(NamedTuple):
     parameters: str = ""
     constants: str = ""
     variables: str = ""
+
+    def outside(self, name: str) -> str:
+        """What stands around a function that uses a kernel of this name, and is closed by `ends`."""
+        spaces = name.split("::")[:-1]
+        using = (f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
+        return "".join(using) + self.bound
+
+    @property
+    def ends(self) -> str:
+        """The ends of the scopes that are open behind `bound`."""
+        return " }" * self.bound.count(_INNER)
 
 
 def written_out(texts: Sequence[Census]) -> list[Census]:
@@ -154,10 +172,16 @@ def instances(
         words = [set(_words(part)) for part in (split or (), shape, (call,))]
         told = ("", "", "") if inside is None else _declarations(census, inside, offset, words)
         parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
-        for bound, open_, given in _around(texts, inside, values, depth):
-            arguments = tuple(_with(given, part) for part in split or ())
-            rest = (line, shape, call, parameters, *told[1:])
-            found[Instance(arguments, told[0], bound, open_, *rest)] = None
+        outer = [] if inside is None else parameters_of(inside)
+        local = set(_words(told[:1]))
+        for caller, given in _around(texts, inside, outer, values, depth):
+            by = {name: value for name, value in given.items() if local.isdisjoint(_words([value]))}
+            arguments = tuple(_with(by, part) for part in split or ())
+            needed = set(_words([*arguments, *told, parameters, *shape, call]))
+            pairs = [(kind, name, given[name]) for kind, name in outer if name in given and name in needed]
+            bound = caller.bound + caller.declared + _scope(pairs)
+            open_ = caller.open + tuple(pair for pair in outer if pair[1] not in given)
+            found[Instance(arguments, told[0], bound, open_, line, shape, call, parameters, *told[1:])] = None
         if len(found) > MOST_USES:
             break
     return list(found)
@@ -253,25 +277,36 @@ def _with(given: dict[str, str], text: str) -> str:
 
 
 def _around(
-    texts: Sequence[Census], inside: Function | None, values: dict[str, str], depth: int
-) -> Iterator[tuple[str, tuple[tuple[str, str], ...], dict[str, str]]]:
-    """Declarations of the template parameters of the function around a use, the open ones, and the values."""
-    outer = [] if inside is None else parameters_of(inside)
+    texts: Sequence[Census],
+    inside: Function | None,
+    outer: list[tuple[str, str]],
+    values: dict[str, str],
+    depth: int,
+) -> Iterator[tuple[Instance, dict[str, str]]]:
+    """The uses of the function around a use, and the values that each gives to its template parameters."""
     uses = [Instance(())]
     if inside is not None and depth and not all(name in values for _, name in outer):
         uses = instances(texts, inside.name, values, depth - 1) or uses
+    names = [name for _, name in outer]
     for use in uses:
-        given = dict(zip((name for _, name in outer), use.arguments, strict=False)) | {
-            name: values[name] for _, name in outer if name in values
-        }
-        lines = (declared(kind, name, given[name]) for kind, name in outer if name in given)
-        rest = tuple(pair for pair in outer if pair[1] not in given)
-        yield use.bound + use.declared + "".join(lines), use.open + rest, given
+        given = dict(zip(names, use.arguments, strict=False))
+        yield use, given | {name: values[name] for name in names if name in values}
+
+
+def _scope(pairs: list[tuple[str, str, str]]) -> str:
+    """A scope with template parameters, whose values may have names that it declares anew."""
+    if not pairs:
+        return ""
+    values = "".join(
+        declared(kind if _is_type(kind) else "auto", f"layoutalg_{name}", value)
+        for kind, name, value in pairs
+    )
+    return f"{values}{_INNER}{''.join(declared(kind, name, f'layoutalg_{name}') for kind, name, _ in pairs)}"
 
 
 def declared(kind: str, name: str, value: str) -> str:
     """The declaration of a template parameter as a type or a constant."""
-    if kind.split()[-1] in ("typename", "class"):
+    if _is_type(kind):
         return f"using {name} = {value}; "
     plain = kind if kind.split()[-1] == "auto" else f"__typeof__({kind})"
     return f"constexpr {plain} {name} = {_as_of(kind, value)}; "
@@ -346,12 +381,18 @@ def tails(name: str, use: Instance) -> list[str]:
         called = explicit if use.arguments else name
         for variables in dict.fromkeys((use.variables, without_values(use.variables))):
             bodies.append((use.parameters or "()", f"{variables}{called}<<<1, 1>>>{use.values};"))
-    return [f"{within(name)}{use.bound}\nvoid use{head} {{ {use.declared}{body} }}" for head, body in bodies]
+    return [
+        f"{use.outside(name)}\nvoid use{head} {{ {use.declared}{body} }}{use.ends}" for head, body in bodies
+    ]
+
+
+def _is_type(kind: str) -> bool:
+    return kind.split()[-1] in ("typename", "class")
 
 
 def declarable(kind: str, value: str) -> bool:
     """Whether a value of a kind is declared by its name; a function of the device is no host's constant."""
-    return value.isdigit() or is_integer(kind) or kind.split()[-1] in ("typename", "class")
+    return value.isdigit() or is_integer(kind) or _is_type(kind)
 
 
 def is_integer(kind: str) -> bool:
@@ -359,18 +400,12 @@ def is_integer(kind: str) -> bool:
     return re.fullmatch(r"[\w\s]+", kind) is not None and set(_words([kind])) <= _INTEGERS
 
 
-def within(name: str) -> str:
-    """What lets a text use the names of the namespaces that a function is in."""
-    spaces = name.split("::")[:-1]
-    return "".join(f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
-
-
 def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
     """Values that an open template parameter is read with, the first that make an instance.
 
     Types; of a number those with which the text compares it, and usual ones; of others, functions.
     """
-    if kind.split()[-1] in ("typename", "class"):
+    if _is_type(kind):
         return [*_TYPES]
     if kind.split()[-1] == "bool":
         return ["false", "true"]
@@ -555,31 +590,30 @@ class Templates:
 
     def _opened(self, use: Instance) -> Trial | None:
         """A use with the first values for its open names with which it has the fewest errors."""
-        open_ = {name: kind for kind, name in use.open}
+        origin, kinds = use, {name: kind for kind, name in use.open}
         best: Trial | None = None
-        for _ in range(DEPTH):
-            judged = self._judged(
-                self._trials(use, {n: self._options(n, k)[0] for n, k in open_.items()}, open_)
-            )
-            best = min(judged, key=_errors)
-            fresh = [found for message in best.own if (found := UNKNOWN.match(message))]
-            fresh = [found for found in fresh if found[1] not in open_]
-            if not fresh:
+        for _ in range(ROUNDS):
+            values = {name: self._options(name, kind)[0] for name, kind in kinds.items()}
+            best = min(self._judged(self._trials(use, values, kinds)), key=_errors)
+            unknown = [found for message in best.own if (found := UNKNOWN.match(message))]
+            for found in unknown:
+                use, freed = _freed(use, found[1])
+                kinds |= freed or {found[1]: self._kind(use, found)}
+            if not unknown:
                 break
-            open_ = {found[1]: self._kind(use, found) for found in fresh} | open_
         for _ in range(DEPTH):
             if best is None or (not best.own and not best.inner):
                 break
             changed = [
-                trial for name in best.taken for value in self._options(name, open_[name])
+                trial for name in best.taken for value in self._options(name, kinds[name])
                 if value != best.taken[name]
-                for trial in self._trials(use, best.taken | {name: value}, open_)
+                for trial in self._trials(use, best.taken | {name: value}, kinds)
             ]  # fmt: skip
             better = min(self._judged(changed[:MOST_CHANGED]), key=_errors, default=best) if changed else best
             if _errors(better) >= _errors(best):
                 break
             best = better
-        return None if best is None or best.own else self._settled(best)
+        return None if best is None or best.own else self._settled(best._replace(use=origin))
 
     def _kind(self, use: Instance, found: re.Match[str]) -> str:
         """The kind of a name that nothing declares, by where the use has it."""
@@ -614,6 +648,20 @@ class Templates:
             )
             for arguments, values in pairs
         )
+
+
+def _freed(use: Instance, name: str) -> tuple[Instance, dict[str, str]]:
+    """A use without the declarations that need an undeclared name, and the kinds of what they declare."""
+    kinds: dict[str, str] = {}
+
+    def gone(found: re.Match[str]) -> str:
+        if name not in _words([found[4]]):
+            return found[0]
+        kinds[found[3]] = "typename" if found[2] is None else found[2]
+        return ""
+
+    declared_, bound = (_DECLARED.sub(gone, text) for text in (use.declared, use.bound))
+    return use._replace(declared=declared_, bound=bound), kinds
 
 
 def _errors(trial: Trial) -> tuple[int, int]:

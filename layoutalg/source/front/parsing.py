@@ -213,7 +213,7 @@ class Kernel:
 
     Of a template, `others` are the arguments of the instances in the text that are not read, and the
     options that choose them.  `launches` are those of the text, where it has some those of the instance;
-    `instance` are its arguments, and declarations of what they name; `taken` are the names that the text
+    `instance` are its arguments, declarations of what they name, and what closes these; `taken` are the names that the text
     leaves open, with the values for which the kernel is read.
     """
 
@@ -228,7 +228,7 @@ class Kernel:
     functions: Mapping[int, Function] = field(default_factory=dict)
     others: tuple[tuple[str, str], ...] = ()
     launches: tuple[Shape, ...] = ()
-    instance: tuple[tuple[str, ...], str] = ((), "")
+    instance: tuple[tuple[str, ...], str, str] = ((), "", "")
     taken: tuple[tuple[str, str], ...] = ()
 
 
@@ -420,8 +420,8 @@ def _kernel(raw: Any) -> Kernel:
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
     others = tuple(map(tuple, raw["others"]))
-    arguments, declared = raw["instance"]
-    instance, taken = (tuple(arguments), declared), tuple(map(tuple, raw["taken"]))
+    arguments, *declared = raw["instance"]
+    instance, taken = (tuple(arguments), *declared), tuple(map(tuple, raw["taken"]))
     return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches, instance, taken)
 
 
