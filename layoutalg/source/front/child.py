@@ -24,17 +24,10 @@ from clang import cindex
 from layoutalg.source.front.census import Census
 from layoutalg.source.front.cursors import constant_of, qualified
 from layoutalg.source.front.dump import Dump
-from layoutalg.source.front.launches import (
-    UNKNOWN,
-    Choice,
-    Instance,
-    Templates,
-    instances,
-    template_parameters,
-    written_out,
-)  # fmt: skip
+from layoutalg.source.front.launches import Instance, instances, written_out  # fmt: skip
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
+from layoutalg.source.front.templates import UNKNOWN, Choice, Templates, template_parameters
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
@@ -371,7 +364,8 @@ def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, An
     """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
     tail = ""
     for at, use in enumerate(uses):
-        tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\nvoid shape() {{ {use.declared}{use.constants}"
+        tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\n"
+        tail += f"void shape() {{ {use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
             tail += f"constexpr dim3 {side}_ = {text};"
             tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")

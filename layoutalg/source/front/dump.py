@@ -17,12 +17,13 @@ from typing import Any
 from clang import cindex
 
 from layoutalg.limits import Most
-from layoutalg.source.front.asm_text import ASM, in_macro, sections
 from layoutalg.source.front.cursors import (
+    ASM,
     constant_of,
     function_named,
     has_value,
     head,
+    in_macro,
     is_foreign,
     is_made_plainly,
     is_of_library,
@@ -30,6 +31,7 @@ from layoutalg.source.front.cursors import (
     is_unwritten,
     library,
     same_place,
+    sections,
 )
 from layoutalg.source.front.texts import Texts
 

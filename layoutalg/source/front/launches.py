@@ -7,7 +7,6 @@ launches, or is handed a launch, is written out where it is used.
 
     written_out  the texts with such macros written out
     instances    Instance of each use of a kernel, in the order of the texts
-    Templates    the instance that is read; of open names it takes the first values that make one
 
 The block of a launch, and the types of what it hands on, come from the same function: declarations of
 variables that are set once are constants there, those of others have a type alone.
@@ -20,18 +19,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clang import cindex
-
 from layoutalg.source.front.census import Census, Function
-from layoutalg.source.front.cursors import qualified
-
-_K = cindex.CursorKind
 
 DEPTH = 3
 """Functions around a launch whose template parameters are followed, and macros in macros."""
-
-ROUNDS = 6
-"""Times that names which are declared nowhere are declared."""
 
 _INNER = "namespace layoutalg_inner { "
 """The scope of the template parameters of a function."""
@@ -42,18 +33,6 @@ MOST_USES = 64
 MOST_WRITTEN = 1 << 18
 """The most characters that a macro may become."""
 
-MOST_TRIED = 24
-"""Uses of a template of which the first is read that makes an instance."""
-
-MOST_OPENED = 4
-"""Uses of a template whose open names get values."""
-
-MOST_CHANGED = 64
-"""Values of an open name that are tried in one parse."""
-
-UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
-
-_DECLARED = re.compile(r"(using|(?:static\s+|constexpr\s+|const\s+)+([\w\s:]+?))\s+(\w+)\s*=\s*([^;{}]*);")
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
 _PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z", re.DOTALL)
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
@@ -66,15 +45,10 @@ _BY_FUNCTION = re.compile(r"\bcuda(?:Launch(?:Cooperative)?Kernel(Ex|ExC)?)\s*(?
 _SETS = r"\bNAME\b(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*NAME\b|\bNAME\s*(?:\+\+|--)"
 """Text that sets a variable, or takes its address."""
 
-_TYPES = ("float", "__half", "int", "double", "unsigned char")
-_NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 _INTEGERS = frozenset(
     {"const", "int", "unsigned", "signed", "long", "short", "char", "size_t", "auto", "bool"}
 )
 _INTEGERS |= {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-MOST_OPTIONS = 24
-"""Values that are tried for an open template parameter."""
-
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATIONS = frozenset({"declaration", "alias_declaration", "type_definition", "enum_specifier"})
@@ -140,12 +114,12 @@ def _written(text: str, macros: dict[str, tuple[str, str]], names: set[str], dep
         if not end:
             continue
         arguments, (head, body) = text[call.end() : end - 1], macros[call[1]]
-        by = dict(zip(_words([head]), _parts(arguments), strict=False))
+        by = dict(zip(words_in([head]), _parts(arguments), strict=False))
         if "..." in head:
             rest = head.count(",")
             by["__VA_ARGS__"] = ", ".join(_parts(arguments)[rest:])
         body = re.sub(r"\s*##\s*", "##", re.sub(r"\\\r?\n", " ", body))
-        body = _with(by, re.sub(r"(?<!#)#(?!#)\s*\w+", '""', body)).replace("##", "")
+        body = with_values(by, re.sub(r"(?<!#)#(?!#)\s*\w+", '""', body)).replace("##", "")
         if depth and len(body) < MOST_WRITTEN:
             inner = {name: macro for name, macro in macros.items() if name != call[1]}
             body = _written(body, inner, names, depth - 1)
@@ -169,15 +143,15 @@ def instances(
         offset = len(text[: use.start()].encode())
         inside = census.function(offset)
         line = census.before + text.count("\n", 0, use.start()) + 1
-        words = [set(_words(part)) for part in (split or (), shape, (call,))]
+        words = [set(words_in(part)) for part in (split or (), shape, (call,))]
         told = ("", "", "") if inside is None else _declarations(census, inside, offset, words)
         parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
         outer = [] if inside is None else parameters_of(inside)
-        local = set(_words(told[:1]))
+        local = set(words_in(told[:1]))
         for caller, given in _around(texts, inside, outer, values, depth):
-            by = {name: value for name, value in given.items() if local.isdisjoint(_words([value]))}
-            arguments = tuple(_with(by, part) for part in split or ())
-            needed = set(_words([*arguments, *told, parameters, *shape, call]))
+            by = {name: value for name, value in given.items() if local.isdisjoint(words_in([value]))}
+            arguments = tuple(with_values(by, part) for part in split or ())
+            needed = set(words_in([*arguments, *told, parameters, *shape, call]))
             pairs = [(kind, name, given[name]) for kind, name in outer if name in given and name in needed]
             bound = caller.bound + caller.declared + _scope(pairs)
             open_ = caller.open + tuple(pair for pair in outer if pair[1] not in given)
@@ -271,7 +245,7 @@ def _launch(text: str, start: int, end: int) -> tuple[tuple[str, ...], str]:
     return (), ""
 
 
-def _with(given: dict[str, str], text: str) -> str:
+def with_values(given: dict[str, str], text: str) -> str:
     """A text with the values of names in place of them."""
     return _WORD.sub(lambda word: given.get(word[0], word[0]), text)
 
@@ -298,21 +272,30 @@ def _scope(pairs: list[tuple[str, str, str]]) -> str:
     if not pairs:
         return ""
     values = "".join(
-        declared(kind if _is_type(kind) else "auto", f"layoutalg_{name}", value)
-        for kind, name, value in pairs
+        declared(kind if is_type(kind) else "auto", f"layoutalg_{name}", value) for kind, name, value in pairs
     )
     return f"{values}{_INNER}{''.join(declared(kind, name, f'layoutalg_{name}') for kind, name, _ in pairs)}"
 
 
 def declared(kind: str, name: str, value: str) -> str:
     """The declaration of a template parameter as a type or a constant."""
-    if _is_type(kind):
+    if is_type(kind):
         return f"using {name} = {value}; "
     plain = kind if kind.split()[-1] == "auto" else f"__typeof__({kind})"
-    return f"constexpr {plain} {name} = {_as_of(kind, value)}; "
+    return f"constexpr {plain} {name} = {as_of(kind, value)}; "
 
 
-def _as_of(kind: str, value: str) -> str:
+def is_type(kind: str) -> bool:
+    """Whether a template parameter of a kind is a type."""
+    return kind.split()[-1] in ("typename", "class")
+
+
+def is_integer(kind: str) -> bool:
+    """Whether a type is an integer by its name."""
+    return re.fullmatch(r"[\w\s]+", kind) is not None and set(words_in([kind])) <= _INTEGERS
+
+
+def as_of(kind: str, value: str) -> str:
     """A value of a parameter, a number also of an enumeration and of no pointer."""
     return f"static_cast<{kind}>({value} + 0)" if value.isdigit() and not is_integer(kind) else value
 
@@ -340,7 +323,7 @@ def _declarations(
                     continue
                 else:
                     kind.append(form(census, before, body))
-                names |= set(_words([kind[-1]]))
+                names |= set(words_in([kind[-1]]))
             before = before.prev_sibling
         node = node.parent
     first, second, third = ("\n".join(("", *reversed(kind), "")) for kind in lines)
@@ -350,7 +333,7 @@ def _declarations(
 def _names(census: Census, declaration: Any) -> list[str]:
     """The names that a declaration declares."""
     heads = (re.split(r"[=({]", census.said(d))[0] for d in declaration.children_by_field_name("declarator"))
-    return [words[-1] for head in heads if (words := _words([head]))]
+    return [words[-1] for head in heads if (words := words_in([head]))]
 
 
 def _as_constant(census: Census, declaration: Any, body: str) -> str:
@@ -373,50 +356,6 @@ def _as_variable(census: Census, declaration: Any, body: str) -> str:
     )
 
 
-def tails(name: str, use: Instance) -> list[str]:
-    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
-    explicit = f"{name}<{', '.join(use.arguments)}>"
-    bodies = [] if use.values and not use.arguments else [("()", f"auto p = &{explicit};")]
-    if use.values:
-        called = explicit if use.arguments else name
-        for variables in dict.fromkeys((use.variables, without_values(use.variables))):
-            bodies.append((use.parameters or "()", f"{variables}{called}<<<1, 1>>>{use.values};"))
-    return [
-        f"{use.outside(name)}\nvoid use{head} {{ {use.declared}{body} }}{use.ends}" for head, body in bodies
-    ]
-
-
-def _is_type(kind: str) -> bool:
-    return kind.split()[-1] in ("typename", "class")
-
-
-def declarable(kind: str, value: str) -> bool:
-    """Whether a value of a kind is declared by its name; a function of the device is no host's constant."""
-    return value.isdigit() or is_integer(kind) or _is_type(kind)
-
-
-def is_integer(kind: str) -> bool:
-    """Whether a type is an integer by its name."""
-    return re.fullmatch(r"[\w\s]+", kind) is not None and set(_words([kind])) <= _INTEGERS
-
-
-def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
-    """Values that an open template parameter is read with, the first that make an instance.
-
-    Types; of a number those with which the text compares it, and usual ones; of others, functions.
-    """
-    if _is_type(kind):
-        return [*_TYPES]
-    if kind.split()[-1] == "bool":
-        return ["false", "true"]
-    word = re.escape(name)
-    compared = re.findall(rf"\b{word}\s*[=!<>]=?\s*(\d+)\b|\b(\d+)\s*[=!<>]=?\s*{word}\b", text)
-    numbers = [*dict.fromkeys((_NUMBERS[0], *(a or b for a, b in compared), *_NUMBERS))][:MOST_OPTIONS]
-    if is_integer(kind):
-        return numbers
-    return [*functions[:MOST_OPTIONS], "0", "1", "2", "3"]
-
-
 def without_values(declarations: str) -> str:
     """Declarations of variables without what these are set to, but of those whose type it says."""
     lines = declarations.split("\n")
@@ -427,10 +366,10 @@ def without_values(declarations: str) -> str:
 def _declares(kind: str, said: str, needed: set[str]) -> bool:
     """Whether a statement, or a choice of the preprocessor, declares a constant or a type that is needed."""
     if kind.startswith("preproc_if"):
-        return not needed.isdisjoint(_words([said]))
+        return not needed.isdisjoint(words_in([said]))
     if kind not in _DECLARATIONS or _CONSTANT.match(said) is None:
         return False
-    names = _words([said if said.startswith("typedef") else said.partition("=")[0]])
+    names = words_in([said if said.startswith("typedef") else said.partition("=")[0]])
     return not needed.isdisjoint(names if kind == "enum_specifier" else names[-1:])
 
 
@@ -440,7 +379,8 @@ def _closing(text: str) -> int:
     return _end(text, at + 1, ")") if at >= 0 else 0
 
 
-def _words(texts: Iterable[str]) -> list[str]:
+def words_in(texts: Iterable[str]) -> list[str]:
+    """The identifiers and keywords of texts."""
     return _WORD.findall(" ".join(texts))
 
 
@@ -460,209 +400,3 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
             parts[-1] += c
     matches = [_PARAMETER.match(part) for part in parts]
     return [(" ".join(m["kind"].split()), m["name"]) for m in matches if m is not None]
-
-
-def template_parameters(kernel: Any) -> list[dict[str, Any]]:
-    """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
-    out = []
-    for child in kernel.get_children():
-        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
-            value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
-            tokens = [t.spelling for t in child.get_tokens()]
-            plain = child.type.get_canonical().spelling if value else ""
-            spelled = plain if is_integer(plain) else child.type.spelling
-            kind = "pack" if "..." in tokens else "value" if value else "type"
-            known = {"name": child.spelling, "kind": kind, "default": "=" in tokens}
-            out.append(known | {"type": spelled if value else "typename"})
-    return out
-
-
-class Choice(NamedTuple):
-    """The definition of a kernel to read, or why there is none; the use that makes it, and others.
-
-    `taken` are the values of the names that the text leaves open, `made` the use with them.
-    """
-
-    target: Any
-    why: str = ""
-    others: tuple[tuple[str, str], ...] = ()
-    use: Instance | None = None
-    made: Instance | None = None
-    taken: tuple[tuple[str, str], ...] = ()
-
-
-class Trial(NamedTuple):
-    """A use with values for open names, its text, and its errors: its own, and in what it instantiates."""
-
-    use: Instance
-    made: Instance
-    taken: dict[str, str]
-    tail: str
-    own: tuple[str, ...] = ()
-    inner: int = 0
-    unit: Any = None
-    number: int = 0
-    target: Any = None
-
-
-class Templates:
-    """The search for an instance of a kernel: one that the text makes, else with values for what is open."""
-
-    def __init__(self, parser: Any, kernel: Any, uses: list[Instance]) -> None:
-        self.parser, self.kernel = parser, kernel
-        self.parameters = template_parameters(kernel)
-        names = [p["name"] for p in self.parameters if p["kind"] != "pack"]
-        wanted = [i for i, p in enumerate(self.parameters) if p["name"] in parser.sets or not p["default"]]
-        self.needed = [p for p in self.parameters[: max(wanted, default=-1) + 1] if p["kind"] != "pack"]
-        open_ = tuple((p["type"], p["name"]) for p in self.needed if p["name"] not in parser.sets)
-        self.bare = Instance(tuple(self._argument(p) for p in self.needed), open=open_)
-        self.uses = []
-        for use in dict.fromkeys(uses):
-            parser.used |= parser.sets.keys() & _words([use.bound])
-            words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
-            self.uses.append(use._replace(arguments=(*words, *use.arguments[len(names) :])))
-
-    def choice(self) -> Choice:
-        """The instance that is read."""
-        sets = self.parser.sets
-        if self.needed and all(p["name"] in sets for p in self.needed):
-            self.uses, best = [], self._opened(self.bare)
-        else:
-            best = self._best([t for use in self.uses if not use.open for t in self._trials(use, {}, {})])
-            for use in [*self.uses[:MOST_OPENED], self.bare]:
-                best = best or self._opened(use)
-        if best is None or best.target is None:
-            options = ", ".join(f"--set {p['name']}=VALUE" for p in self.needed if p["name"] not in sets)
-            return Choice(None, f"template parameters of {self.kernel.spelling} are not known: {options}")
-        taken = tuple(pair for pair in best.taken.items() if pair[0] not in sets)
-        return Choice(best.target, "", self._others(best.use), best.use, best.made, taken)
-
-    def _argument(self, parameter: dict[str, Any]) -> str:
-        """A template argument: the value that is given, else the name that gets one."""
-        name, kind = parameter["name"], parameter["type"]
-        return _as_of(kind, self.parser.sets.get(name, name))
-
-    def _trials(self, use: Instance, values: dict[str, str], kinds: dict[str, str]) -> list[Trial]:
-        """A use, with values for its open names, as text in each way."""
-        functions = {name: v for name, v in values.items() if not declarable(kinds[name], v)}
-        bound = "".join(declared(kinds[n], n, v) for n, v in values.items() if n not in functions)
-        arguments = tuple(_with(functions, argument) for argument in use.arguments)
-        made = use._replace(arguments=arguments, bound=bound + use.bound)
-        return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
-
-    def _judged(self, trials: list[Trial]) -> list[Trial]:
-        """Trials with their errors, and with the unit that has them where all are their own."""
-        unit, errors = self.parser.tried([trial.tail for trial in trials])
-        clean = None if any(inner for _, inner in errors) else unit
-        return [
-            trial._replace(own=own, inner=inner, unit=clean, number=number)
-            for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True))
-        ]
-
-    def _made(self, unit: Any, number: int) -> Any:
-        """The instance that a trial makes."""
-        for cursor in unit.cursor.get_children():
-            if cursor.spelling == f"layoutalg_use{number}":
-                for inner in cursor.walk_preorder():
-                    target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
-                    made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
-                    if made and target is not None and target.spelling == self.kernel.spelling:
-                        return target
-        return None
-
-    def _best(self, trials: list[Trial]) -> Trial | None:
-        """The first trial of those with the fewest errors in what they instantiate, with its definition."""
-        made = [t for t in self._judged(trials[:MOST_TRIED]) if not t.own] if trials else []
-        return self._settled(min(made, key=lambda t: t.inner, default=None))
-
-    def _settled(self, trial: Trial | None) -> Trial | None:
-        """A trial with its definition, where errors of what it instantiates are taken out."""
-        if trial is None:
-            return None
-        unit, number = trial.unit, trial.number
-        try:
-            if unit is None:
-                unit, number = self.parser.settled(f"namespace layoutalg_use0 {{ {trial.tail} }}\n"), 0
-        except ValueError:
-            return None
-        target = self._made(unit, number)
-        return None if target is None else trial._replace(target=target)
-
-    def _opened(self, use: Instance) -> Trial | None:
-        """A use with the first values for its open names with which it has the fewest errors."""
-        origin, kinds = use, {name: kind for kind, name in use.open}
-        best: Trial | None = None
-        for _ in range(ROUNDS):
-            values = {name: self._options(name, kind)[0] for name, kind in kinds.items()}
-            best = min(self._judged(self._trials(use, values, kinds)), key=_errors)
-            unknown = [found for message in best.own if (found := UNKNOWN.match(message))]
-            for found in unknown:
-                use, freed = _freed(use, found[1])
-                kinds |= freed or {found[1]: self._kind(use, found)}
-            if not unknown:
-                break
-        for _ in range(DEPTH):
-            if best is None or (not best.own and not best.inner):
-                break
-            changed = [
-                trial for name in best.taken for value in self._options(name, kinds[name])
-                if value != best.taken[name]
-                for trial in self._trials(use, best.taken | {name: value}, kinds)
-            ]  # fmt: skip
-            better = min(self._judged(changed[:MOST_CHANGED]), key=_errors, default=best) if changed else best
-            if _errors(better) >= _errors(best):
-                break
-            best = better
-        return None if best is None or best.own else self._settled(best._replace(use=origin))
-
-    def _kind(self, use: Instance, found: re.Match[str]) -> str:
-        """The kind of a name that nothing declares, by where the use has it."""
-        kinds = dict(zip(use.arguments, (p["type"] for p in self.parameters), strict=False))
-        name = re.escape(found[1])
-        used = re.search(rf"\b{name}\s*\*\s*[>),]|<\s*{name}\s*>\s*\(", "".join((use.values, use.declared)))
-        return kinds.get(found[1], "typename" if "type" in found[0] or used else "int")
-
-    def _options(self, name: str, kind: str) -> list[str]:
-        """Values of an open name: that which is given, else those of its kind."""
-        if name in self.parser.sets:
-            self.parser.used.add(name)
-            return [self.parser.sets[name]]
-        text = self.parser.texts.find(self.kernel.location.file.name)
-        functions = [
-            f.name
-            for t in self.parser.texts
-            for f in t.census.functions
-            if f.device and not f.kernel and t.left[f.start : f.start + 1] == b"{"
-        ]
-        return options(kind, name, text.given.decode("utf-8", "replace"), [*dict.fromkeys(functions)])
-
-    def _others(self, use: Instance) -> tuple[tuple[str, str], ...]:
-        """The arguments of the other instances, and the options that choose each of them."""
-        names = [p["name"] for p in self.parameters]
-        others = [other for other in {each[:3]: each for each in self.uses}.values() if other[:3] != use[:3]]
-        pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in others)
-        return tuple(
-            (
-                ", ".join(arguments) or "deduced",
-                ", ".join(f"--set {n}={v}" for n, v, read in values if v != read),
-            )
-            for arguments, values in pairs
-        )
-
-
-def _freed(use: Instance, name: str) -> tuple[Instance, dict[str, str]]:
-    """A use without the declarations that need an undeclared name, and the kinds of what they declare."""
-    kinds: dict[str, str] = {}
-
-    def gone(found: re.Match[str]) -> str:
-        if name not in _words([found[4]]):
-            return found[0]
-        kinds[found[3]] = "typename" if found[2] is None else found[2]
-        return ""
-
-    declared_, bound = (_DECLARED.sub(gone, text) for text in (use.declared, use.bound))
-    return use._replace(declared=declared_, bound=bound), kinds
-
-
-def _errors(trial: Trial) -> tuple[int, int]:
-    return len(trial.own), trial.inner

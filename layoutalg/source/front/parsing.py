@@ -213,8 +213,8 @@ class Kernel:
 
     Of a template, `others` are the arguments of the instances in the text that are not read, and the
     options that choose them.  `launches` are those of the text, where it has some those of the instance;
-    `instance` are its arguments, declarations of what they name, and what closes these; `taken` are the names that the text
-    leaves open, with the values for which the kernel is read.
+    `instance` are its arguments, declarations of what they name, and what closes these; `taken` are the
+    names that the text leaves open, with the values for which the kernel is read.
     """
 
     name: str
