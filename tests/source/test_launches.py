@@ -144,3 +144,18 @@ def test_each_kernel_has_its_own_block(tmp_path: Path) -> None:
     (part,) = reading.unfollowed
     assert part.why == "q is not read: no launch of it is in the source: --block is wanted"
     assert read_kernel(text, 64, folder=str(tmp_path)).blocks == ((64, 1, 1),) * 3
+
+
+def test_an_instance_has_the_members_of_its_base() -> None:
+    text = """
+template <class T> struct Base { int n = 0; T* out = nullptr; };
+template <class T, bool B> struct P : Base<T> { T* more = nullptr; };
+template <class T> struct Q : Base<T> { virtual void f(); T* more = nullptr; };
+__global__ void k(P<short, true> p) { p.out[threadIdx.x] = 1; p.more[threadIdx.x * 4] = 2; }
+__global__ void q(Q<short> q) { q.out[threadIdx.x] = 1; }
+"""
+    reading = read_kernel(text, 32)
+    assert [(a.line, a.op, a.array, a.total) for a in reading.memory if a.read] == [
+        (5, "st.global.b16", "p.out", 2), (5, "st.global.b16", "p.more", 8)
+    ]  # fmt: skip
+    assert [a.line for a in reading.memory if not a.read] == [6]

@@ -193,9 +193,30 @@ class Dump:
             "union": definition.kind == _K.UNION_DECL,
             "ends": ends,
             "makes": makes,
+            "base": self._hidden_base(written) if hidden else "",
             "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
             and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
         }
+
+    def _hidden_base(self, written: list[Any]) -> str:
+        """The template of the only base of an instance of a template, "" where it is not at its start."""
+        bases = [p for p in written if p.kind == _K.CXX_BASE_SPECIFIER]
+        moved = any(p.is_virtual_method() for p in written) or self.lib.clang_isVirtualBase(bases[0])
+        return "" if moved or len(bases) > 1 else _template_of(bases[0].type.spelling)
+
+    def _show_base(self, to: int, of: int) -> None:
+        """Add to a record the base as which it is used, which its template does not show."""
+        base, used = self.types[to], self.types[of]
+        if not base or not used or not used.get("base") or used["base"] != _template_of(base["name"]):
+            return
+        for entry in self.types:
+            if entry is not None and _plain(entry["name"]) == _plain(used["name"]) and entry["base"]:
+                above = [f for f in base["fields"] if f[0] not in {own[0] for own in entry["fields"]}]
+                entry |= {"fields": [*above, *entry["fields"]], "base": ""}
+                entry |= {
+                    "bases": [_plain(base["name"]), *base["bases"]],
+                    "narrow": base["narrow"] | entry["narrow"],
+                }
 
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""
@@ -357,6 +378,8 @@ class Dump:
             named = kind.name
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
                 named = "LVALUE"  # (T&)x: no copy is made of x
+            if kind == _K.UNEXPOSED_EXPR:
+                self._show_base(number, self.type_of(children[0].type))
             return ["cast", *where, number, named, [self.node(children[0])]]
         if kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children:  # its type has an expression in it
             return ["cast", *where, number, kind.name, [self.node(children[-1])]]
@@ -565,3 +588,13 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return written[number % len(written)] if written else None
+
+
+def _plain(name: str) -> str:
+    """The name of a type without const."""
+    return name.removeprefix("const ")
+
+
+def _template_of(name: str) -> str:
+    """The name of the template of a type, without its namespaces."""
+    return re.split(r"::|\s", name.partition("<")[0])[-1] if "<" in name else ""
