@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 from clang import cindex
 
 from layoutalg.source.front.census import Census
-from layoutalg.source.front.cursors import constant_of, qualified
+from layoutalg.source.front.cursors import constant_of, qualified, template_parameters
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, written_out  # fmt: skip
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
-from layoutalg.source.front.templates import UNKNOWN, Choice, Templates, template_parameters
+from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from clang import cindex
 
+from layoutalg.source.front.launches import is_integer
+
 _K = cindex.CursorKind
 
 ASM = re.compile(
@@ -210,3 +212,30 @@ def in_macro(texts: list[str], name: str, entered: set[str]) -> list[Any]:
                 elif word[0].isupper() or "asm" in word[0]:
                     statements += in_macro(texts, word[0], entered)
     return statements
+
+
+def template_parameters(kernel: Any) -> list[dict[str, Any]]:
+    """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
+    out = []
+    for child in kernel.get_children():
+        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
+            value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
+            tokens = [t.spelling for t in child.get_tokens()]
+            plain = child.type.get_canonical().spelling if value else ""
+            spelled = plain if is_integer(plain) else child.type.spelling
+            kind = "pack" if "..." in tokens else "value" if value else "type"
+            known = {"name": child.spelling, "kind": kind, "default": "=" in tokens}
+            out.append(known | {"type": spelled if value else "typename"})
+    return out
+
+
+def instance_in(top: Any, space: str, name: str) -> Any:
+    """The instance of a kernel that what is in a namespace uses, None where there is none."""
+    for cursor in top.get_children():
+        if cursor.spelling == space:
+            for inner in cursor.walk_preorder():
+                target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
+                made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
+                if made and target is not None and target.spelling == name:
+                    return target
+    return None

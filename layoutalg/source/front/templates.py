@@ -12,9 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clang import cindex
-
-from layoutalg.source.front.cursors import qualified
+from layoutalg.source.front.cursors import instance_in, qualified, template_parameters
 from layoutalg.source.front.launches import (
     DEPTH,
     Instance,
@@ -26,8 +24,6 @@ from layoutalg.source.front.launches import (
     without_values,
     words_in,
 )  # fmt: skip
-
-_K = cindex.CursorKind
 
 ROUNDS = 6
 """Times that names which are declared nowhere are declared."""
@@ -84,21 +80,6 @@ def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[s
     if is_integer(kind):
         return numbers
     return [*functions[:MOST_OPTIONS], "0", "1", "2", "3"]
-
-
-def template_parameters(kernel: Any) -> list[dict[str, Any]]:
-    """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
-    out = []
-    for child in kernel.get_children():
-        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
-            value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
-            tokens = [t.spelling for t in child.get_tokens()]
-            plain = child.type.get_canonical().spelling if value else ""
-            spelled = plain if is_integer(plain) else child.type.spelling
-            kind = "pack" if "..." in tokens else "value" if value else "type"
-            known = {"name": child.spelling, "kind": kind, "default": "=" in tokens}
-            out.append(known | {"type": spelled if value else "typename"})
-    return out
 
 
 class Choice(NamedTuple):
@@ -183,17 +164,6 @@ class Templates:
             for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True))
         ]
 
-    def _made(self, unit: Any, number: int) -> Any:
-        """The instance that a trial makes."""
-        for cursor in unit.cursor.get_children():
-            if cursor.spelling == f"layoutalg_use{number}":
-                for inner in cursor.walk_preorder():
-                    target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
-                    made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
-                    if made and target is not None and target.spelling == self.kernel.spelling:
-                        return target
-        return None
-
     def _best(self, trials: list[Trial]) -> Trial | None:
         """The first trial of those with the fewest errors in what they instantiate, with its definition."""
         made = [t for t in self._judged(trials[:MOST_TRIED]) if not t.own] if trials else []
@@ -209,7 +179,7 @@ class Templates:
                 unit, number = self.parser.settled(f"namespace layoutalg_use0 {{ {trial.tail} }}\n"), 0
         except ValueError:
             return None
-        target = self._made(unit, number)
+        target = instance_in(unit.cursor, f"layoutalg_use{number}", self.kernel.spelling)
         return None if target is None else trial._replace(target=target)
 
     def _opened(self, use: Instance) -> Trial | None:
@@ -280,7 +250,7 @@ def _freed(use: Instance, name: str) -> tuple[Instance, dict[str, str]]:
 
     def gone(found: re.Match[str]) -> str:
         if name not in words_in([found[4]]):
-            return found[0]
+            return str(found[0])
         kinds[found[3]] = "typename" if found[2] is None else found[2]
         return ""
 
