@@ -38,6 +38,7 @@ from layoutalg.source.rows import (
     SourceAccess,
     TakenNumber,
     Unfollowed,
+    by_row,
     line_of,
     statement_end,
     statement_ends,
@@ -435,7 +436,7 @@ class _Reading:
             pairs = list(joiner.compiled(code, self._statement))
             touched = [touch for touch, _ in pairs]
             instructions = {(t.line, t.column, t.op, t.array): ops for t, ops in pairs}
-        rows = _by_row(touched)
+        rows = by_row(touched)
         numbers = Open(dict(self.ranges), reader.bounds)
         for row, touches in rows.items():
             unread[row] = next((t.why for t in touches if t.why), "")
@@ -468,10 +469,8 @@ class _Reading:
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
-            usual = {name: min(TAKEN, numbers.ranges[name][1]) for name in taken} | open_
-            self.taken = usual | self.taken
-            taken = taken | open_
-            note, compiled, ops = self._note(taken, joined.get(row)), None, instructions.get(row)
+            self.taken = {n: min(TAKEN, numbers.ranges[n][1]) for n in taken} | open_ | self.taken
+            note, compiled, ops = self._note(taken | open_, joined.get(row)), None, instructions.get(row)
             if ops is not None:
                 compiled = ops[row[2].partition(":")[0]]
                 if not compiled and cost.instructions:
@@ -499,7 +498,7 @@ class _Reading:
         """
         reader, failed = self._executed(kernel, root, taken=True)
         values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
-        rows = _by_row(() if failed else reader.touches)
+        rows = by_row(() if failed else reader.touches)
         found: dict[Row, Sized] = {}
         lost = set[tuple[int, int, str]]()
         for row, touches in rows.items():
@@ -593,11 +592,3 @@ class _Reading:
 def _access(row: Row) -> tuple[int, int, str]:
     """The place of an access, and whether it loads or stores."""
     return row[0], row[1], row[2].partition(".")[0]
-
-
-def _by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:
-    """Touches by the place, op and array of the source."""
-    rows: dict[Row, list[Touch]] = {}
-    for touch in touches:
-        rows.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
-    return rows

@@ -22,6 +22,7 @@ from layoutalg.source.rows.records import (
     SourceAccess,
     TakenNumber,
     Unfollowed,
+    by_row,
     line_of,
 )
 from layoutalg.source.rows.sizes import TAKEN, Open, Sized
@@ -49,6 +50,7 @@ __all__ = [
     "SourceAccess",
     "TakenNumber",
     "Unfollowed",
+    "by_row",
     "line_of",
     "machine_code",
     "statement_end",

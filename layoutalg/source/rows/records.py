@@ -103,6 +103,14 @@ class Unfollowed(NamedTuple):
         return line_of(self.file, self.line)
 
 
+def by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:
+    """Touches by the place, op and array of the source."""
+    rows: dict[Row, list[Touch]] = {}
+    for touch in touches:
+        rows.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
+    return rows
+
+
 def line_of(file: str, line: int) -> str:
     """The words for a line, of the source itself where there is no file.
 
