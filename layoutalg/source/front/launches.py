@@ -75,7 +75,7 @@ class Instance(NamedTuple):
     variables: str = ""
 
     def outside(self, name: str) -> str:
-        """What stands around a function that uses a kernel of this name, and is closed by `ends`."""
+        """Scopes around a function that uses a kernel of this name, which `ends` closes."""
         spaces = name.split("::")[:-1]
         using = (f"using namespace {'::'.join(spaces[: n + 1])}; " for n in range(len(spaces)))
         return "".join(using) + self.bound

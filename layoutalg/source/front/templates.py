@@ -214,7 +214,7 @@ class Templates:
         kinds = dict(zip(use.arguments, (p["type"] for p in self.parameters), strict=False))
         name = re.escape(found[1])
         used = re.search(rf"\b{name}\s*\*\s*[>),]|<\s*{name}\s*>\s*\(", "".join((use.values, use.declared)))
-        return kinds.get(found[1], "typename" if "type" in found[0] or used else "int")
+        return str(kinds.get(found[1], "typename" if "type" in found[0] or used else "int"))
 
     def _options(self, name: str, kind: str) -> list[str]:
         """Values of an open name: that which is given, else those of its kind."""
