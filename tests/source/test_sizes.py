@@ -108,3 +108,6 @@ def test_what_no_size_brings_a_thread_to_is_never_executed() -> None:
     first, second = read_kernel(text, 32).memory
     assert (first.read, first.instructions, first.sizes) == (True, 0, ())
     assert (second.read, second.sizes) == (True, ("n",))
+    text = "__global__ void k(float* p, int n) { for (int i = 2000; i < n; ++i) p[i + threadIdx.x] = 1; }"
+    (access,) = read_kernel(text, 32).memory
+    assert access.instructions and access.sizes == ("n",)

@@ -80,7 +80,10 @@ class Open:
             except LayoutAlgError as error:
                 failed = failed or error
                 continue
-            if not unmasked.instructions:  # other conditions turn all lanes off, whatever these numbers are
+            turned = all(turns > 0 for touch in own for _, turns in touch.turns)
+            if (
+                turned and not unmasked.instructions
+            ):  # other conditions turn all lanes off, whatever these are
                 return Sized(cost, own, taken, (), ())
             if cost.instructions and (full or best is None):
                 depends = moving if shared and full else moving | masking
