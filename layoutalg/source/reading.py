@@ -38,6 +38,7 @@ from layoutalg.source.rows import (
     SourceAccess,
     TakenNumber,
     Unfollowed,
+    by_row,
     line_of,
     statement_end,
     statement_ends,
@@ -209,7 +210,7 @@ class _Reading:
         self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.taken: dict[str, int] = {}
+        self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
 
@@ -435,7 +436,7 @@ class _Reading:
             pairs = list(joiner.compiled(code, self._statement))
             touched = [touch for touch, _ in pairs]
             instructions = {(t.line, t.column, t.op, t.array): ops for t, ops in pairs}
-        rows = _by_row(touched)
+        rows = by_row(touched)
         numbers = Open(dict(self.ranges), reader.bounds)
         for row, touches in rows.items():
             unread[row] = next((t.why for t in touches if t.why), "")
@@ -460,13 +461,16 @@ class _Reading:
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
         joiner = Joiner(own, reader.fenced, self.launch, self.machine)
         joined = dict(joiner.rows()) if code is None else {}
+        numbers_of = {name: _number_of(value) for name, value in kernel.taken}
+        open_ = {name: value if (n := numbers_of[name]) is None else int(n) for name, value in kernel.taken}
         for row, (cost, touches, taken, sizes, depends) in counted.items():
+            sizes, depends = (tuple(sorted({*names, *open_})) for names in (sizes, depends))
             shared = ".global" not in row[2] and ":global" not in row[2]
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
-            self.taken |= {name: min(TAKEN, numbers.ranges[name][1]) for name in taken}
-            note, compiled, ops = self._note(taken, joined.get(row)), None, instructions.get(row)
+            self.taken = {n: min(TAKEN, numbers.ranges[n][1]) for n in taken} | open_ | self.taken
+            note, compiled, ops = self._note(taken | open_, joined.get(row)), None, instructions.get(row)
             if ops is not None:
                 compiled = ops[row[2].partition(":")[0]]
                 if not compiled and cost.instructions:
@@ -494,7 +498,7 @@ class _Reading:
         """
         reader, failed = self._executed(kernel, root, taken=True)
         values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
-        rows = _by_row(() if failed else reader.touches)
+        rows = by_row(() if failed else reader.touches)
         found: dict[Row, Sized] = {}
         lost = set[tuple[int, int, str]]()
         for row, touches in rows.items():
@@ -520,7 +524,7 @@ class _Reading:
                 why = f"the machine code has {' and '.join(sorted(ops))} here, where no access is listed"
                 self.unfollowed[Unfollowed(self.parsed.line(file, line), why)] = None
 
-    def _note(self, taken: dict[str, int], joined: Joined | None) -> str | None:
+    def _note(self, taken: Mapping[str, int | str], joined: Joined | None) -> str | None:
         """A remark on the counts of an access."""
         others = [f"{name} = {value}" for name, value in taken.items() if value != self.taken[name]]
         parts = [f"counted with {' and '.join(others)}"] if others else []
@@ -563,7 +567,10 @@ class _Reading:
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
                     elif (name := foreign(kernel, node)) and (node.line, node.column) not in refused:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
-        for other, options in kernel.others:
+        if further := len(kernel.others[MOST_TOLD:]):
+            why = f"{further} further instances of {kernel.name} are not read"
+            self.unfollowed[Unfollowed(kernel.line, why)] = None
+        for other, options in kernel.others[:MOST_TOLD]:
             why = f"the instance {kernel.name}<{other}> is not read: {options}"
             self.unfollowed[Unfollowed(kernel.line, why)] = None
         for assumed in self.parsed.assumed:
@@ -585,11 +592,3 @@ class _Reading:
 def _access(row: Row) -> tuple[int, int, str]:
     """The place of an access, and whether it loads or stores."""
     return row[0], row[1], row[2].partition(".")[0]
-
-
-def _by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:
-    """Touches by the place, op and array of the source."""
-    rows: dict[Row, list[Touch]] = {}
-    for touch in touches:
-        rows.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
-    return rows

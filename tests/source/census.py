@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[>"]', re.MULTI
 
 SECONDS = 120.0
 """The longest that a file may take."""
+
+BLOCK = 256
+"""The block of a kernel of which no launch in the file says a constant one."""
 
 ROUNDS = 6
 """Readings of a file in which names that the last one asks for get a value."""
@@ -79,9 +83,14 @@ def folders(path: Path, root: Path) -> list[str]:
         file = waiting.pop()
         text = file.read_text(encoding="utf-8", errors="replace")
         for name in _INCLUDE.findall(text):
-            if name in named or name.startswith(".") or (file.parent / name).is_file():
+            if name in named:
                 continue
             named.add(name)
+            beside = file.parent / name
+            if beside.is_file():
+                waiting.append(beside)
+            if beside.is_file() or name.startswith("."):
+                continue
             for spot in sorted(root.rglob(Path(name).name), key=lambda spot: (len(spot.parts), spot)):
                 if spot.is_file() and spot.as_posix().endswith(f"/{name}"):
                     there[spot.as_posix().removesuffix(name)] = None
@@ -91,9 +100,11 @@ def folders(path: Path, root: Path) -> list[str]:
 
 
 def value_of(name: str, text: str) -> str:
-    """A value for a name that a reading asks for: a type, a size of the problem, or a size of a tile."""
+    """A value for a name that is asked for: a type, true, a size of the problem, or a size of a tile."""
     if re.search(rf"\b(?:typename|class)\s+{re.escape(name)}\b", text):
         return "float"
+    if re.search(rf"\bbool\s+{re.escape(name)}\b", text):
+        return "1"
     return "1024" if name.islower() else "32"
 
 
@@ -108,6 +119,15 @@ def counted(reading: KernelReading | None, refusal: str) -> dict[str, Any]:
             "unfollowed": len(reading.unfollowed)}  # fmt: skip
 
 
+def joined(launched: KernelReading, other: KernelReading) -> KernelReading:
+    """A reading with the kernels of which a launch tells the block as this has them."""
+    blocks = zip(launched.kernels, launched.blocks, strict=True)
+    own = {name for name, block in blocks if block is not None}
+    accesses = [a for a in launched.accesses if a.kernel in own]
+    rest = [a for a in other.accesses if a.kernel not in own]
+    return replace(other, accesses=(*accesses, *rest))
+
+
 def plain(why: str) -> str:
     """A reason without the names and places of its file."""
     why = re.sub(r"^.*?the statement has an error: (?:\S+:)?(?:line \d+, column \d+: )?", "error: ", why)
@@ -118,12 +138,16 @@ def plain(why: str) -> str:
 
 
 def reading_of(
-    path: Path, block: int, sets: dict[str, int | float | str], include: list[str]
+    path: Path, sets: dict[str, int | float | str], include: list[str]
 ) -> tuple[KernelReading | None, str]:
-    """The reading of a file, or why it is refused."""
+    """The reading of a file, or why it is refused: kernels with the blocks of their launches, else BLOCK."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        reading = read_kernel(text, block, sets=sets, folder=str(path.parent), include=include)
+        reading = read_kernel(text, sets=sets, folder=str(path.parent), include=include)
+        if None in reading.blocks:
+            reading = joined(
+                reading, read_kernel(text, BLOCK, sets=sets, folder=str(path.parent), include=include)
+            )
     except LayoutAlgError as error:
         return None, f"{type(error).__name__}: {error.message}"
     try:
@@ -137,7 +161,7 @@ def looked_at(path: Path, root: Path) -> dict[str, Any]:
     """Both readings of a file of a repository."""
     start = time.process_time()
     include = folders(path, root)
-    reading, refusal = reading_of(path, 256, {}, include)
+    reading, refusal = reading_of(path, {}, include)
     readings = {"without": counted(reading, refusal), "seconds": spent(start)}
     text = path.read_text(encoding="utf-8", errors="replace")
     sets: dict[str, int | float | str] = {f"gridDim.{axis}": 16 for axis in "xyz"}
@@ -147,7 +171,7 @@ def looked_at(path: Path, root: Path) -> dict[str, Any]:
         if reading is None or (turn and not wanted):
             break
         sets |= {name: value_of(name, text) for name in wanted}
-        again, refusal = reading_of(path, 256, sets, include)
+        again, refusal = reading_of(path, sets, include)
         if again is None:
             break
         reading, best = again, counted(again, refusal)

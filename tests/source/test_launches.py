@@ -46,6 +46,33 @@ INSTANCES = (
     ("template __global__ void k<char, 2>(const char*, char*, int);", "st.global.b8"),
 )  # fmt: skip
 
+OPEN: tuple[tuple[str, str, dict[str, int | str]], ...] = (
+    # the host's text, the operation that stores, and the values that are taken for what it leaves open
+    ("#define GO(T, ...) k<T, __VA_ARGS__><<<n, 32>>>(a, b, n)\nvoid run(const int* a, int* b, int n) {\n"
+     "GO(int, 3); }", "st.global.b32", {}),
+    ("#define PICK(KERNEL, T, N) if (n == N) KERNEL<T, N><<<n, 32>>>(a, b, n);\n"
+     "#define EACH(X) X(k, short, 2) X(k, double, 3)\n"
+     "void run(const short* a, short* b, int n) { EACH(PICK) }",
+     "st.global.b16", {}),
+    ("#define SWITCH(ON, NAME, ...) if (ON) { constexpr int NAME = 5; __VA_ARGS__(); }\n"
+     "void run(const char* a, char* b, int n) { SWITCH(n > 1, M, [&] { k<char, M><<<n, 32>>>(a, b, n); }) }",
+     "st.global.b8", {}),
+    ("void run(Tensor t) { GO(t.type(), [&] { k<scalar_t, 3><<<1, 32>>>(t.data<scalar_t>(), 0, 2); }); }",
+     "st.global.b32", {"scalar_t": "float"}),
+    ("template <class U> void run(const U* a, U* b, int n) { k<U, 3><<<n, 32>>>(a, b, n); }",
+     "st.global.b32", {"U": "float"}),
+    ("", "st.global.b32", {"T": "float", "N": 32}),
+)  # fmt: skip
+
+KINDS = (
+    # parameters of a kernel that nothing launches, its statement, and the values that are taken
+    ("bool B", "if (B) p[threadIdx.x] = 1; else p[threadIdx.x * 32] = 1;", {"B": 0}),
+    ("Kind E", "p[threadIdx.x * E] = 1;", {"E": 0}),
+    ("int N", 'static_assert(N == 48, ""); p[threadIdx.x * N] = 1;', {"N": 48}),
+    ("int (*F)(int)", "p[F(threadIdx.x)] = 1;", {"F": "twice"}),
+    ("class T", "p[threadIdx.x] = T(1) % 2;", {"T": "int"}),
+)
+
 
 def read(text: str) -> KernelReading:
     return read_kernel(text)
@@ -72,6 +99,31 @@ def test_an_instance_is_that_of_the_launch(number: int) -> None:
     assert reading.share == 1.0
 
 
+@each("number", range(len(OPEN)))
+def test_open_names_have_values_that_are_told(number: int) -> None:
+    host, op, taken = OPEN[number]
+    reading = read_kernel(KERNEL + host, 32)
+    assert [a.op for a in reading.memory if a.op.startswith("st")] == [op]
+    assert {t.name: t.value for t in reading.taken} == taken and reading.share == 1.0
+    assert all(a.depends == tuple(sorted(taken)) for a in reading.memory)
+    given = {name: 1 if name == "N" else "double" for name in taken}
+    if given:  # each is set by its name
+        reading = read_kernel(KERNEL + host, 32, sets=given)
+        assert [a.op for a in reading.memory if a.op.startswith("st")] == ["st.global.b64"]
+        assert not reading.taken and not any(a.depends for a in reading.memory)
+
+
+@each("number", range(len(KINDS)))
+def test_open_names_have_values_of_their_kind(number: int) -> None:
+    parameter, statement, taken = KINDS[number]
+    host = "void pick(int n) { run(n ? once : twice); }"
+    text = "enum class Other { A }; enum Kind { NO, YES }; __device__ int twice(int n) { return 2 * n; }\n"
+    reading = read_kernel(
+        f"{text}template <{parameter}> __global__ void k(float* p) {{ {statement} }}\n{host}", 32
+    )
+    assert {t.name: t.value for t in reading.taken} == taken and reading.share == 1.0
+
+
 def test_each_kernel_has_its_own_block(tmp_path: Path) -> None:
     """Those of a header that the source launches too; what no launch tells of is not read, and says so."""
     (tmp_path / "own.cuh").write_text(KERNEL + PLAIN.replace(" p(", " other("), encoding="utf-8")
@@ -92,3 +144,18 @@ def test_each_kernel_has_its_own_block(tmp_path: Path) -> None:
     (part,) = reading.unfollowed
     assert part.why == "q is not read: no launch of it is in the source: --block is wanted"
     assert read_kernel(text, 64, folder=str(tmp_path)).blocks == ((64, 1, 1),) * 3
+
+
+def test_an_instance_has_the_members_of_its_base() -> None:
+    text = """
+template <class T> struct Base { int n = 0; T* out = nullptr; };
+template <class T, bool B> struct P : Base<T> { T* more = nullptr; };
+template <class T> struct Q : Base<T> { __device__ virtual void f() {} T* more = nullptr; };
+__global__ void k(P<short, true> p) { p.out[threadIdx.x] = 1; p.more[threadIdx.x * 4] = 2; }
+__global__ void q(Q<short> q) { q.out[threadIdx.x] = 1; }
+"""
+    reading = read_kernel(text, 32)
+    assert [(a.line, a.op, a.array, a.total) for a in reading.memory if a.read] == [
+        (5, "st.global.b16", "p.out", 2), (5, "st.global.b16", "p.more", 8)
+    ]  # fmt: skip
+    assert [a.line for a in reading.memory if not a.read] == [6, 6]

@@ -99,3 +99,15 @@ def test_a_branch_that_is_not_taken_depends_on_nothing() -> None:
     text = "__global__ void k(float* g, int n) { for (int i = 0; i < n; ++i) if (0) g[threadIdx.x] = 0; }"
     (access,) = read_kernel(text, 64).memory
     assert (access.read, access.instructions, access.depends) == (True, 0, ())
+
+
+def test_what_no_size_brings_a_thread_to_is_never_executed() -> None:
+    text = """__global__ void k(float* p, const float* q, int n) {
+  for (int i = threadIdx.x; i < n; i += 32) if (q == nullptr) p[i] = 1; else p[2 * i] = 2;
+}"""
+    first, second = read_kernel(text, 32).memory
+    assert (first.read, first.instructions, first.sizes) == (True, 0, ())
+    assert (second.read, second.sizes) == (True, ("n",))
+    text = "__global__ void k(float* p, int n) { for (int i = 2000; i < n; ++i) p[i + threadIdx.x] = 1; }"
+    (access,) = read_kernel(text, 32).memory
+    assert access.instructions and access.sizes == ("n",)

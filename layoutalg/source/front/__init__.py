@@ -6,9 +6,9 @@
     child      the process: supplies missing headers and declarations, removes statements with errors
     texts      the file and its own headers, and what is left of them
     launches   template arguments with which a text uses its kernels
+    templates  the instance of a kernel that is read
     dump       libclang's tree in plain lists
-    cursors    facts on parts of that tree
-    asm_text   the parts of an asm statement
+    cursors    facts on parts of that tree, and the parts of an asm statement
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
     uses       the second grammar: every place that names a shared array

@@ -10,43 +10,41 @@ The question is one JSON object on standard input, the answer one on standard ou
 
 from __future__ import annotations
 
+import bisect
 import functools
-import itertools
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clang import cindex
 
-from layoutalg.source.front.cursors import constant_of, skipped
+from layoutalg.source.front.census import Census
+from layoutalg.source.front.cursors import constant_of, qualified, skipped, template_parameters
 from layoutalg.source.front.dump import Dump
-from layoutalg.source.front.launches import Instance, instances, without_values
+from layoutalg.source.front.launches import Instance, instances, written_out
 from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
+from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
 ROUNDS = 80
 MOST_ERRORS = 400
-MOST_TRIED = 8
-"""Uses of a template of which the first is read that makes an instance."""
 
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
     "--cuda-gpu-arch=sm_90", "-Wno-everything", "-ferror-limit=0", "-ftemplate-depth=128",
-    "-fbracket-depth=256", "-fconstexpr-steps=100000", "-fms-extensions",
+    "-ftemplate-backtrace-limit=0", "-fbracket-depth=256", "-fconstexpr-steps=100000", "-fms-extensions",
     "-Xclang", "-fnative-half-arguments-and-returns", "-Xclang", "-fnative-half-type",
 )  # fmt: skip
 _K = cindex.CursorKind
 _UNDEFINED = "is used but not defined in this translation unit"
 """The link error of a function without a body that takes a lambda: its call is read like any other."""
 
-_UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 _NO_MEMBER = re.compile(r"no (?:member|template) named '(\w+)' in namespace '([\w:]+)'")
 _CALLED = re.compile(rb"((?:\s*::\s*\w+)*)\s*(<)?")
 """Text behind a name: further names in a namespace, and whether template arguments follow."""
@@ -234,14 +232,43 @@ class Parser:
         self.answers |= {known: self.cute.definition_of(known) for known in fresh}
         return bool(fresh)
 
+    def tried(self, parts: list[str]) -> tuple[Any, list[tuple[tuple[str, ...], int]]]:
+        """The unit with some parts behind it, each in a namespace of its own, and of each part its errors:
+        messages of its own ones, and the number of those in what it instantiates."""
+        first = self.texts.main.left.count(b"\n") + 2
+        tail, starts = "", list[int]()
+        for number, part in enumerate(parts):
+            starts.append(first + tail.count("\n"))
+            tail += f"namespace layoutalg_use{number} {{ {part} }}\n"
+        unit = self.parse(tail)
+        for _ in range(ROUNDS):
+            if not (self.texts.name_cute and self._answered(self._errors(unit))):
+                break
+            unit = self.parse(tail)
+        own: list[list[str]] = [[] for _ in parts]
+        inner = [0] * len(parts)
+        for error in self._errors(unit)[:MOST_ERRORS]:
+            for at in (error.location, *(note.location for note in error.children)):
+                if at.file is not None and at.file.name == self.path and at.line >= first:
+                    number = bisect.bisect_right(starts, at.line) - 1
+                    if at == error.location:
+                        own[number].append(error.spelling)
+                    else:
+                        inner[number] += 1
+                    break
+        return unit, [(tuple(each), count) for each, count in zip(own, inner, strict=True)]
+
+    def _errors(self, unit: Any) -> list[Any]:
+        return [
+            d for d in unit.diagnostics
+            if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
+        ]  # fmt: skip
+
     def settled(self, tail: str = "") -> Any:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
         for _ in range(ROUNDS):
             unit = self.parse(tail)
-            errors = [
-                d for d in unit.diagnostics
-                if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
-            ]  # fmt: skip
+            errors = self._errors(unit)
             if not errors:
                 return unit
             if self.texts.name_cute and self._answered(errors):
@@ -287,7 +314,7 @@ class Parser:
             return True
         if message.startswith("invalid % escape") and spot.text.name_registers(spot.offset):
             return True
-        name = _UNKNOWN.match(message)
+        name = UNKNOWN.match(message)
         if name is not None:
             return self._supplied(spot.text, spot.offset, name[1], "")
         member = _NO_MEMBER.match(message)
@@ -364,10 +391,11 @@ class Parser:
         return text.take_out(*text.around(offset), why)
 
 
-def kernels_of(top: Any, texts: Texts) -> list[Any]:
+def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
     """The __global__ functions and templates of the file, in its order, then those of own headers in use."""
     kernels, waiting = [], [top]
     main = texts.main
+    own = [census for census in written if not census.before]
     while waiting:
         cursor = waiting.pop()
         for child in cursor.get_children():
@@ -379,96 +407,22 @@ def kernels_of(top: Any, texts: Texts) -> list[Any]:
             elif child.kind in (_K.FUNCTION_DECL, _K.FUNCTION_TEMPLATE):
                 parts = list(child.get_children())
                 kernel = any(c.kind == _K.CUDAGLOBAL_ATTR for c in parts)
-                used = text is main or bool(instances(main.census, child.spelling, {}))
-                if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts) and used:
+                defined = kernel and any(c.kind == _K.COMPOUND_STMT for c in parts)
+                if defined and (text is main or instances(own, child.spelling, {})):
                     kernels.append((text.number, child.location.offset, child))
     return [child for *_, child in sorted(kernels, key=lambda each: each[:2])]
 
 
-def template_parameters(kernel: Any) -> list[dict[str, Any]]:
-    """{"name", "kind", "default"} of each parameter of a template."""
-    out = []
-    for child in kernel.get_children():
-        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
-            kind = "value" if child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER else "type"
-            tokens = [t.spelling for t in child.get_tokens()]
-            out.append({"name": child.spelling, "kind": kind, "default": "=" in tokens})
-    return out
-
-
-def qualified(cursor: Any) -> str:
-    """A name with the namespaces around it."""
-    names = [cursor.spelling]
-    above = cursor.semantic_parent
-    while above is not None and above.kind == _K.NAMESPACE:
-        if above.spelling:
-            names.append(above.spelling)
-        above = above.semantic_parent
-    return "::".join(reversed(names))
-
-
-def instance(
-    parser: Parser, kernel: Any, uses: list[Instance]
-) -> tuple[Any, str, list[tuple[str, str]], Instance | None]:
-    """(the definition to read, why there is none, other instances, its use) of a kernel or a template."""
-    if kernel.kind == _K.FUNCTION_DECL:
-        return kernel, "", [], None
-    parameters = template_parameters(kernel)
-    names = [p["name"] for p in parameters]
-    chosen = [n for n in names if n in parser.sets]
-    parser.used |= set(chosen)
-    tries: list[Instance] = []
-    if chosen or all(p["default"] for p in parameters):
-        last = max([i for i, n in enumerate(names) if n in chosen], default=-1)
-        if all(n in chosen for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
-            tries.append(Instance(tuple(parser.sets[n] for n in names[: last + 1])))
-    plain = bool(tries)
-    if len(chosen) < len(names):
-        for use in uses:
-            words = (parser.sets.get(n, word) for n, word in zip(names, use.arguments, strict=False))
-            tries.append(use._replace(arguments=(*words, *use.arguments[len(names) :])))
-    tries = list({(use.arguments, use.declared, use.values): use for use in tries}.values())
-    for use, tail in itertools.islice(_tails(qualified(kernel), tries), 1 if plain else MOST_TRIED):
-        try:
-            unit = parser.settled(tail)
-        except ValueError:
-            continue
-        for cursor in unit.cursor.get_children():
-            if cursor.spelling == "layoutalg_use":
-                for inner in cursor.walk_preorder():
-                    target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
-                    made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
-                    if made and target is not None and target.spelling == kernel.spelling:
-                        return target, "", _others(names, use, tries), use
-    missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in chosen]
-    if not missing:
-        return None, f"its template arguments do not make an instance: {', '.join(chosen)}", [], None
-    wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
-    return None, f"template parameters of {kernel.spelling} are not known: {wanted}", [], None
-
-
-def _tails(name: str, uses: list[Instance]) -> Iterator[tuple[Instance, str]]:
-    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
-    for use in uses:
-        explicit = f"{name}<{', '.join(use.arguments)}>"
-        if use.arguments or not use.values:
-            yield use, f"void layoutalg_use() {{ {use.declared}auto p = &{explicit}; }}\n"
-        if use.values:
-            called = explicit if use.arguments else name
-            for variables in dict.fromkeys((use.variables, without_values(use.variables))):
-                body = f"{use.declared}{variables}{called}<<<1, 1>>>{use.values};"
-                yield use, f"void layoutalg_use{use.parameters or '()'} {{ {body} }}\n"
-
-
-def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
+def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, Any]]:
     """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
     tail = ""
     for at, use in enumerate(uses):
-        tail += f"void layoutalg_shape{at}() {{ {use.declared}{use.constants}"
+        tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\n"
+        tail += f"void shape() {{ {use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
             tail += f"constexpr dim3 {side}_ = {text};"
             tail += "".join(f"const long long {side}{axis} = {side}_.{axis};" for axis in "xyz")
-        tail += "}\n"
+        tail += f"}}{use.ends} }}\n"
     found: dict[str, dict[str, int | float | None]] = {}
     for cursor in parser.parse(tail).cursor.get_children() if uses else ():
         if cursor.spelling.startswith("layoutalg_shape"):
@@ -485,22 +439,13 @@ def shapes(parser: Parser, uses: list[Instance]) -> list[dict[str, Any]]:
     return out
 
 
-def _others(names: list[str], use: Instance, tries: list[Instance]) -> list[tuple[str, str]]:
-    """The arguments of the other instances, and the options that choose each of them."""
-    others = [other for other in {each[:2]: each for each in tries}.values() if other[:2] != use[:2]]
-    pairs = ((o.arguments, zip(names, o.arguments, use.arguments, strict=False)) for o in others)
-    return [
-        (", ".join(arguments) or "deduced", ", ".join(f"--set {n}={v}" for n, v, read in values if v != read))
-        for arguments, values in pairs
-    ]
-
-
 def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     """The reading of a text, as a plain object."""
     parser = Parser(asked, folder, cute)
     unit = parser.settled()
     wanted = asked.get("kernel")
-    kernels = kernels_of(unit.cursor, parser.texts)
+    texts = written_out([text.census for text in parser.texts])
+    kernels = kernels_of(unit.cursor, parser.texts, texts)
     names = [qualified(k) for k in kernels]
     out: dict[str, Any] = {"kernels": [], "names": names}
     for name, kernel in zip(names, kernels, strict=True):
@@ -509,19 +454,24 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         first = parser.texts.first_line(kernel.location.file.name)
         where = first + kernel.location.line
         extent = [first + kernel.extent.start.line, first + kernel.extent.end.line]
-        uses = [use for text in parser.texts for use in instances(text.census, kernel.spelling, parser.sets)]
-        target, why, others, use = instance(parser, kernel, uses)
-        entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
-        launches = [each for each in uses if each.shape]
-        alike = [each for each in launches if use is not None and each[:2] == use[:2]]
-        entry["launches"] = shapes(parser, alike or launches)
-        entry["template"] = template_parameters(kernel)
-        entry["others"] = others
-        entry["instance"] = use[:2] if use is not None else ((), "")
+        uses = instances(texts, kernel.spelling, parser.sets)
+        plain = kernel.kind == _K.FUNCTION_DECL
+        choice = Choice(kernel) if plain else Templates(parser, kernel, uses).choice()
+        entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": choice.why, "root": -1}
+        entry["instance"] = (), "", ""
+        launches, alike = [each for each in uses if each.shape], list[Instance]()
+        if choice.use is not None and choice.made is not None:
+            made = choice.use, choice.made
+            alike = [u._replace(bound=made[1].bound) for u in launches if u[:3] == made[0][:3]]
+            parts = made[1].bound + made[1].declared, made[1].ends
+            entry["instance"] = made[1].arguments, *parts
+        entry["launches"] = shapes(parser, name, alike or launches)
+        entry["template"] = [p["name"] for p in template_parameters(kernel)]
+        entry["taken"], entry["others"] = choice.taken, choice.others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
-        if target is not None:
+        if choice.target is not None:
             dump = Dump(parser.texts)
-            entry["root"] = dump.function_of(target)
+            entry["root"] = dump.function_of(choice.target)
             dump.finish()
             note_uses(parser.texts, dump)
             entry |= {
@@ -544,7 +494,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
     out["absent"] = parser.absent()
-    out["removed"] = parser.told()
+    out["removed"], out["used"] = parser.told(), sorted(parser.used)
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})
     out["assumed"] = parser.assumed()

@@ -1,13 +1,27 @@
-"""Facts on cursors of libclang: functions with a body, members with values, expressions of plain numbers."""
+"""Facts on cursors of libclang: functions with a body, members with values, expressions of plain numbers;
+and the parts of an asm statement, out of its text, which libclang's tree does not have.
+
+>>> found = sections('"mov.u32 %0, %1;" : "=r"(v) : "r"(t));', 0)
+>>> found["text"], found["outputs"], found["kept"]
+('mov.u32 %0, %1;', 1, [])
+"""
 
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 from clang import cindex
 
+from layoutalg.source.front.launches import is_integer
+
 _K = cindex.CursorKind
+
+ASM = re.compile(
+    r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\("
+)
+_TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
 
 
 class _Ranges(ctypes.Structure):
@@ -159,3 +173,99 @@ def head(text: bytes, at: int) -> bytes:
         if depth == 0:
             return text[first + 1 : end]
     return b""
+
+
+def qualified(cursor: Any) -> str:
+    """A name with the namespaces around it."""
+    names = [cursor.spelling]
+    above = cursor.semantic_parent
+    while above is not None and above.kind == _K.NAMESPACE:
+        if above.spelling:
+            names.append(above.spelling)
+        above = above.semantic_parent
+    return "::".join(reversed(names))
+
+
+def sections(text: str, at: int) -> Any:
+    """{"text", "outputs", "kept"} of what follows the bracket of an asm statement: its strings, how many
+    operands it sets, and which of those it reads too."""
+    sections: list[list[str]] = [[]]
+    depth = 1
+    while depth:
+        match = _TOKEN.search(text, at)
+        if match is None or (len(sections) == 1 and text[at : match.start()].strip("\\ \t\r\n")):
+            return None  # the end is missing, or a part of the instructions is not a string
+        at = match.end()
+        if match[1] is not None:
+            sections[-1].append(match[1])
+        elif match[0] in "([":
+            depth += 1
+        elif match[0] in ")]":
+            depth -= 1
+        elif match[0] == ":" and depth == 1:
+            sections.append([])
+    template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+    operands = [*sections[1:3], [], []]
+    return {
+        "text": template,
+        "outputs": len(operands[0]),
+        "kept": [i for i, c in enumerate(operands[0]) if "+" in c],
+    }
+
+
+def in_macro(texts: list[str], name: str, entered: set[str]) -> list[Any]:
+    """The asm statements that a macro writes, those of macros that it names with them."""
+    if name in entered:
+        return []
+    entered.add(name)
+    pattern = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+    statements = []
+    for text in texts:
+        for match in pattern.finditer(text):
+            body = re.sub(r"\\\r?\n", " ", match[1])
+            for word in re.finditer(r"\b\w+\b", body):
+                opened = ASM.match(body, word.start())
+                if opened is not None:
+                    statements.append(sections(body, opened.end()))
+                elif word[0].isupper() or "asm" in word[0]:
+                    statements += in_macro(texts, word[0], entered)
+    return statements
+
+
+def template_parameters(kernel: Any) -> list[dict[str, Any]]:
+    """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
+    out = []
+    for child in kernel.get_children():
+        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
+            value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
+            tokens = [t.spelling for t in child.get_tokens()]
+            plain = child.type.get_canonical().spelling if value else ""
+            spelled = plain if is_integer(plain) else child.type.spelling
+            kind = "pack" if "..." in tokens else "value" if value else "type"
+            known = {"name": child.spelling, "kind": kind, "default": "=" in tokens}
+            out.append(known | {"type": spelled if value else "typename"})
+    return out
+
+
+def instance_in(top: Any, space: str, name: str) -> Any:
+    """The instance of a kernel that what is in a namespace uses, None where there is none."""
+    for cursor in top.get_children():
+        if cursor.spelling == space:
+            for inner in cursor.walk_preorder():
+                target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
+                made = target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition()
+                if made and target is not None and target.spelling == name:
+                    return target
+    return None
+
+
+def hidden_base(written: list[Any]) -> str:
+    """The template of the only base of an instance of a template, "" where it is not at its start."""
+    bases = [p for p in written if p.kind == _K.CXX_BASE_SPECIFIER]
+    moved = any(p.is_virtual_method() for p in written) or library().clang_isVirtualBase(bases[0])
+    return "" if moved or len(bases) > 1 else template_of(bases[0].type.spelling)
+
+
+def template_of(name: str) -> str:
+    """The name of the template of a type, without its namespaces."""
+    return re.split(r"::|\s", name.partition("<")[0])[-1] if "<" in name else ""

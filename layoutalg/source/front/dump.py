@@ -17,12 +17,14 @@ from typing import Any
 from clang import cindex
 
 from layoutalg.limits import Most
-from layoutalg.source.front.asm_text import ASM, in_macro, sections
 from layoutalg.source.front.cursors import (
+    ASM,
     constant_of,
     function_named,
     has_value,
     head,
+    hidden_base,
+    in_macro,
     is_foreign,
     is_made_plainly,
     is_of_library,
@@ -30,6 +32,8 @@ from layoutalg.source.front.cursors import (
     is_unwritten,
     library,
     same_place,
+    sections,
+    template_of,
 )
 from layoutalg.source.front.texts import Texts
 
@@ -193,6 +197,7 @@ class Dump:
             "union": definition.kind == _K.UNION_DECL,
             "ends": ends,
             "makes": makes,
+            "base": hidden_base(written) if hidden else "",
             "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
             and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
         }
@@ -206,6 +211,20 @@ class Dump:
         return entry is not None and (
             entry["name"] == "layoutalg_unsized" or any(self._is_unsized(part[2]) for part in parts)
         )
+
+    def _show_base(self, to: int, of: int) -> None:
+        """Add to a record the base as which it is used, which its template does not show."""
+        base, used = self.types[to], self.types[of]
+        if not base or not used or not used.get("base") or used["base"] != template_of(base["name"]):
+            return
+        for entry in self.types:
+            if entry is not None and _plain(entry["name"]) == _plain(used["name"]) and entry["base"]:
+                above = [f for f in base["fields"] if f[0] not in {own[0] for own in entry["fields"]}]
+                entry |= {"fields": [*above, *entry["fields"]], "base": ""}
+                entry |= {
+                    "bases": [_plain(base["name"]), *base["bases"]],
+                    "narrow": base["narrow"] | entry["narrow"],
+                }
 
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""
@@ -367,6 +386,8 @@ class Dump:
             named = kind.name
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
                 named = "LVALUE"  # (T&)x: no copy is made of x
+            if kind == _K.UNEXPOSED_EXPR:
+                self._show_base(number, self.type_of(children[0].type))
             return ["cast", *where, number, named, [self.node(children[0])]]
         if kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children:  # its type has an expression in it
             return ["cast", *where, number, kind.name, [self.node(children[-1])]]
@@ -579,3 +600,8 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return written[number % len(written)] if written else None
+
+
+def _plain(name: str) -> str:
+    """The name of a type without const."""
+    return name.removeprefix("const ")

@@ -213,7 +213,8 @@ class Kernel:
 
     Of a template, `others` are the arguments of the instances in the text that are not read, and the
     options that choose them.  `launches` are those of the text, where it has some those of the instance;
-    `instance` are its arguments, and declarations of what they name.
+    `instance` are its arguments, declarations of what they name, and what closes these; `taken` are the
+    names that the text leaves open, with the values for which the kernel is read.
     """
 
     name: str
@@ -227,7 +228,8 @@ class Kernel:
     functions: Mapping[int, Function] = field(default_factory=dict)
     others: tuple[tuple[str, str], ...] = ()
     launches: tuple[Shape, ...] = ()
-    instance: tuple[tuple[str, ...], str] = ((), "")
+    instance: tuple[tuple[str, ...], str, str] = ((), "", "")
+    taken: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -355,7 +357,8 @@ def _parsed(reply: Any) -> Parsed:
         for r in reply["removed"]
     )
     return Parsed(
-        kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]), tuple(reply["defined"]),
+        kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]),
+        (*reply["defined"], *reply["used"]),
         tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
         tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
         tuple(reply["paths"]),
@@ -367,7 +370,7 @@ def _parsed(reply: Any) -> Parsed:
 
 
 def _kernel(raw: Any) -> Kernel:
-    template = tuple(p["name"] for p in raw["template"])
+    template = tuple(raw["template"])
     head = (raw["name"], raw["line"], tuple(raw["extent"]), raw["why"], tuple(raw["parameters"]), template)
     launches = tuple(
         Shape(
@@ -420,9 +423,9 @@ def _kernel(raw: Any) -> Kernel:
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
     others = tuple(map(tuple, raw["others"]))
-    arguments, declared = raw["instance"]
-    instance = tuple(arguments), declared
-    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches, instance)
+    arguments, *declared = raw["instance"]
+    instance, taken = (tuple(arguments), *declared), tuple(map(tuple, raw["taken"]))
+    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches, instance, taken)
 
 
 def _written(raw: Any) -> Written | None:

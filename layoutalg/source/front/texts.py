@@ -330,7 +330,10 @@ class Texts:
             text.census.mark(kernels, devices)
 
     def _unnamed(self) -> None:
-        """Take out what the device does not run: functions that no kernel can name, bodies of the host's."""
+        """Take out what the device does not run: functions that no kernel can name, bodies of the host's.
+
+        What host code names of the device's may be an argument of a template.
+        """
         functions = [(text, f) for text in self for f in text.census.functions if not f.inner]
         if not any(f.kernel for _, f in functions):
             return
@@ -342,6 +345,9 @@ class Texts:
             if f.kernel or not f.sure or not f.name.lstrip("~").isidentifier()
         ]  # fmt: skip
         words = {word for text in self for word in _outside(text)}
+        devices = {f.name for _, f in functions if f.device}
+        for text, f in functions:
+            words |= set() if f.device else words_of(text.given[f.start : f.end]) & devices
         waiting = words | {word for text, f in found for word in text.words_of(f)}
         reached: set[tuple[Text, int]] = {(text, f.start) for text, f in found}
         while waiting:

@@ -22,6 +22,7 @@ from layoutalg.source.rows.records import (
     SourceAccess,
     TakenNumber,
     Unfollowed,
+    by_row,
     line_of,
 )
 from layoutalg.source.rows.sizes import TAKEN, Open, Sized

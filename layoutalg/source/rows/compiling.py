@@ -33,7 +33,7 @@ SECONDS = 120.0
 _FUNCTION = re.compile(r"^\.text\.([\w$.]+):$")
 _PLACE = re.compile(r'//## File "([^"]*)", line (\d+)( inlined at)?')
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+([^;]*);")
-_MARK = re.compile(r"_ZN\d+layoutalg_compiled_(\d+)4markIXadL(_Z\w+)EEEEvv\Z")
+_MARK = re.compile(r"_ZN\d+layoutalg_compiled_(\d+?)(?:15layoutalg_inner)*4markIXadL(_Z\w+)EEEEvv\Z")
 _BACK = re.compile(r"S[0-9A-Z]*_")
 _ERROR = re.compile(r"^.*\berror\b.*$", re.MULTILINE)
 _RUN = "import sys; sys.path[:0] = sys.argv[1:2]; from layoutalg.source.rows.compiling import main; main()"
@@ -73,12 +73,12 @@ def _symbol(kernel: Kernel, marked: str, symbols: Iterable[str]) -> str:
 
 def _mark(number: int, kernel: Kernel) -> str:
     """An empty kernel whose name holds that of a kernel."""
-    parts, declared = kernel.instance
+    parts, declared, ends = kernel.instance
     arguments = f"<{', '.join(parts)}>" if kernel.template else ""
     return (
         f"namespace layoutalg_compiled_{number} {{ {declared}\n"
         f"template <auto> __global__ void mark() {{}}\n"
-        f"template __global__ void mark<&::{kernel.name}{arguments}>(); }}"
+        f"template __global__ void mark<&::{kernel.name}{arguments}>(); }}{ends}"
     )
 
 

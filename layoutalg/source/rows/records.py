@@ -89,10 +89,10 @@ class SourceAccess:
 
 @dataclass(frozen=True, slots=True)
 class TakenNumber:
-    """A number that is not given, and the value that it is counted with."""
+    """A size or template parameter that is not given, and the value that it is counted with."""
 
     name: str
-    value: int
+    value: int | str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,6 +108,14 @@ class Unfollowed:
     def place(self) -> str:
         """The line, with its file where that is not the source itself."""
         return line_of(self.file, self.line)
+
+
+def by_row(touches: Sequence[Touch]) -> dict[Row, list[Touch]]:
+    """Touches by the place, op and array of the source."""
+    rows: dict[Row, list[Touch]] = {}
+    for touch in touches:
+        rows.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
+    return rows
 
 
 def line_of(file: str, line: int) -> str:
@@ -142,7 +150,8 @@ class KernelReading:
     that are easily overlooked; `touches` are the accesses with their index sums, for further questions,
     `unread` those that are not read.  `shared` are the shared arrays, each declaration once, `together` those
     of each kernel; `seen` are the lines and columns of all that was read.  Where something is `unfollowed`,
-    the accesses may be incomplete.  `taken` are numbers that are not given, with the values that were taken.
+    the accesses may be incomplete.  `taken` are sizes and template parameters without a value, with what was
+    taken for it.
     `asked` is the question, `paths` are those of the headers by which lines count, behind the text's own, "".
     """
 

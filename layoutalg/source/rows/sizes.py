@@ -75,10 +75,16 @@ class Open:
             try:
                 own = [self.with_values(touch, taken) for touch in touches]
                 cost = count(own)
-                full = cost.ways == count([self._full(*pair) for pair in zip(touches, own, strict=True)]).ways
+                unmasked = count([self._full(*pair) for pair in zip(touches, own, strict=True)])
+                full = cost.ways == unmasked.ways
             except LayoutAlgError as error:
                 failed = failed or error
                 continue
+            turned = all(turns > 0 for touch in own for _, turns in touch.turns)
+            if (
+                turned and not unmasked.instructions
+            ):  # other conditions turn all lanes off, whatever these are
+                return Sized(cost, own, taken, (), ())
             if cost.instructions and (full or best is None):
                 depends = moving if shared and full else moving | masking
                 best = Sized(cost, own, taken, tuple(sorted(every)), tuple(sorted(depends)))

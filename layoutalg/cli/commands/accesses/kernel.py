@@ -80,7 +80,7 @@ class KernelAnswer(Answer, command="kernel"):
     accesses: tuple[SourceAccess, ...]
     unfollowed: tuple[Unfollowed, ...]
     taken: tuple[TakenNumber, ...]
-    """Numbers that are not given."""
+    """Sizes and template parameters that are not given."""
     wanted: tuple[str, ...]
     """Names for --set without which accesses are not read."""
     notes: tuple[str, ...]
@@ -352,11 +352,12 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
 
 
 def _taken(reading: KernelReading) -> list[str]:
-    """The numbers that are not given, by the values that they are counted with."""
-    by_value: dict[int, list[str]] = {}
-    for number in reading.taken:
-        by_value.setdefault(number.value, []).append(number.name)
-    parts = [f"Not given, and counted as {count(v)}: {', '.join(n)}." for v, n in sorted(by_value.items())]
+    """The names that are not given, by the values that they are counted with."""
+    by_value: dict[str, list[str]] = {}
+    for taken in reading.taken:
+        value = taken.value if isinstance(taken.value, str) else count(taken.value)
+        by_value.setdefault(value, []).append(taken.name)
+    parts = [f"Not given, and counted as {value}: {', '.join(n)}." for value, n in by_value.items()]
     by_names: dict[tuple[str, ...], dict[str, None]] = {}
     for access in reading.memory:
         by_names.setdefault(access.depends, {})[f"{access.place} ({access.array})"] = None
