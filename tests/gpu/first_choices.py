@@ -24,7 +24,7 @@ from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.tuning.board import Case, compiled
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import free, write
+from tests.gpu.timing import free, launch_of, write
 
 COUNT, SECONDS, FIRST, OTHERS, ROUNDS = 120, 240.0, 3, 7, 7
 """Problems, the seconds in which they are timed, ways of each, and rounds."""
@@ -73,10 +73,7 @@ def timed(problems: Sequence[Sequence[Case]], codes: Iterator[Any]) -> Iterator[
             continue
         family, p = FAMILIES[ways[0].family], ways[0].problem
         arrays = bench_of(family).arrays(p, 0)
-        launches = [
-            gpu.load_sequence(code.ready(family.numbers(p, case.config))).on_arrays(arrays)
-            for case, code in ready
-        ]
+        launches = [launch_of(code, family.numbers(p, case.config), arrays) for case, code in ready]
         us = list(gpu.cold_times_us(launches, ROUNDS))
         times = {str(case.config): x for (case, _), x in zip(ready, us, strict=True)}
         yield {"family": ways[0].family, "problem": str(p), "us": times, "share": min(us) / us[0]}

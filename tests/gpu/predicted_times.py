@@ -29,7 +29,7 @@ from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.tuning.board import Case, compiled
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import free, write
+from tests.gpu.timing import free, launch_of, write
 
 COUNT, SECONDS = 200, 200.0
 """Problems that are drawn, and the seconds in which launches are timed."""
@@ -75,11 +75,11 @@ def timed(cases: Sequence[Case], codes: Sequence[Any], arch: str) -> Iterator[di
         family, p = FAMILIES[case.family], case.problem
         numbers = family.numbers(p, case.config)
         try:
-            loaded, found = gpu.load_sequence(code.ready(numbers)), family.expected(p, case.config, arch)
+            launch = launch_of(code, numbers, bench_of(family).arrays(p, 0))
+            found = family.expected(p, case.config, arch)
         except LayoutAlgError as why:  # clusters that this GPU does not hold
             print(f"{case.family} {p}: {why}")
             continue
-        launch = loaded.on_arrays(bench_of(family).arrays(p, 0))
         (us,) = gpu.cold_times_us([launch], 7)
         yield {
             "family": case.family, "problem": str(p), "config": str(case.config), "timed us": us,

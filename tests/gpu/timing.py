@@ -95,6 +95,17 @@ def one_stream() -> Iterator[None]:
         yield
 
 
+def launch_of(code: Any, numbers: Mapping[str, int], arrays: Mapping[str, Any]) -> Run:
+    """A launch of compiled kernels on arrays; buffers that are not among these hold random numbers."""
+    from layoutalg.codegen import gpu
+
+    loaded = gpu.load_sequence(code.ready(numbers))
+    most = max(x.nbytes for x in arrays.values() if hasattr(x, "data"))
+    missing = {name for _, names in loaded.steps for name in names} - {*arrays, "scratch"}
+    more = {name: gpu.random_normal(most // 4 + 4, 9, "f32") for name in sorted(missing)}
+    return loaded.on_arrays({**arrays, **more})
+
+
 def free() -> None:
     """Give the memory of a case back."""
     import cupy

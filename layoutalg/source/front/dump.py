@@ -5,8 +5,7 @@ The idea.  libclang's tree has some two hundred kinds of node; an access is deci
     [kind, line, column, type, value, children]
 
 with line and column of where it starts in the user's text, `type` and declarations as numbers of tables
-beside it, and a constant wherever the front end knows one (literals, sizeof, constexpr, template arguments).
- Bodies of functions are those of the instance that is called.  See `Dump.KINDS` for the kinds.
+beside it, and constants where known.  Bodies are those of the instance that is called, kinds `Dump.KINDS`.
 """
 
 from __future__ import annotations
@@ -217,14 +216,13 @@ class Dump:
         base, used = self.types[to], self.types[of]
         if not base or not used or not used.get("base") or used["base"] != template_of(base["name"]):
             return
-        for entry in self.types:
-            if entry is not None and _plain(entry["name"]) == _plain(used["name"]) and entry["base"]:
+        named = used["name"].removeprefix("const ")
+        for entry in (entry for entry in self.types if entry is not None and entry["base"]):
+            if entry["name"].removeprefix("const ") == named:
                 above = [f for f in base["fields"] if f[0] not in {own[0] for own in entry["fields"]}]
-                entry |= {"fields": [*above, *entry["fields"]], "base": ""}
-                entry |= {
-                    "bases": [_plain(base["name"]), *base["bases"]],
-                    "narrow": base["narrow"] | entry["narrow"],
-                }
+                bases = [base["name"].removeprefix("const "), *base["bases"]]
+                entry |= {"fields": [*above, *entry["fields"]], "bases": bases, "base": ""}
+                entry |= {"narrow": base["narrow"] | entry["narrow"]}
 
     def _of_template(self, declared: Any) -> list[Any]:
         """The declarations of the template that a record is an instance of."""
@@ -600,8 +598,3 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return written[number % len(written)] if written else None
-
-
-def _plain(name: str) -> str:
-    """The name of a type without const."""
-    return name.removeprefix("const ")

@@ -354,9 +354,9 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
 def _taken(reading: KernelReading) -> list[str]:
     """The names that are not given, by the values that they are counted with."""
     by_value: dict[str, list[str]] = {}
-    for taken in reading.taken:
-        value = taken.value if isinstance(taken.value, str) else count(taken.value)
-        by_value.setdefault(value, []).append(taken.name)
+    for number in reading.taken:
+        value = number.value if isinstance(number.value, str) else count(number.value)
+        by_value.setdefault(value, []).append(number.name)
     parts = [f"Not given, and counted as {value}: {', '.join(n)}." for value, n in by_value.items()]
     by_names: dict[tuple[str, ...], dict[str, None]] = {}
     for access in reading.memory:
