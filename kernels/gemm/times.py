@@ -258,6 +258,7 @@ def tile_work(
 ) -> Work:
     """The work of a product in tiles of a configuration, in so many parts of k.
 
+    >>> from layoutalg.arch import find_arch
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> m, c = machine_of("sm_90"), Sm80Config(128, 256, 64, 2, 4, 4)
     >>> w = tile_work(gemm_problem(4096, 4096, 4096), c, 1, tile_law("gemm-sm80", m), m, find_arch("sm_90"))

@@ -67,7 +67,7 @@ def reduce_traffic(plan: ReducePlan, arch: str | Arch = DEFAULT_ARCH) -> Traffic
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> reduce_traffic(plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0])
-    Traffic(read=268435456, written=2116)
+    Traffic(read=268435456, written=1060)
     """
     p, between = plan.problem, 4 * plan.workspace_elems
     kept_bytes = KEPT_SHARE * stated_machine(arch).l2_bytes

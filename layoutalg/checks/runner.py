@@ -239,7 +239,8 @@ class _Run:
         if not self.quantities or not (compares or (self.writes and line is not None)):
             return ()
         before = self.numbers if self.writes else (self.baseline or {}).get(self.check.name)
-        scope = self._scope(("",))
+        better = [n for n, quantity in self.quantities.items() if quantity.better and n in self.numbers]
+        scope = self._scope(dict.fromkeys(("", *(self.quantities[n].scope for n in better))))
         if before is None:
             if line is None:
                 return ("The baseline does not have this check.",)
@@ -247,7 +248,6 @@ class _Run:
             scope = replace(scope, gaps=(*scope.gaps, gap))
             self._keep(Examined(BASELINE, verdict(scope, broken=True), "", scope), line, [gap])
             return ()
-        better = [n for n, quantity in self.quantities.items() if quantity.better and n in self.numbers]
         missing = [name for name in better if name not in before]
         gaps = (*scope.gaps, *([f"the baseline has no {', '.join(missing)} of it"] if missing else ()))
         scope = replace(scope, what="numbers to compare", seen=len(better) - len(missing), gaps=gaps)

@@ -217,7 +217,7 @@ class Dump:
         if not base or not used or not used.get("base") or used["base"] != template_of(base["name"]):
             return
         named = used["name"].removeprefix("const ")
-        for entry in (entry for entry in self.types if entry is not None and entry["base"]):
+        for entry in (entry for entry in self.types if entry and entry.get("base")):
             if entry["name"].removeprefix("const ") == named:
                 above = [f for f in base["fields"] if f[0] not in {own[0] for own in entry["fields"]}]
                 bases = [base["name"].removeprefix("const "), *base["bases"]]
