@@ -89,6 +89,7 @@ def pass_us(p: Pass, m: Machine) -> float:
             blocks=waves,
             block_us=rounds * (LOAD_US + BYTE_US * flight),
             beside_us=BARRIER_US * (c.groups_per_row - 1).bit_length(),
+            starts=walk.blocks,
         ),
         m,
     )
