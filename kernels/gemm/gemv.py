@@ -59,6 +59,9 @@ MMA_BLOCKS = 3
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
 
+REGISTERS = 1 << 16
+"""Those of a multiprocessor."""
+
 
 @dataclass(frozen=True, slots=True)
 class GemvConfig(Alone):
@@ -178,7 +181,8 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
         return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=join_us), m, power=4)
     of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
-    together = THREADS[p.b_major][1] // c.threads
+    held = 1 if along_k else c.rows * (c.vec + c.depth) + c.depth * wide // 4
+    together = max(1, min(THREADS[p.b_major][1], REGISTERS // held) // c.threads)
     waiting = Work(
         0,
         blocks=-(-blocks // (m.sms * together)),
@@ -198,6 +202,9 @@ def offered(p: GemmProblem) -> Iterator[GemvConfig]:
     1 rows, 1 columns of 32 threads, vectors of 8
     """
     flight, vec, threads = IN_FLIGHT if p.m <= 4 else IN_FLIGHT // 2, vector(p), THREADS[p.b_major][0]
+    held = p.m * (vec + flight) + flight * vec * p.operand.nbytes // 4  # words of sums, of A and of B
+    while p.b_major == "mn" and threads * held > REGISTERS:
+        threads //= 2  # or sums are spilled: 6 rows times 8192 x 1752 took ten times as long
     if p.m > 1 and p.b_major == "k" and vec == EIGHT and p.k % vec == 0:  # one row is as fast without
         for some, each in ((1, 256), (2, 256), (4, 256), (4, 128)):
             yield GemvConfig(min(p.m, MOST_ROWS), some, each, vec, IN_FLIGHT // some, threads, mma=True)
