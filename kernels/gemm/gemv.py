@@ -60,7 +60,7 @@ THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
 
 REGISTERS = 1 << 16
-"""Those of a multiprocessor."""
+"""Registers of a multiprocessor."""
 
 
 @dataclass(frozen=True, slots=True)
