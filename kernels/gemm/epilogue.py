@@ -456,7 +456,7 @@ class Output:
         one = (*map(Const, instr.ONE[self.number]),)
         factor: tuple[Expr, ...] = one
         steps = self.epilogue.steps
-        for step, after in zip(steps, (*steps[1:], None), strict=True):
+        for step, after in zip(steps, (*steps, None)[1:], strict=True):
             match step:
                 case AddMatrix(name):
                     raise UnsupportedError(f"{name} is added where the place in D is known")

@@ -18,7 +18,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.choice import SIMT, SM80
+from layoutalg.kernels.gemm.choice import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import stored_problem
@@ -164,3 +164,9 @@ def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, 
     assert described == p and (said["product"] == "A B") == (c.splits == 1)
     if c.splits > 1:
         assert "// sums[s] = A B over part s of k" in texts[0] and "// D = " not in texts[0]
+
+
+def test_products_that_are_not_scaled_leave_in_boxes() -> None:
+    """An epilogue without a step, of which the tiles of wgmma pack pairs."""
+    p = replace(gemm_problem(128, 64, 128, "bf16"), epilogue=Epilogue())
+    assert all(launches(p, c, "sm_90a").kernels for c in SM90.configs(p)[:2])
