@@ -356,9 +356,15 @@ class _Writer:
         with tiles as (nth, before, row, column, batch):
             if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
                 k.wait(self.order[group], (nth + 1 + group) % 2)
+            first = row if self.groups else row * c.tile_m
+            corner = first + part * c.consumer_m, column * c.tile_n
+            if self.came:
+                corner = corner[0], corner[1] + k.rank * c.written_n
             if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
+                    if c.through == "tma":
+                        self.output.load_vectors(corner, (c.consumer_m, c.written_n))
             with self.part.work(k):
                 self._hold(acc)
                 with self._steps(before) as (kt, stage, parity):
@@ -373,10 +379,6 @@ class _Writer:
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
                     k.arrive(self.order[1 - group])
-                first = row if self.groups else row * c.tile_m
-                corner = first + part * c.consumer_m, column * c.tile_n
-                if self.came:
-                    corner = corner[0], corner[1] + k.rank * c.written_n
                 if c.through == "tma":  # under the last group of wgmma
                     self.output.load_vectors(corner, (c.consumer_m, c.written_n))
                 k.warpgroup_wait(0, acc)
