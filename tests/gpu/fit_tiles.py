@@ -40,7 +40,7 @@ STEEP, STEPS, SEEDS = 3.0, 12, 4
 
 @dataclass(frozen=True)
 class Timed:
-    """What was timed: problems, configurations, nanoseconds, and the number of each problem."""
+    """The times of a file: problems, configurations, nanoseconds, and the number of each problem."""
 
     products: list[tuple[GemmProblem, Any]]
     ns: Any
@@ -54,7 +54,7 @@ class Timed:
         return np.array([1e3 * (w.blocks * w.block_us + w.beside_us) for w in works])
 
     def shares(self, law: TileLaw, problems: Any) -> list[float]:
-        """Of each problem the fastest of all over the first by a law."""
+        """The fastest of all over the first by a law, for each problem."""
         found = []
         for number in problems:
             rows = np.flatnonzero(self.problem == number)

@@ -39,7 +39,7 @@ CAPS = {
 
 
 def way(name: str) -> Callable[[], object]:
-    """What makes the text of a family's problem, or reads the numbers of a board."""
+    """The code that makes the text of a family's problem, or reads the numbers of a board."""
     if name == BOARD:
         return lambda: (machine_of("sm_90"), machine_of(find_arch("sm_90")))
     family = find_family(name)

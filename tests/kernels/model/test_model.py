@@ -96,7 +96,7 @@ def forgotten() -> Iterator[None]:
 
 @pytest.mark.usefixtures("forgotten")
 def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nobody has seen: its file alone makes the choices of its architecture."""
+    """A board that is not known: its file alone makes the choices of its architecture."""
     rng, sheet = random.Random(20261130), json.loads(FILE.with_name("l4.json").read_text(encoding="utf-8"))
     path = tmp_path / "small.json"
     path.write_text(json.dumps({**sheet, "board": "Small", "sms": 7, "dram_bytes_per_s": 1e11}), "utf-8")

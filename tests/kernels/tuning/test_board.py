@@ -20,7 +20,7 @@ from tests.command import answer, refusal
 THERE = replace(
     machine_of("sm_90"), board="H100-PCIe", sms=114, launch_us=3.5, bytes_per_us=1.7e6, load_us=0.9
 )
-"""What the GPU that stands in takes."""
+"""The times that the GPU that stands in takes."""
 
 FACTS = {
     "MultiProcessorCount": 114, "L2CacheSize": 50 << 20, "ClockRate": 1755000, "MemoryClockRate": 1593000,

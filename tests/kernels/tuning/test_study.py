@@ -1,4 +1,4 @@
-"""What a store tells: shares of shorter searches, slow boards, and the command."""
+"""The facts that a store tells: shares of shorter searches, slow boards, and the command."""
 
 from __future__ import annotations
 
