@@ -61,7 +61,7 @@ def tails(name: str, use: Instance) -> list[str]:
 
 
 def declarable(kind: str, value: str) -> bool:
-    """Whether a value of a kind is declared by its name; a function of the device is not a constant of the host."""
+    """Whether a value of a kind is declared by its name; a device function is not a constant of the host."""
     return value.isdigit() or is_integer(kind) or is_type(kind)
 
 
