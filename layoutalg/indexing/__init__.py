@@ -13,6 +13,7 @@ Source text is never executed: it is read as a term (layoutalg.reading), which i
     lowering         the index expression of a layout in the parameters of a function
     targets          the text of a function in each language
     proofs           that a text is its layout
+    open_layouts     layouts with symbols, and the proof of their texts
     printing         code
     laws             from a table of offsets to a layout
     recognition      identify

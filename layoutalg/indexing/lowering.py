@@ -15,13 +15,14 @@ i * 8 + (7 - j) 7
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
 from layoutalg.arch import find_instruction
 from layoutalg.atoms import TiledCopy
-from layoutalg.codegen.expr import Const, Expr, Minus, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, Minus, as_expr, check_name, simplify
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.dtype import DType
@@ -166,3 +167,32 @@ def parameter_extents(layout: AnyLayout) -> tuple[int, ...]:
     if not shape:
         raise ShapeError(f"code of {layout}: the shape {to_text(shape)} has no mode to be a parameter")
     return tuple(map(product, shape))
+
+
+_PYTHON = frozenset({*keyword.kwlist, "triton", "layout", "through", "cute", "T"})
+"""Words that a name may not be in Python, and what the texts use themselves."""
+
+
+def parameter_names(
+    names: Sequence[str] | None, count: int, defaults: tuple[str, str] | None
+) -> tuple[str, ...]:
+    """The names of the parameters."""
+    if names is not None:
+        if isinstance(names, str) or len(names) != count or not all(isinstance(n, str) for n in names):
+            raise ArgumentTypeError(f"parameters {shown(names)}: {count} names are needed")
+        if len({*names}) < count:
+            raise ArgumentTypeError(f"parameters {shown(names)}: two have one name")
+        return tuple(names)
+    if defaults is not None:
+        return defaults
+    return {1: ("i",), 2: ("row", "col")}.get(count) or tuple(f"c{k}" for k in range(count))
+
+
+def check_word(word: str) -> None:
+    """Refuse a name that a language has taken."""
+    if word in _PYTHON:
+        raise ArgumentTypeError(
+            f"{word!r} cannot be a name in every language that is printed: it has a meaning"
+        )
+    if word != "tid":
+        check_name(word)

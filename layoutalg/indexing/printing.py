@@ -11,12 +11,11 @@ __device__ __forceinline__ unsigned at(unsigned row, unsigned col) {
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from layoutalg.codegen.expr import Const, Expr, Var, check_name, simplify, substitute
+from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     AlignmentError,
@@ -29,21 +28,28 @@ from layoutalg.errors import (
     check_type,
     shown,
 )
-from layoutalg.indexing.lowering import Side, Through, offset_of, parameter_extents, through_layout
+from layoutalg.indexing.lowering import (
+    Side,
+    Through,
+    check_word,
+    offset_of,
+    parameter_extents,
+    parameter_names,
+    through_layout,
+)
+from layoutalg.indexing.open_layouts import Asked, open_code
 from layoutalg.indexing.proofs import proved, proved_cute
 from layoutalg.indexing.targets import LONG_END, TARGETS, Function, text_of
-from layoutalg.layout import AnyLayout, Layout, check_integers
+from layoutalg.layout import AnyLayout, Layout, check_integers, has_symbols
 from layoutalg.reading import apply, number, read_c, read_python, variable
+from layoutalg.symbolic import SymbolicLayout, Values
 
 UNITS = ("elements", "bytes")
 SIDES = ("src", "dst")
 
-_PYTHON = frozenset({*keyword.kwlist, "triton", "layout", "through", "cute", "T"})
-"""Words that a name may not be in Python, and what the texts use themselves."""
-
 
 def code(
-    layout: AnyLayout,
+    layout: AnyLayout | SymbolicLayout,
     to: str = "c",
     name: str = "f",
     *,
@@ -53,6 +59,7 @@ def code(
     unit: str = "elements",
     parameters: Sequence[str] | None = None,
     carry: str | None = None,
+    where: str | Mapping[str, Values | tuple[int, int]] | None = None,
 ) -> str:
     """The source of a function that computes a layout's offsets, without an end of line.
 
@@ -63,10 +70,14 @@ def code(
     `carry` is the parameter that a loop increments: the function then takes a pointer and returns the one
     with which the loop starts, and its comment says what each iteration adds.
 
-    The function is proved: at every coordinate, over F2, or by classes of digits.  Raises UndecidedError
-    where there is no proof, UnsupportedError for a loop whose increments are not constant, ResourceError for
-    offsets past 2^62, UnknownNameError, ArgumentTypeError, ShapeError, and IRError for a name that cannot be
-    used.
+    Symbols in extents, strides and the offset are parameters behind those of the modes, in the order of
+    their names.  `where` states their values, as "ld in 32..4096, ld % 8 == 0"; of those of which it says
+    nothing they are those of C's int from 0 on, of extents from 1 on.
+
+    The function is proved: at every coordinate, over F2, by classes of digits, or as a polynomial in digits
+    and symbols, for all their values.  Raises UndecidedError where there is no proof, UnsupportedError for a
+    loop whose increments are not constant and for what may be below 0, ResourceError for offsets past 2^62,
+    UnknownNameError, ArgumentTypeError, ShapeError, and IRError for a name that cannot be used.
 
     >>> from layoutalg.layout import ComposedLayout, Swizzle
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
@@ -77,7 +88,6 @@ def code(
         # proved at all 512 coordinates
         return (col ^ row * 8) + row * 64
     """
-    check_integers("code", layout)
     for kind_of, choice, names_of in (
         ("language", to, TARGETS),
         ("unit", unit, UNITS),
@@ -87,15 +97,19 @@ def code(
         if choice not in names_of:
             raise UnknownNameError(kind_of, choice, names_of)
     kind = dtype(element)
+    if isinstance(layout, SymbolicLayout) or (isinstance(layout, Layout) and has_symbols(layout)):
+        asked = Asked(to, name, side, kind, unit, parameters, carry, _scale(layout, kind, unit))
+        return open_code(layout, asked, through, where)
+    check_integers("code", layout)
+    if where:
+        raise ArgumentTypeError(f"where {shown(where)}: {layout} has no symbol")
     front, defaults = (None, None) if through is None else through_layout(through, layout, kind, side)
     domain = layout if front is None else front
     extents = parameter_extents(domain)
-    names = _names(parameters, len(extents), defaults)
+    names = parameter_names(parameters, len(extents), defaults)
     for word in (name, *names):
-        _check_word(word)
-    if unit == "bytes" and kind.bits % 8:
-        raise AlignmentError(f"code of {layout} in bytes: {kind} has {kind.bits} bits; count elements")
-    scale = kind.bits // 8 if unit == "bytes" else 1
+        check_word(word)
+    scale = _scale(layout, kind, unit)
     variables = [Var(word, extent) for word, extent in zip(names, extents, strict=True)]
     value, less = _value(layout, front, variables, scale)
 
@@ -104,34 +118,19 @@ def code(
         return layout(*at) * scale
 
     what = f"code of {layout}" + (f" of {front}" if front is not None else "")
-    taken = tuple(zip(names, extents, strict=True))
-    made = Function(name, str(layout), taken, value, less, unit, layout=layout, through=front, scale=scale)
+    made = Function(
+        name, str(layout), tuple(variables), value, less, unit, layout=layout, through=front, scale=scale
+    )
     if carry is None:
         proof = _proof(what, made, to, variables, (value, less), table)
         return text_of(replace(made, notes=(proof,)), to)
     return _carried(what, made, to, carry, variables, table)
 
 
-def _names(names: Sequence[str] | None, count: int, defaults: tuple[str, str] | None) -> tuple[str, ...]:
-    """The names of the parameters."""
-    if names is not None:
-        if isinstance(names, str) or len(names) != count or not all(isinstance(n, str) for n in names):
-            raise ArgumentTypeError(f"parameters {shown(names)}: {count} names are needed")
-        if len({*names}) < count:
-            raise ArgumentTypeError(f"parameters {shown(names)}: two have one name")
-        return tuple(names)
-    if defaults is not None:
-        return defaults
-    return {1: ("i",), 2: ("row", "col")}.get(count) or tuple(f"c{k}" for k in range(count))
-
-
-def _check_word(word: str) -> None:
-    if word in _PYTHON:
-        raise ArgumentTypeError(
-            f"{word!r} cannot be a name in every language that is printed: it has a meaning"
-        )
-    if word != "tid":
-        check_name(word)
+def _scale(layout: object, kind: DType, unit: str) -> int:
+    if unit == "bytes" and kind.bits % 8:
+        raise AlignmentError(f"code of {layout} in bytes: {kind} has {kind.bits} bits; count elements")
+    return kind.bits // 8 if unit == "bytes" else 1
 
 
 def _value(layout: AnyLayout, front: Layout | None, at: Sequence[Expr], scale: int) -> tuple[Expr, int]:
@@ -167,9 +166,8 @@ def _carried(what: str, f: Function, to: str, carry: str, variables: Sequence[Va
     first, second = map(int, table([ends if v == moved else 0 * ends for v in variables]))
     step = second - first
     raw_value, start = f.value, simplify(substitute(f.value, {moved: Const(0)}))
-    parameters = tuple((v.name, v.facts.hi + 1) for v in rest)
     f = replace(
-        f, parameters=parameters, value=start, fixed=tuple("0" if v == moved else v.name for v in variables)
+        f, parameters=tuple(rest), value=start, fixed=tuple("0" if v == moved else v.name for v in variables)
     )
     base = read_python(text_of(f, "python"), f.name).term
     total = apply("+", (base, apply("*", (variable(carry), number(step)))))

@@ -255,7 +255,7 @@ def _divided(step: Step, by: int) -> Step:
 
 # --- CuTe C++ --------------------------------------------------------------------------------------------
 
-_LAYOUT_LINE = re.compile(r"^    auto (layout|through) = (.*);$", re.MULTILINE)
+LAYOUT_LINE = re.compile(r"^    auto (layout|through) = (.*);$", re.MULTILINE)
 
 
 def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) -> str:
@@ -263,7 +263,7 @@ def proved_cute(what: str, text: str, wanted: Mapping[str, AnyLayout | None]) ->
 
     Raises MismatchError where one differs, UndecidedError as `same_function` does.
     """
-    read: dict[str, Any] = {name: parse(line, form="cpp") for name, line in _LAYOUT_LINE.findall(text)}
+    read: dict[str, Any] = {name: parse(line, form="cpp") for name, line in LAYOUT_LINE.findall(text)}
     for name, layout in wanted.items():
         if layout is not None and not (
             name in read and read[name].shape == layout.shape and same_function(read[name], layout)

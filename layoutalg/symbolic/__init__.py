@@ -5,6 +5,7 @@ distinct        solve_distinct: the values at which no two elements share an add
 solve           solve_conflict_free, solve_sectors, symbolic_cost
 generic_values  one value per class of values that have the same answer
 solutions       ResidueSet, Periodic: the answer, as residues of a period
+where           Values: the values that a symbol may have, as `--where` states them
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from layoutalg.symbolic.solve import (
     symbolic_access,
     symbolic_cost,
 )
+from layoutalg.symbolic.where import Values, values_of
 
 __all__ = [
     "Condition",
     "Periodic",
     "ResidueSet",
     "SymbolicLayout",
+    "Values",
     "efficiency_share",
     "shared_ranges",
     "solve_conflict_free",
@@ -32,4 +35,5 @@ __all__ = [
     "solve_sectors",
     "symbolic_access",
     "symbolic_cost",
+    "values_of",
 ]
