@@ -16,6 +16,7 @@ Source text is never executed: it is read as a term (layoutalg.reading), which i
     open_layouts     layouts with symbols, and the proof of their texts
     printing         code
     laws             from a table of offsets to a layout
+    open_recognition the layout with symbols of a function that takes them
     recognition      identify
 """
 

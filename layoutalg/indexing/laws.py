@@ -94,7 +94,7 @@ def _kind_of_plain(inner: Layout) -> str:
     return "padded" if gap else "plain"
 
 
-class _Broken(Exception):
+class Broken(Exception):
     """A law that fails, with the coordinates that show it."""
 
     def __init__(self, law: str, *witness: tuple[int, ...]) -> None:
@@ -105,8 +105,8 @@ class _Broken(Exception):
 def _plain(cube: NDArray[Any]) -> tuple[AnyLayout | None, str, tuple[tuple[int, ...], ...]]:
     """The plain layout of a table; else why there is none, and the coordinates that show it."""
     try:
-        parts = _modes_of([(cube, 0)])
-    except _Broken as broken:
+        parts = modes_of([(cube, 0)])
+    except Broken as broken:
         return None, broken.law, broken.witness
     layout = _layout_of([(extents, [d[0] for d in steps]) for extents, steps in parts])
     first = int(cube.flat[0])
@@ -125,8 +125,8 @@ Channels = Sequence["tuple[NDArray[Any], int]"]
 """Tables whose values add, the second ones modulo a number (0: as integers)."""
 
 
-def _modes_of(channels: Channels) -> list[tuple[list[int], list[tuple[int, ...]]]]:
-    """The digits of each mode, with a step per channel; raises _Broken where offsets do not add."""
+def modes_of(channels: Channels) -> list[tuple[list[int], list[tuple[int, ...]]]]:
+    """The digits of each mode, with a step per channel; raises Broken where offsets do not add."""
     import numpy as np
 
     dims = channels[0][0].ndim
@@ -144,7 +144,7 @@ def _modes_of(channels: Channels) -> list[tuple[list[int], list[tuple[int, ...]]
             law = f"f{_at(at)} - f{_at((0,) * dims)} is {int(table[at] - first)}, and its modes alone make "
             zero = (0,) * dims
             alone = [(*zero[:m], at[m], *zero[m + 1 :]) for m in range(dims) if at[m]]
-            raise _Broken(f"offsets do not add: {law}{int(total[at])}", at, *alone, zero)
+            raise Broken(f"offsets do not add: {law}{int(total[at])}", at, *alone, zero)
         axes.append(along)
     digits = []
     for m in range(dims):
@@ -152,9 +152,9 @@ def _modes_of(channels: Channels) -> list[tuple[list[int], list[tuple[int, ...]]
             digits.append(
                 _digits([(along[m], modulus) for along, (_, modulus) in zip(axes, channels, strict=True)])
             )
-        except _Broken as broken:
+        except Broken as broken:
             places = [(0,) * m + w + (0,) * (dims - m - 1) for w in broken.witness]
-            raise _Broken(f"mode {m} has no digits: {broken.law}", *places) from None
+            raise Broken(f"mode {m} has no digits: {broken.law}", *places) from None
     return digits
 
 
@@ -177,7 +177,7 @@ def _digits(lines: Sequence[tuple[NDArray[Any], int]]) -> tuple[list[int], list[
         run = int(wrong.argmax()) if wrong.any() else count
         step = tuple(int(line[1]) for line, _ in lines)
         if count % run:
-            raise _Broken(
+            raise Broken(
                 f"its steps are equal up to {run * unit} of {count * unit}, which no digit divides",
                 (run * unit,),
             )
@@ -188,7 +188,7 @@ def _digits(lines: Sequence[tuple[NDArray[Any], int]]) -> tuple[list[int], list[
             if bad.any():
                 at = int(bad.argmax())
                 base, part = at // run * run, at % run
-                raise _Broken(
+                raise Broken(
                     f"{at * unit} is {base * unit} + {part * unit}, and its offset is {int(line[at])}, not "
                     f"{int(line[base] + line[part])}", (at * unit,), (base * unit,), (part * unit,),
                 )  # fmt: skip
@@ -305,7 +305,7 @@ def _pitched(cube: NDArray[Any]) -> Iterator[AnyLayout]:
         stepped = rest + pitch * np.arange(cube.shape[m]).reshape(form)
         try:
             extents, steps = _digits([(base - base[0], 0)])
-        except _Broken:
+        except Broken:
             continue
         inner = next(_linear(stepped), None) or next(_swizzled(stepped), None)
         if inner is None or np.array_equal(stepped, cube):
@@ -380,8 +380,8 @@ def _rotated(cube: NDArray[Any]) -> Iterator[AnyLayout]:
                 continue
             channels = _split(cube, unit, modulus)
             try:
-                parts = _modes_of(channels)
-            except _Broken:
+                parts = modes_of(channels)
+            except Broken:
                 continue
             layout = _rotation(parts, unit, modulus, *(int(table.flat[0]) for table, _ in channels))
             if layout is not None:

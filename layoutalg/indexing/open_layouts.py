@@ -37,6 +37,7 @@ from layoutalg.codegen.expr import (
     Var,
     affine,
     as_expr,
+    evaluate,
     simplify,
     substitute,
 )
@@ -54,6 +55,7 @@ from layoutalg.indexing.lowering import Side, Through, check_word, parameter_nam
 from layoutalg.indexing.proofs import LAYOUT_LINE, as_expression
 from layoutalg.indexing.targets import LONG_END, Function, text_of
 from layoutalg.layout import Layout, Swizzle, flatten_tree, free_symbols, modes
+from layoutalg.limits import Most
 from layoutalg.notation import parse
 from layoutalg.reading import read_c, read_python
 from layoutalg.symbolic import SymbolicLayout, Values, symbolic_access, values_of
@@ -74,6 +76,7 @@ class Opened:
     meant: Any
     at: Expr
     less: int
+    reader: _Reader
 
 
 def _digit(parameter: str, k: int, extent: Any) -> Any:
@@ -120,18 +123,19 @@ def opened(
                 top = simplify(Minus(as_expr(size), Const(1), exact=True))
                 digit, stride = Minus(top, simplify(digit), exact=True), -stride
             products.append((digit, stride))
+    reader = _Reader(digits, symbols)
     more, less = _polynomial(what, base * scale, symbols)
     total: Expr = more
     for digit, stride in products:
         plus, minus = _polynomial(what, stride * scale, symbols)
         if minus != Const(0):
-            plus = _difference(what, plus, minus, symbols)
+            plus = _difference(what, plus, minus, reader, symbols)
         total = total + digit * plus
     total = simplify(total)
     constant = less.value if isinstance(less, Const) else 0
     if not isinstance(less, Const) or (swizzles and constant):
-        total, constant = simplify(_difference(what, total, less, symbols)), 0
-    return Opened(tuple(parameters), digits, (meant + offset) * scale, total, constant)
+        total, constant = simplify(_difference(what, total, less, reader, symbols)), 0
+    return Opened(tuple(parameters), digits, (meant + offset) * scale, total, constant, reader)
 
 
 def _known(layout: Layout, offset: Any, symbols: Mapping[str, Var]) -> tuple[Layout, Any]:
@@ -155,7 +159,9 @@ def _extent(what: str, extent: Any, symbols: Mapping[str, Var]) -> Expr | int:
     if isinstance(extent, int) or extent.is_Integer:
         return int(extent)
     plus, minus = _polynomial(what, extent, symbols)
-    return simplify(plus if minus == Const(0) else _difference(what, plus, minus, symbols))
+    return simplify(
+        plus if minus == Const(0) else _difference(what, plus, minus, _Reader({}, symbols), symbols)
+    )
 
 
 def _is_negative(stride: Any) -> bool:
@@ -165,12 +171,14 @@ def _is_negative(stride: Any) -> bool:
     return all(c < 0 for c in stride.as_coefficients_dict().values())
 
 
-def _difference(what: str, plus: Expr, minus: Expr, symbols: Mapping[str, Var]) -> Expr:
+def _difference(what: str, plus: Expr, minus: Expr, reader: _Reader, symbols: Mapping[str, Var]) -> Expr:
     made = Minus(plus, minus)
+    if not made.exact and reader.exists(plus, minus):
+        made = Minus(plus, minus, exact=True)
     if not made.exact:
         ranges = ", ".join(f"{v.name} in {v.facts.lo}..{v.facts.hi}" for v in symbols.values())
         raise UnsupportedError(
-            f"{what}: {plus} less {minus} may be below 0, as far as intervals tell, for {ranges}; state "
+            f"{what}: {plus} less {minus} may be below 0, as far as is seen, for {ranges}; state "
             f"narrower ranges with where"
         )
     return made
@@ -267,7 +275,7 @@ def open_code(
     elif swizzles:
         f, proof = _swizzled(of, f, made, swizzles, asked.to)
     else:
-        prove_polynomial(of, *_read_back(of, f, asked.to), made)
+        prove_polynomial(of, *_read_back(of, f, asked.to, made), made)
         proof = PROVED
     pointer = "" if asked.carry is None else "base" if "p" in (*names, *symbols) else "p"
     return text_of(replace(f, notes=(note + proof,), pointer=pointer), asked.to)
@@ -313,13 +321,14 @@ def _stepped(what: str, made: Opened, carry: str, swizzles: Sequence[Swizzle]) -
     rest = tuple(v for v in made.parameters if v != moved)
     digits = {v.name: made.digits[v.name] for v in rest}
     step = sympy.expand(made.meant - start) / digit if extent != 1 else 0
-    return Opened(rest, digits, start, at, made.less), step
+    return replace(made, parameters=rest, digits=digits, meant=start, at=at), step
 
 
-def _read_back(what: str, f: Function, to: str) -> tuple[Expr, int]:
+def _read_back(what: str, f: Function, to: str, made: Opened) -> tuple[Expr, int]:
     """(expression, less): what the text of a function says."""
     read = read_c if to in ("c", "cuda") else read_python
-    return as_expression(what, read(text_of(f, to), f.name).term, {v.name: v for v in f.parameters})
+    given = {v.name: v for v in f.parameters}
+    return as_expression(what, read(text_of(f, to), f.name).term, given, made.reader.exists)
 
 
 def _read_back_cute(what: str, f: Function, swizzles: Sequence[Swizzle]) -> str:
@@ -336,6 +345,12 @@ def _read_back_cute(what: str, f: Function, swizzles: Sequence[Swizzle]) -> str:
     return "its layout was read back"
 
 
+def _equal(a: Expr, b: Expr, v: Var) -> bool:
+    """Whether two expressions are equal at every value of a variable of few."""
+    few = range(v.facts.hi + 1) if v.facts.hi < Most.LINE.number else ()
+    return bool(few) and all(evaluate(a, {v: x}) == evaluate(b, {v: x}) for x in few)
+
+
 def _swizzled(
     what: str, f: Function, made: Opened, swizzles: Sequence[Swizzle], to: str
 ) -> tuple[Function, str]:
@@ -347,15 +362,16 @@ def _swizzled(
     for swizzle in reversed(swizzles):
         moved = as_expr(swizzle(moved))
     moved = moved * f.scale
-    base, _ = _read_back(what, f, to)
+    base, _ = _read_back(what, f, to, made)
     prove_polynomial(what, base, 0, made)
     outer = replace(f, value=simplify(moved), less=0, parameters=(at,))
-    read, less = _read_back(what, outer, to)
+    read, less = _read_back(what, outer, to, made)
     columns = affine(read)
-    if less or columns is None or columns != affine(moved):
-        raise UndecidedError(f"{what}: the printed swizzle is not seen to be affine over F2")
+    known = columns is not None and columns == affine(moved)
+    if less or not (known or _equal(read, moved, at)):
+        raise UndecidedError(f"{what}: the printed swizzle is not seen to be the layout's")
     whole = replace(f, value=outer.value, lets=((at, made.at),))
-    if _read_back(what, whole, to) != (substitute(read, {at: base}), 0):
+    if _read_back(what, whole, to, made) != (substitute(read, {at: base}), 0):
         raise MismatchError(f"{what}: the printed function is not the swizzle of the printed offset")
     return whole, f"{PROVED}, and over F2"
 
@@ -370,8 +386,7 @@ def prove_polynomial(what: str, read: Expr, less: int, made: Opened) -> None:
     """
     import sympy
 
-    reader = _Reader(made.digits)
-    found = reader.polynomial(read)
+    found = made.reader.polynomial(read)
     if found is None:
         raise UndecidedError(f"{what}: {read} is not seen to be a polynomial in the digits of its parameters")
     plain = made.meant.xreplace({s: sympy.Symbol(s.name) for s in made.meant.free_symbols})
@@ -382,7 +397,7 @@ def prove_polynomial(what: str, read: Expr, less: int, made: Opened) -> None:
 class _Reader:
     """Expressions as polynomials in symbols and digits."""
 
-    def __init__(self, digits: Mapping[str, tuple[Any, ...]]) -> None:
+    def __init__(self, digits: Mapping[str, tuple[Any, ...]], symbols: Mapping[str, Var]) -> None:
         import sympy
 
         def plain(value: Any) -> Any:
@@ -390,6 +405,27 @@ class _Reader:
             return value.xreplace({s: sympy.Symbol(s.name) for s in value.free_symbols})
 
         self._extents = {name: [plain(extent) for extent in extents] for name, extents in digits.items()}
+        self._least = {sympy.Symbol(v.name): v.facts.lo for v in symbols.values()}
+
+    def exists(self, a: Expr, b: Expr) -> bool:
+        """Whether a - b is never below 0: no coefficient is, in digits counted from their ends and symbols
+        from their least values on."""
+        import sympy
+
+        left, right = self.polynomial(a), self.polynomial(b)
+        if left is None or right is None:
+            return False
+        difference = sympy.expand(left - right)
+        lowered = {s for m, c in difference.as_coefficients_dict().items() if c < 0 for s in m.free_symbols}
+        ends = {
+            _digit(name, k, extent): extent - 1 - _digit(name, k, extent)
+            for name, extents in self._extents.items()
+            for k, extent in enumerate(extents)
+            if extent != 1 and _digit(name, k, extent) in lowered
+        }
+        shifted = difference.subs(ends, simultaneous=True)
+        shifted = sympy.expand(shifted.subs({s: s + n for s, n in self._least.items()}, simultaneous=True))
+        return all(c >= 0 for c in shifted.as_coefficients_dict().values())
 
     def polynomial(self, node: Expr) -> Any:
         """The polynomial of an expression, None where an operator has none."""

@@ -134,10 +134,13 @@ def _compare(what: str, term: Term, parameters: Sequence[Var], box: Sequence[int
 # --- terms as index expressions --------------------------------------------------------------------------
 
 
-def as_expression(what: str, term: Term, given: Mapping[str, Var]) -> tuple[Expr, int]:
+def as_expression(
+    what: str, term: Term, given: Mapping[str, Var], exists: Callable[[Expr, Expr], bool] | None = None
+) -> tuple[Expr, int]:
     """(expression, less): the term is expression - less, computed without any wrap.
 
-    Raises UndecidedError for an operator that has no such form, and where a number may leave its type.
+    `exists(a, b)` says whether a - b is never below 0, where intervals do not show it.  Raises UndecidedError
+    for an operator that has no such form, and where a number may leave its type.
     """
     less, types = 0, [term.ctype]  # what the difference has to fit
     while term.op == "cast":
@@ -149,6 +152,8 @@ def as_expression(what: str, term: Term, given: Mapping[str, Var]) -> tuple[Expr
     for t in ordered(term):
         parts = [known[id(o)] for o in t.operands]
         made = _as_expression(t, parts, given)
+        if made is None and t.op == "-" and len(parts) == 2 and exists is not None and exists(*parts):
+            made = Minus(*parts, exact=True)
         if made is None or (t.ctype is not None and made.facts.hi > t.ctype.greatest):
             raise UndecidedError(f"{what}: intervals do not show that '{t.op}' keeps every bit")
         known[id(t)] = made

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from layoutalg.errors import (
     shown,
 )
 from layoutalg.indexing.laws import TRIED, found_layout, kind_of
+from layoutalg.indexing.open_recognition import found_open
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -45,6 +46,7 @@ from layoutalg.reading import (
     read_python,
     read_python_expression,
 )
+from layoutalg.symbolic import SymbolicLayout, Values, values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +62,7 @@ class Identification:
     that was read.  `why` is one sentence.
     """
 
-    layout: AnyLayout | None
+    layout: AnyLayout | SymbolicLayout | None
     kind: str
     why: str
     witness: tuple[IntTuple, ...] = ()
@@ -78,6 +80,7 @@ def identify(
     language: str | None = None,
     expression: bool = False,
     parameters: Sequence[str] | None = None,
+    where: str | Mapping[str, Values | tuple[int, int]] | None = None,
 ) -> Identification:
     """The layout that `source` computes on `shape`, as an `Identification`.
 
@@ -85,6 +88,8 @@ def identify(
     nested list or an array, whose axes are the modes, or flat, then of the flat indices of `shape` in order.
     A function takes the flat index, one integer per mode, or one per leaf.  `parameters` name its parameters,
     or an expression's variables, in the order of the modes; without them an expression's are as they occur.
+    Parameters that `where` names are symbols, as in "ld in 32..4096, ld % 8 == 0": the layout then holds
+    them, and is the function for all of their values.
     Texts are parsed, never executed; arithmetic has C's 32-bit semantics, and undefined behaviour is a
     witness.
 
@@ -104,11 +109,14 @@ def identify(
         names = ", ".join(read.names)
         raise ShapeError(f"{read.name} takes ({names}); its shape is needed: the extent of each of them")
     extents = normalize(shape, "shape")
+    symbols = _symbols(read, where)
     if any(n < 1 for n in flatten_tree(extents)):
         raise ShapeError(f"shape {to_text(extents)}: extents must be positive")
     Most.POINTS.guard(product(extents), "coordinates of the function")
     if parameters is not None and not expression:
-        read = _in_order(read, parameters)
+        read = _in_order(read, (*parameters, *symbols))
+    if symbols:
+        return _of_symbols(read, extents, symbols)
     return _of_function(read, extents)
 
 
@@ -127,6 +135,33 @@ def _read(
         raise ParseError("the text is nested too deep to be read", text=text) from None
 
 
+def _symbols(
+    read: IndexFunction, where: str | Mapping[str, Values | tuple[int, int]] | None
+) -> dict[str, Values]:
+    """The values of the parameters that are symbols, by name."""
+    if not where:
+        return {}
+    values = values_of(where, read.names)
+    named = set(re.findall(r"[A-Za-z_]\w*", where)) if isinstance(where, str) else set(where)
+    return {name: v for name, v in values.items() if name in named}
+
+
+def _of_symbols(read: IndexFunction, shape: IntTuple, symbols: Mapping[str, Values]) -> Identification:
+    """The identification of a function of coordinates and symbols."""
+    modes = tuple(name for name in read.names if name not in symbols)
+    sizes = _parameter_extents(read.name, modes, shape)
+    found = found_open(read, sizes, symbols)
+    if found.layout is None:
+        return Identification(None, "", found.why, found.witness, read.name)
+    layout = found.layout
+    if not isinstance(shape, tuple) and isinstance(layout, Layout):
+        layout = layout[0]
+    said = "; ".join(map(str, symbols.values()))
+    return Identification(
+        layout, "plain", f"a layout with symbols, compared as polynomials for {said}", (), read.name
+    )
+
+
 def _in_order(read: IndexFunction, names: Sequence[str]) -> IndexFunction:
     """The function with its parameters in the order of the modes' names."""
     types = dict(read.parameters)
@@ -137,20 +172,26 @@ def _in_order(read: IndexFunction, names: Sequence[str]) -> IndexFunction:
     return read._replace(parameters=tuple((name, types[name]) for name in names))
 
 
-def _of_function(read: IndexFunction, shape: IntTuple) -> Identification:
-    """The identification of a function on a shape."""
-    import numpy as np
-
-    count = len(read.parameters)
+def _parameter_extents(name: str, names: Sequence[str], shape: IntTuple) -> tuple[int, ...]:
+    """The extents of a function's parameters: of the flat index, the modes or the leaves."""
     choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
     for extents in (_sizes(shape), flatten_tree(shape)):
         if extents:
             choices.setdefault(len(extents), extents)
-    if count not in choices:
+    if len(names) not in choices:
         accepted = ", ".join(map(str, sorted(choices)))
-        taken = f"{read.name} takes {count} parameters ({', '.join(read.names)})"
-        raise ShapeError(f"{taken}; for the shape {to_text(shape)} it may take {accepted}")
-    extents = choices[count]
+        taken = f"{name} takes {len(names)} parameters ({', '.join(names)})"
+        raise ShapeError(
+            f"{taken}; for the shape {to_text(shape)} it may take {accepted}, and symbols that where names"
+        )
+    return choices[len(names)]
+
+
+def _of_function(read: IndexFunction, shape: IntTuple) -> Identification:
+    """The identification of a function on a shape."""
+    import numpy as np
+
+    extents = _parameter_extents(read.name, read.names, shape)
     indices = np.arange(product(shape), dtype=np.int64)
     digits = flatten_tree(coordinate_at(indices, extents))
     for (name, ctype), extent in zip(read.parameters, extents, strict=True):

@@ -25,13 +25,13 @@ class Open(NamedTuple):
         return {name: rng.choice((v.least, v.most, rng.choice(v.range()))) for name, v in self.values.items()}
 
 
-def drawn(rng: random.Random) -> Open:
-    """A layout whose modes have one leaf or two, under a swizzle in a quarter of the draws.
+def drawn(rng: random.Random, *, known_extents: bool = False, swizzles: bool = True) -> Open:
+    """A layout whose modes have one leaf or two, under swizzles in a quarter of the draws where they may be.
 
     >>> print(drawn(random.Random(3)).layout)
     (3,(3,m+1)):((m+1,(3*m,1)))
     """
-    swizzled = rng.random() < 0.25
+    swizzled = swizzles and rng.random() < 0.25
     names = rng.sample(NAMES, rng.randint(1, 3))
     values = {name: _values(rng, name) for name in names}
 
@@ -47,15 +47,18 @@ def drawn(rng: random.Random) -> Open:
         return of() if rng.random() < 0.6 else (of(), of())
 
     rank = rng.randint(1, 3)
-    shape = tuple(mode(lambda: leaf(0.0 if swizzled else 0.3, (1, 2, 3, 4, 8, 16))) for _ in range(rank))
+    shape = tuple(
+        mode(lambda: leaf(0.0 if swizzled or known_extents else 0.3, (1, 2, 3, 4, 8, 16)))
+        for _ in range(rank)
+    )
     stride = _like(shape, lambda: leaf(0.6, (0, 1, 2, 5, 8, 64, -1, -4)))
     offset = leaf(0.3, (0, 0, 8)) if rng.random() < 0.4 or swizzled else 0
     if swizzled:
         stride = _like(stride, None, abs)
-        swizzles = tuple(
+        outer = tuple(
             Swizzle(rng.randint(1, 3), rng.randint(0, 4), rng.randint(3, 4)) for _ in range(rng.randint(1, 2))
         )
-        return Open(SymbolicLayout(shape, stride, swizzles, offset), values)
+        return Open(SymbolicLayout(shape, stride, outer, offset), values)
     return Open(
         SymbolicLayout(shape, stride, (), offset) if _integers(shape) else Layout(shape, stride), values
     )

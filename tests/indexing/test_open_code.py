@@ -12,7 +12,7 @@ import sympy
 
 from layoutalg import Layout, errors
 from layoutalg.codegen.expr import Const, Var
-from layoutalg.indexing import code
+from layoutalg.indexing import code, identify
 from layoutalg.indexing.open_layouts import opened, prove_polynomial
 from layoutalg.layout import flatten_tree, product, substituted
 from layoutalg.symbolic import SymbolicLayout
@@ -105,3 +105,37 @@ def test_a_wrong_text_is_no_polynomial_of_the_layout() -> None:
 def test_what_is_missing_is_named(layout: Any, options: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said.replace(".", r"\.")):
         code(layout, "c", **options)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(46003, 25), pytest.param(46004, 400, marks=pytest.mark.deep)])
+def test_layouts_with_symbols_come_back_from_their_functions(seed: int, count: int) -> None:
+    rng, met = random.Random(seed), 0
+    for _ in range(count):
+        layout, values = drawn(rng, known_extents=True, swizzles=False)
+        names = sorted(s.name for s in _symbols(layout.shape, layout.stride, getattr(layout, "offset", 0)))
+        if not names:
+            continue
+        where = {n: values[n] for n in names}
+        try:
+            text = code(layout, rng.choice(("c", "python")), where=where)
+        except errors.UnsupportedError:
+            continue
+        found = identify(text, layout.shape, where=where)
+        assert found.layout is not None, (str(layout), found.why)
+        met += 1
+        for _ in range(POINTS):
+            point = {n: rng.choice(values[n].range()) for n in names}
+            crd = tuple(rng.randrange(n) for n in sizes(layout, point))
+            assert at(found.layout, point, crd) == at(layout, point, crd), (str(layout), str(found.layout))
+    assert met > count // 4
+
+
+def test_what_is_no_layout_for_all_values_is_refused_with_a_witness() -> None:
+    found = identify("def f(row, col, ld): return row * ld + (col ^ row % 8)", (32, 32), where="ld in 1..64")
+    assert found.layout is None and found.witness
+    with pytest.raises(errors.UndecidedError, match="no polynomial in ld"):
+        identify("def f(row, col, ld): return row * (ld // 8) + col", (32, 32), where="ld in 1..4096")
+    found = identify("int f(int i, int n) { return i * n; }", 8, where="n in 0..1000")
+    assert str(found) == "8:n"
+    with pytest.raises(errors.UndecidedError, match="intervals do not show"):
+        identify("int f(int i, int n) { return i * n; }", 8, where="n in 0..2000000000")
