@@ -14,6 +14,7 @@
     classes      digit classes: warps sorted by where their digits carry and a Guard cuts, one of each counted
     memory       the sectors and half lines that all requests touch together, and what DRAM moves for them
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
+    open_report  OpenReport: the cost as pieces over the values of symbols
     words        the sentences of a report: which rows and lanes conflict, and why
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
@@ -53,6 +54,7 @@ from layoutalg.analysis.classes import warp_families
 from layoutalg.analysis.enumerated import access_extent, instruction_costs, instruction_offsets
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.memory import Runs, Units, count_units, dram_of, nested, touched_by
+from layoutalg.analysis.open_report import OpenReport, Piece
 from layoutalg.analysis.report import (
     METHODS,
     CostClass,
@@ -87,6 +89,8 @@ __all__ = [
     "Guard",
     "Level",
     "Named",
+    "OpenReport",
+    "Piece",
     "Place",
     "Report",
     "Residues",

@@ -55,9 +55,10 @@ of L2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, cast, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, overload
 
 from layoutalg import budget
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
@@ -66,6 +67,7 @@ from layoutalg.analysis.classes import ClassTable, class_table, count_classes, g
 from layoutalg.analysis.enumerated import check_layout, count_all, instruction_offsets
 from layoutalg.analysis.footprint import AccessStrides, Straddling, find_footprint, find_straddling
 from layoutalg.analysis.memory import dram_of, touched_by
+from layoutalg.analysis.open_report import OpenReport
 from layoutalg.analysis.report import (
     METHODS,
     CostClass,
@@ -318,6 +320,17 @@ def analyze(
 ) -> list[DramReport]: ...
 
 
+@overload
+def analyze(
+    layout: Any,
+    access: str | Access,
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    *,
+    where: str | Mapping[str, tuple[int, int]],
+) -> OpenReport: ...
+
+
 def analyze(
     layout: AnyLayout | str,
     access: str | Access | Iterable[str | Access],
@@ -326,11 +339,15 @@ def analyze(
     method: Wanted = "auto",
     *,
     level: Level = "request",
-) -> Report | DramReport | list[Report] | list[DramReport]:
+    where: str | Mapping[str, tuple[int, int]] | None = None,
+) -> Report | DramReport | list[Report] | list[DramReport] | OpenReport:
     """The cost of an access to `layout`: wavefronts in shared memory, sectors in global memory.
 
     By default every request is counted by itself.  With level="dram" the report is of the DRAM traffic of all
     requests of a global access together (see `dram_of`, which also takes several accesses).
+
+    With `where`, of a layout whose strides or offset hold symbols, the report is of all of their values that
+    it states, such as "ld in 32..4096, ld % 8 == 0"; "" takes all.
 
     A layout may be a text that `parse` reads.  An access is an Access, or a text such as "ldmatrix.x4@row"
     that covers the whole tile (see `Access.of`) and needs the type of an `element`; an Access has its type,
@@ -346,8 +363,15 @@ def analyze(
     >>> slab = Layout((4096, 8), (1024, 1))
     >>> analyze(slab, "ld.global.b128@row", "f32", level="dram")
     <DramReport ld.global.b128: 256 instructions, 262,144 bytes moved, 50.0% efficient>
+    >>> analyze("(32,32):(ld,1)", "ld.shared.b32@col", "f32", where="ld in 32..64").best.at
+    'ld = 33'
     """
     check_choice("level", level, LEVELS)
+    if where is not None:
+        report: OpenReport = importlib.import_module("layoutalg.symbolic").open_report(
+            layout, access, element, arch, where=where
+        )
+        return report
     if isinstance(layout, str):
         from layoutalg.notation import parse
 

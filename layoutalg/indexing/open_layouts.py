@@ -111,8 +111,9 @@ def opened(
         extents, strides = flatten_tree(part.shape), flatten_tree(part.stride)
         digits[name] = extents
         whole = sympy.prod(extents)
-        value: Expr = Var(name, _extent(what, whole, symbols))
-        parameters.append(value)
+        parameter = Var(name, _extent(what, whole, symbols))
+        parameters.append(parameter)
+        value: Expr = parameter
         for k, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
             meant += _digit(name, k, extent) * stride
             size = _extent(what, extent, symbols)
@@ -243,9 +244,11 @@ def open_code(
     }
     """
     swizzles: tuple[Swizzle, ...] = ()
-    offset, inner, defaults, of = 0, layout, None, str(layout)
+    offset, defaults, of = 0, None, str(layout)
     if isinstance(layout, SymbolicLayout):
         swizzles, offset, inner = tuple(layout.swizzles), layout.offset, layout.inner
+    else:
+        inner = layout
     if through is not None:
         front, defaults = _front(through, inner, asked)
         inner, of = compose_layouts(inner, front), f"{layout} of {front}"
@@ -271,7 +274,7 @@ def open_code(
         layout=inner, scale=asked.scale, fixed=fixed,
     )  # fmt: skip
     if asked.to == "cpp":
-        proof = _read_back_cute(of, f, swizzles)
+        proof = _read_back_cute(of, f, inner, swizzles)
     elif swizzles:
         f, proof = _swizzled(of, f, made, swizzles, asked.to)
     else:
@@ -282,7 +285,7 @@ def open_code(
 
 
 def _modes(layout: Layout) -> list[Layout]:
-    return modes(layout) if isinstance(layout.shape, tuple) else [layout]
+    return [*modes(layout)] if isinstance(layout.shape, tuple) else [layout]
 
 
 def _front(through: Through, inner: Layout, asked: Asked) -> tuple[Layout, tuple[str, str]]:
@@ -331,13 +334,12 @@ def _read_back(what: str, f: Function, to: str, made: Opened) -> tuple[Expr, int
     return as_expression(what, read(text_of(f, to), f.name).term, given, made.reader.exists)
 
 
-def _read_back_cute(what: str, f: Function, swizzles: Sequence[Swizzle]) -> str:
+def _read_back_cute(what: str, f: Function, layout: Layout, swizzles: Sequence[Swizzle]) -> str:
     """Prove that a function in CuTe C++ has its layout, which is read back."""
     if swizzles:
         raise UnsupportedError(
             f"code of {what} in CuTe C++: symbols are printed in layouts without a swizzle"
         )
-    layout = f.layout
     symbols = {s.name: s for s in free_symbols(layout.shape, layout.stride)}
     lines = dict(LAYOUT_LINE.findall(text_of(f, "cpp")))
     if parse(lines["layout"], form="cpp", symbols=symbols) != layout:

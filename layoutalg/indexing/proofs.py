@@ -153,7 +153,7 @@ def as_expression(
         parts = [known[id(o)] for o in t.operands]
         made = _as_expression(t, parts, given)
         if made is None and t.op == "-" and len(parts) == 2 and exists is not None and exists(*parts):
-            made = Minus(*parts, exact=True)
+            made = Minus(parts[0], parts[1], exact=True)
         if made is None or (t.ctype is not None and made.facts.hi > t.ctype.greatest):
             raise UndecidedError(f"{what}: intervals do not show that '{t.op}' keeps every bit")
         known[id(t)] = made

@@ -4,6 +4,7 @@ question        SymbolicLayout, Condition, Criterion: a layout with symbols, wha
 distinct        solve_distinct: the values at which no two elements share an address, as a store needs
 solve           solve_conflict_free, solve_sectors, symbolic_cost
 generic_values  one value per class of values that have the same answer
+pieces          open_report, open_layout: the cost of an access as pieces over the values of symbols
 solutions       ResidueSet, Periodic: the answer, as residues of a period
 where           Values: the values that a symbol may have, as `--where` states them
 """
@@ -11,6 +12,7 @@ where           Values: the values that a symbol may have, as `--where` states t
 from __future__ import annotations
 
 from layoutalg.symbolic.distinct import shared_ranges, solve_distinct
+from layoutalg.symbolic.pieces import open_layout, open_report
 from layoutalg.symbolic.question import Condition, SymbolicLayout
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
 from layoutalg.symbolic.solve import (
@@ -29,6 +31,8 @@ __all__ = [
     "SymbolicLayout",
     "Values",
     "efficiency_share",
+    "open_layout",
+    "open_report",
     "shared_ranges",
     "solve_conflict_free",
     "solve_distinct",

@@ -201,7 +201,12 @@ def symbolic_cost(
     >>> [cost.at(bytes_ // 2) for bytes_ in (16, 32, 48, 64, 80, 128, 136, 144)]
     [1, 2, 1, 4, 1, 8, None, 1]
     """
-    return _tabulate(make_question(layout, access, base, arch, None), symbol, least, _total)
+    return tabulated_cost(make_question(layout, access, base, arch, None), symbol, least)
+
+
+def tabulated_cost(question: OpenQuestion, symbol: sympy.Symbol, least: int | None) -> Periodic[int | None]:
+    """The cost that a question asks for, as `symbolic_cost` gives it."""
+    return _tabulate(question, symbol, least, _total)
 
 
 def symbolic_access(spec: str | Access, layout: Symbolic, element: str | DType) -> Access:
