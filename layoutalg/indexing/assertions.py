@@ -1,0 +1,255 @@
+"""A header for the user's own build: an index function, and static_asserts of what was found of its layout.
+
+The idea.  The compiler enumerates the definitions once more, from the printed functions alone: every offset,
+and for each warp instruction the words in each bank of a phase, or the sectors.  What is asserted are the
+numbers of `analyze`, so that a header stops compiling when its function is edited into another layout.
+
+>>> header = assertions(Layout((8, 32), (32, 1)), ["ld.shared.b32@col"], "f32", name="tile")
+>>> print(*(line for line in header.splitlines() if line.startswith("static_assert")), sep="\\n")
+static_assert(tile_is_injective(), "(8,32):(32,1): two coordinates share an offset");
+static_assert(tile_cosize() == 256, "(8,32):(32,1): its largest offset is another");
+static_assert(tile_0_cost().total == 64, "ld.shared.b32@col: not 64 wavefronts");
+static_assert(tile_0_cost().ideal == 8, "ld.shared.b32@col: not 8 of them without conflicts");
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from layoutalg.analysis import Access, SharedReport, analyze_access, warp_rule
+from layoutalg.arch import Arch, Instruction
+from layoutalg.decide import cosize, is_injective
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
+from layoutalg.indexing.lowering import parameter_extents, through_layout
+from layoutalg.indexing.printing import code
+from layoutalg.layout import AnyLayout, check_integers, modes, size
+
+MOST_OFFSETS = 1 << 16
+"""Offsets that a compiler tells apart one by one, in a table as long as the largest offset."""
+
+MOST_LANES = 1 << 14
+"""Lanes of all instructions of one access, each of which meets those of its phase."""
+
+_HEAD = """\
+#pragma once
+
+#ifndef LAYOUTALG_FUNCTION
+#ifdef __CUDACC__
+#define LAYOUTALG_FUNCTION __host__ __device__ constexpr
+#else
+#define LAYOUTALG_FUNCTION constexpr
+#endif
+#endif
+"""
+
+
+def assertions(
+    layout: AnyLayout,
+    accesses: Sequence[str | Access] = (),
+    element: str | DType = "f32",
+    arch: str | Arch = "sm_90",
+    *,
+    name: str = "f",
+) -> str:
+    """A header of C++17 and CUDA with the function `name` of a layout, and static_asserts.
+
+    Asserted are that no two coordinates share an offset, or that two do, the largest offset, and of each
+    access the wavefronts of all its instructions, and those without conflicts, or its sectors.  Raises
+    ResourceError past MOST_OFFSETS and MOST_LANES, UnsupportedError for negative offsets and for accesses
+    with a guard, and what `code` and `analyze` raise.
+    """
+    check_integers("assertions", layout)
+    if isinstance(accesses, (str, Access)):
+        raise ArgumentTypeError("assertions: accesses are a list")
+    kind = dtype(element)
+    largest = cosize(layout)
+    if max(largest, size(layout)) > MOST_OFFSETS:
+        raise ResourceError("offsets that a compiler tells apart", max(largest, size(layout)), MOST_OFFSETS)
+    if any(layout(i) < 0 for i in range(size(layout))):
+        raise UnsupportedError(f"assertions of {layout}: an offset is below 0")
+    apart = is_injective(layout)
+    parts = [_HEAD, _function(code(layout, "c", name)), _injective(layout, name, largest)]
+    checks = [
+        f'static_assert({"" if apart else "!"}{name}_is_injective(), "{layout}: {"" if apart else "no "}two '
+        f'coordinates share an offset");',
+        f'static_assert({name}_cosize() == {largest}, "{layout}: its largest offset is another");',
+    ]
+    for number, access in enumerate(accesses):
+        text, said = _access(layout, access, kind, arch, f"{name}_{number}")
+        parts.append(text)
+        checks += said
+    return "\n".join([*parts, "\n".join(checks)])
+
+
+def _function(text: str) -> str:
+    return f"LAYOUTALG_FUNCTION {text}\n"
+
+
+def _injective(layout: AnyLayout, name: str, largest: int) -> str:
+    """Functions that enumerate all offsets."""
+    extents = parameter_extents(layout)
+    count = math.prod(extents)
+    arguments, rest = [], 1
+    for k, extent in enumerate(extents):
+        digit = f"i / {rest}u" if rest > 1 else "i"
+        arguments.append(digit if k == len(extents) - 1 else f"{digit} % {extent}u")
+        rest *= extent
+    call = f"{name}({', '.join(arguments)})"
+    return f"""\
+constexpr bool {name}_is_injective() {{
+    bool met[{largest}] = {{}};
+    for (unsigned i = 0; i < {count}u; ++i) {{
+        const auto at = {call};
+        if (at >= {largest}u || met[at]) return false;
+        met[at] = true;
+    }}
+    return true;
+}}
+
+constexpr unsigned long long {name}_cosize() {{
+    unsigned long long most = 0;
+    for (unsigned i = 0; i < {count}u; ++i) {{
+        const unsigned long long at = {call};
+        most = at + 1 > most ? at + 1 : most;
+    }}
+    return most;
+}}
+"""
+
+
+def _access(
+    layout: AnyLayout, access: str | Access, kind: DType, arch: str | Arch, name: str
+) -> tuple[str, list[str]]:
+    """The functions of an access, and the assertions."""
+    said = access if isinstance(access, str) else access.op
+    if isinstance(access, str):
+        access = Access.of(access, layout, kind, arch)
+    if access.active is not None or access.base_bytes:
+        raise UnsupportedError(f"assertions of {said}: of accesses without a guard and a base")
+    report = analyze_access(layout, access, arch)
+    shared = isinstance(report, SharedReport)
+    rule, machine = warp_rule(access.op, "shared" if shared else "global", arch)
+    front, _ = through_layout(access, layout, access.element)
+    threads, fragments = map(size, modes(front))
+    warps = -(-threads // machine.lanes)
+    if warps * machine.lanes * fragments > MOST_LANES:
+        lanes = warps * machine.lanes * fragments
+        raise ResourceError(f"lanes of the instructions of {said}", lanes, MOST_LANES)
+    text = code(layout, "c", f"{name}_at", through=access, element=access.element, unit="bytes")
+    count = _SHARED if shared else _GLOBAL
+    body = count % _numbers(name, rule, machine)
+    loops = f"""\
+constexpr {name}_count {name}_cost() {{
+    {name}_count sum = {{0, 0}};
+    for (unsigned warp = 0; warp < {warps}u; ++warp)
+        for (unsigned fragment = 0; fragment < {fragments}u; ++fragment) {{
+            unsigned long long address[{machine.lanes}] = {{}};
+            bool active[{machine.lanes}] = {{}};
+            for (unsigned lane = 0; lane < {rule.lanes}u; ++lane) {{
+                const unsigned thread = warp * {machine.lanes}u + lane;
+                active[lane] = thread < {threads}u;
+                if (active[lane]) address[lane] = {name}_at(thread, fragment);
+            }}
+            const {name}_count cost = {name}_of(address, active);
+            sum.total += cost.total;
+            sum.ideal += cost.ideal;
+        }}
+    return sum;
+}}
+"""
+    lines: tuple[tuple[str, int, str], ...]
+    if isinstance(report, SharedReport):
+        lines = (
+            ("total", report.total, "wavefronts"),
+            ("ideal", report.ideal_total, "of them without conflicts"),
+        )
+    else:
+        lines = (("total", report.sectors, "sectors"),)
+    return "\n".join([_function(text), body, loops]), [
+        f'static_assert({name}_cost().{field} == {number}, "{said}: not {number} {unit}");'
+        for field, number, unit in lines
+    ]
+
+
+def _numbers(name: str, rule: Instruction, machine: Arch) -> dict[str, object]:
+    """The facts of an instruction that its definition reads."""
+    return {
+        "name": name, "lanes": machine.lanes, "served": rule.lanes, "group": rule.group_lanes,
+        "width": rule.width_bytes,
+        "order": ", ".join(f"{lane}u" for lane in rule.lane_order), "bias": rule.counter_bias,
+        "banks": machine.banks, "bank_bytes": machine.bank_bytes, "sector": machine.sector_bytes,
+        "words": max(1, rule.width_bytes // machine.bank_bytes),
+        "reach": -(-rule.width_bytes // machine.sector_bytes) + 1,
+        "broadcast": "true" if rule.broadcast else "false",
+        "merges": " || ".join(f"{name}_agree(address, active, {x}u)" for x in rule.merge_xor) or "false",
+    }  # fmt: skip
+
+
+_COUNT = """\
+struct %(name)s_count {
+    unsigned long long total, ideal;
+};
+"""
+
+_SHARED = (
+    _COUNT
+    + """
+constexpr bool %(name)s_agree(const unsigned long long (&address)[%(lanes)d], const bool (&active)[%(lanes)d],
+                              unsigned apart) {
+    for (unsigned lane = 0; lane < %(lanes)d; ++lane)
+        if (active[lane] && active[lane ^ apart] && address[lane] != address[lane ^ apart]) return false;
+    return true;
+}
+
+constexpr %(name)s_count %(name)s_of(const unsigned long long (&address)[%(lanes)d],
+                                     const bool (&active)[%(lanes)d]) {
+    const unsigned order[%(served)d] = {%(order)s};
+    const unsigned span = %(merges)s ? 2 * %(group)d : %(group)d;
+    %(name)s_count sum = {0, 0};
+    for (unsigned start = 0; start < %(served)d; start += span) {
+        unsigned load[%(banks)d] = {}, busiest = 0, all = 0;
+        unsigned long long met[%(served)d * %(words)d] = {};
+        for (unsigned k = start; k < start + span && k < %(served)d; ++k)
+            for (unsigned i = 0; active[order[k]] && i < %(words)d; ++i) {
+                const unsigned long long word = address[order[k]] / %(bank_bytes)d + i;
+                bool again = false;
+                for (unsigned j = 0; %(broadcast)s && j < all && !again; ++j) again = met[j] == word;
+                if (again) continue;
+                met[all++] = word;
+                const unsigned busy = ++load[word %% %(banks)d];
+                busiest = busy > busiest ? busy : busiest;
+            }
+        sum.total += busiest;
+        sum.ideal += all == 0 ? 0 : %(broadcast)s ? 1 : (all + %(banks)d - 1) / %(banks)d;
+    }
+    if (sum.total != 0) {
+        sum.total += %(bias)d;
+        sum.ideal += %(bias)d;
+    }
+    return sum;
+}
+"""
+)
+
+_GLOBAL = (
+    _COUNT
+    + """
+constexpr %(name)s_count %(name)s_of(const unsigned long long (&address)[%(lanes)d],
+                                     const bool (&active)[%(lanes)d]) {
+    unsigned long long met[%(served)d * %(reach)d] = {};
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < %(served)d; ++lane) {
+        if (!active[lane]) continue;
+        const unsigned long long last = (address[lane] + %(width)d - 1) / %(sector)d;
+        for (unsigned long long sector = address[lane] / %(sector)d; sector <= last; ++sector) {
+            bool again = false;
+            for (unsigned j = 0; j < all && !again; ++j) again = met[j] == sector;
+            if (!again) met[all++] = sector;
+        }
+    }
+    return {all, all};
+}
+"""
+)
