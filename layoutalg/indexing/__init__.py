@@ -19,12 +19,14 @@ Source text is never executed: it is read as a term (layoutalg.reading), which i
     laws             from a table of offsets to a layout
     open_recognition the layout with symbols of a function that takes them
     recognition      identify
+    open_checks      is_layout, is_permutation: functions of symbols, for all their values
 """
 
 from __future__ import annotations
 
 from layoutalg.indexing.assertions import assertions
 from layoutalg.indexing.lowering import Side, Through, through_layout
+from layoutalg.indexing.open_checks import Held, is_layout, is_permutation
 from layoutalg.indexing.printing import UNITS, code
 from layoutalg.indexing.recognition import Identification, identify, parse_array
 from layoutalg.indexing.targets import TARGETS
@@ -32,12 +34,15 @@ from layoutalg.indexing.targets import TARGETS
 __all__ = [
     "TARGETS",
     "UNITS",
+    "Held",
     "Identification",
     "Side",
     "Through",
     "assertions",
     "code",
     "identify",
+    "is_layout",
+    "is_permutation",
     "parse_array",
     "through_layout",
 ]

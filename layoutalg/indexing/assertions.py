@@ -4,6 +4,7 @@ The idea.  The compiler enumerates the definitions once more, from the printed f
 and for each warp instruction the words in each bank of a phase, or the sectors.  What is asserted are the
 numbers of `analyze`, so that a header stops compiling when its function is edited into another layout.
 
+>>> from layoutalg.layout import Layout
 >>> header = assertions(Layout((8, 32), (32, 1)), ["ld.shared.b32@col"], "f32", name="tile")
 >>> print(*(line for line in header.splitlines() if line.startswith("static_assert")), sep="\\n")
 static_assert(tile_is_injective(), "(8,32):(32,1): two coordinates share an offset");

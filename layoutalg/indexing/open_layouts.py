@@ -233,8 +233,9 @@ def open_code(
     """The function of a layout with symbols, which are its last parameters, as `code` states it.
 
     >>> import sympy
+    >>> from layoutalg.dtype import dtype
     >>> column = Layout((4, 8), (sympy.Symbol("ld", integer=True), 1))
-    >>> asked = Asked("c", "at", "src", DType("f32", 32), "elements", None, None, 1)
+    >>> asked = Asked("c", "at", "src", dtype("f32"), "elements", None, None, 1)
     >>> print(open_code(column, asked, None, "ld in 8..1024, ld % 8 == 0"))
     unsigned at(unsigned row, unsigned col, unsigned ld) {
         // (4,8):(ld,1), in elements
@@ -243,17 +244,13 @@ def open_code(
         return row * ld + col;
     }
     """
-    swizzles: tuple[Swizzle, ...] = ()
-    offset, defaults, of = 0, None, str(layout)
-    if isinstance(layout, SymbolicLayout):
-        swizzles, offset, inner = tuple(layout.swizzles), layout.offset, layout.inner
-    else:
-        inner = layout
+    defaults, of = None, str(layout)
+    swizzles, offset, inner = parts_of(layout)
     if through is not None:
         front, defaults = _front(through, inner, asked)
         inner, of = compose_layouts(inner, front), f"{layout} of {front}"
     names = parameter_names(asked.parameters, len(_modes(inner)), defaults)
-    symbols = _symbols(inner, offset, where)
+    symbols = variables_of(inner, offset, where)
     for word in (asked.name, *names, *symbols):
         check_word(word)
     clash = next((word for word in names if word in symbols), None)
@@ -284,6 +281,13 @@ def open_code(
     return text_of(replace(f, notes=(note + proof,), pointer=pointer), asked.to)
 
 
+def parts_of(layout: Layout | SymbolicLayout) -> tuple[tuple[Swizzle, ...], Any, Layout]:
+    """The swizzles, the offset and the layout under them."""
+    if isinstance(layout, SymbolicLayout):
+        return tuple(layout.swizzles), layout.offset, layout.inner
+    return (), 0, layout
+
+
 def _modes(layout: Layout) -> list[Layout]:
     return [*modes(layout)] if isinstance(layout.shape, tuple) else [layout]
 
@@ -297,7 +301,7 @@ def _front(through: Through, inner: Layout, asked: Asked) -> tuple[Layout, tuple
     return through_layout(through, Layout(inner.shape), asked.element, asked.side)
 
 
-def _symbols(
+def variables_of(
     inner: Layout, offset: Any, where: str | Mapping[str, Values | tuple[int, int]] | None
 ) -> dict[str, Var]:
     """The variables of the symbols by name, in alphabetical order."""

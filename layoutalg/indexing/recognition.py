@@ -59,17 +59,20 @@ class Identification:
     """The result of a search: a layout and its kind, or None and why, with coordinates that show it.
 
     `kind` is plain, padded, swizzled, F2 or rotation; "" where there is no layout.  `name` is the function
-    that was read.  `why` is one sentence.
+    that was read.  `why` is one sentence.  `symbolic` is the layout where `where` names symbols, in place of
+    `layout`.
     """
 
-    layout: AnyLayout | SymbolicLayout | None
+    layout: AnyLayout | None
     kind: str
     why: str
     witness: tuple[IntTuple, ...] = ()
     name: str = ""
+    symbolic: Layout | SymbolicLayout | None = None
 
     def __str__(self) -> str:
-        return f"no layout: {self.why}" if self.layout is None else str(self.layout)
+        found = self.layout if self.symbolic is None else self.symbolic
+        return f"no layout: {self.why}" if found is None else str(found)
 
 
 def identify(
@@ -135,6 +138,15 @@ def _read(
         raise ParseError("the text is nested too deep to be read", text=text) from None
 
 
+def read_function(source: str, function: str | None, language: str | None) -> IndexFunction:
+    """The function of a text in C, CUDA or Python.
+
+    >>> read_function("def f(i, n): return i * n", None, None).names
+    ('i', 'n')
+    """
+    return _read(source, function, language, False, None)
+
+
 def _symbols(
     read: IndexFunction, where: str | Mapping[str, Values | tuple[int, int]] | None
 ) -> dict[str, Values]:
@@ -157,9 +169,8 @@ def _of_symbols(read: IndexFunction, shape: IntTuple, symbols: Mapping[str, Valu
     if not isinstance(shape, tuple) and isinstance(layout, Layout):
         layout = layout[0]
     said = "; ".join(map(str, symbols.values()))
-    return Identification(
-        layout, "plain", f"a layout with symbols, compared as polynomials for {said}", (), read.name
-    )
+    why = f"a layout with symbols, compared as polynomials for {said}"
+    return Identification(None, "plain", why, (), read.name, layout)
 
 
 def _in_order(read: IndexFunction, names: Sequence[str]) -> IndexFunction:

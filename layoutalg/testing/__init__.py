@@ -4,7 +4,7 @@ properties     check_bijective, check_same_function, check_family, check_index_f
 access_checks  check_conflict_free, check_coalesced
 verdicts       Scope, verdict, all_pass: what makes a gate pass, and why nothing that was looked at does not
 laws           LAWS, check_law: the laws of the algebra on random operands
-strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
+strategies     hypothesis strategies: layouts, swizzles, accesses, index functions, problems of a family
 minimal        shrinking a counter-example
 indexcode      a table of an index function in C, CUDA or Python, run in a separate process, and of an index
                expression, which is read and not executed
@@ -33,9 +33,21 @@ from layoutalg.testing.triton_text import with_numbers
 from layoutalg.testing.verdicts import Scope, Verdict, all_pass, listed, verdict, worst_of
 
 if TYPE_CHECKING:
-    from layoutalg.testing.strategies import accesses, composed_layouts, int_tuples, layouts, shapes, swizzles
+    from layoutalg.testing.strategies import (
+        accesses,
+        composed_layouts,
+        index_functions,
+        int_tuples,
+        layouts,
+        problems,
+        shapes,
+        swizzles,
+    )
 
-_STRATEGIES = ("accesses", "composed_layouts", "int_tuples", "layouts", "shapes", "swizzles")
+_STRATEGIES = (
+    "accesses", "composed_layouts", "index_functions", "int_tuples", "layouts", "problems", "shapes",
+    "swizzles",
+)  # fmt: skip
 
 __all__ = [
     "LAWS",
@@ -56,9 +68,11 @@ __all__ = [
     "compile_shared",
     "composed_layouts",
     "find_compiler",
+    "index_functions",
     "int_tuples",
     "layouts",
     "listed",
+    "problems",
     "shapes",
     "shrink",
     "swizzles",

@@ -13,7 +13,9 @@ padding before it) in a compact or padded one.  Nesting is drawn last and shrink
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 try:
     from hypothesis import strategies as st
@@ -24,6 +26,7 @@ except ModuleNotFoundError as error:
 from layoutalg.analysis import Access, Guard
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import dtype
+from layoutalg.errors import UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle, flatten_tree, size
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -270,3 +273,37 @@ def accesses(
     elif "predicated" in kinds:
         active = LanesBelow(draw(st.integers(0, 8)), draw(st.integers(1, 9)))
     return layout, Access(rule.name, tv, element, base_bytes=base, active=active)
+
+
+@st.composite
+def index_functions(draw: st.DrawFn, *, max_size: int = 256) -> tuple[str, AnyLayout]:
+    """Pairs (text, layout): a function `f` in C or Python, and the layout that it computes.
+
+    >>> from hypothesis import find
+    >>> text, layout = find(index_functions(), lambda pair: pair[1](1) > 3)
+    >>> print(layout)
+    1:4
+    """
+    layout = draw(layouts(max_size=max_size) | composed_layouts(max_size=max_size))
+    text = importlib.import_module("layoutalg.indexing").code(layout, draw(st.sampled_from(("c", "python"))))
+    return str(text), layout
+
+
+@st.composite
+def problems(draw: st.DrawFn, family: str) -> tuple[Any, Any]:
+    """Pairs (problem, configuration) of a family of kernels by its name, which a simulator runs in a second.
+
+    They are those of `layoutalg verify FAMILY --random`, by their seeds, and do not shrink in size.  Raises
+    UnknownNameError for another name.
+
+    >>> from hypothesis import Phase, find, settings
+    >>> first = settings(max_examples=1, phases=(Phase.generate,), database=None)
+    >>> find(problems("transpose"), lambda pair: pair[0].m > 0, settings=first)[1].tile > 0
+    True
+    """
+    room = importlib.import_module("layoutalg.kernels")
+    tuning = importlib.import_module("layoutalg.kernels.tuning.sweep")
+    if family not in room.FAMILIES:
+        raise UnknownNameError("family of kernels", family, tuple(room.FAMILIES))
+    case: tuple[Any, Any] = tuning.random_case(room.FAMILIES[family], draw(st.integers(0, 1 << 32)))
+    return case

@@ -121,18 +121,18 @@ def test_layouts_with_symbols_come_back_from_their_functions(seed: int, count: i
         except errors.UnsupportedError:
             continue
         found = identify(text, layout.shape, where=where)
-        assert found.layout is not None, (str(layout), found.why)
+        assert found.symbolic is not None, (str(layout), found.why)
         met += 1
         for _ in range(POINTS):
             point = {n: rng.choice(values[n].range()) for n in names}
             crd = tuple(rng.randrange(n) for n in sizes(layout, point))
-            assert at(found.layout, point, crd) == at(layout, point, crd), (str(layout), str(found.layout))
+            assert at(found.symbolic, point, crd) == at(layout, point, crd), (str(layout), str(found))
     assert met > count // 4
 
 
 def test_what_is_no_layout_for_all_values_is_refused_with_a_witness() -> None:
     found = identify("def f(row, col, ld): return row * ld + (col ^ row % 8)", (32, 32), where="ld in 1..64")
-    assert found.layout is None and found.witness
+    assert found.layout is None and found.symbolic is None and found.witness
     with pytest.raises(errors.UndecidedError, match="no polynomial in ld"):
         identify("def f(row, col, ld): return row * (ld // 8) + col", (32, 32), where="ld in 1..4096")
     found = identify("int f(int i, int n) { return i * n; }", 8, where="n in 0..1000")
