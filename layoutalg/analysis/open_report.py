@@ -40,7 +40,7 @@ class OpenReport:
 
     @property
     def unit(self) -> str:
-        """What is counted: wavefronts of shared memory, sectors of global memory."""
+        """The unit of the totals: wavefronts of shared memory, sectors of global memory."""
         return "wavefronts" if self.space == "shared" else "sectors"
 
     @property

@@ -132,7 +132,7 @@ def _looked_at(
     values: Mapping[str, Values],
     wanted: Callable[[Mapping[str, int], Sequence[NDArray[Any]]], Any] | None,
 ) -> Held:
-    """What the values at all coordinates, for all combinations of symbols, say."""
+    """The answer of the values at all coordinates, for all combinations of symbols."""
     import numpy as np
 
     combinations = math.prod(map(len, values.values()))

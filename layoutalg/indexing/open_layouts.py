@@ -212,7 +212,7 @@ def _polynomial(what: str, value: Any, symbols: Mapping[str, Var]) -> tuple[Expr
 
 
 class Asked(NamedTuple):
-    """What is asked of a function besides its layout: the arguments of `code`, and bytes per element or 1."""
+    """The arguments of `code` besides the layout, and bytes per element or 1."""
 
     to: str
     name: str

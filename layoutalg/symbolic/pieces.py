@@ -25,8 +25,7 @@ from itertools import islice
 from itertools import product as tuples
 from typing import Any
 
-from layoutalg.analysis import Access
-from layoutalg.analysis.open_report import OpenReport, Piece
+from layoutalg.analysis import Access, OpenReport, Piece
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, UndecidedError
