@@ -148,13 +148,22 @@ def read_sets(texts: list[str]) -> dict[str, str]:
     >>> read_sets(["N=4096,M=128", "T=float"])
     {'N': '4096', 'M': '128', 'T': 'float'}
     """
+    return read_assignments("--set", [part for text in texts for part in text.split(",")])
+
+
+def read_assignments(option: str, texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE texts of an option as a dictionary, each name once.
+
+    >>> read_assignments("--let", ["A=(8,64):(64,1)"])
+    {'A': '(8,64):(64,1)'}
+    """
     out: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
+    for part in texts:
         name, equals, value = part.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise ParseError(f"--set {part!r} is not NAME=VALUE", text=part)
+            raise ParseError(f"{option} {part!r} is not NAME=VALUE", text=part)
         if name.strip() in out:
-            raise ArgumentTypeError(f"--set names {name.strip()} twice")
+            raise ArgumentTypeError(f"{option} names {name.strip()} twice")
         out[name.strip()] = value.strip()
     return out
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": Command("accesses.analyze:analyze_command", budget=True, terms=True),
     "solve": Command("layouts.solve:solve_command", budget=True, terms=True),
     "synthesize": Command("layouts.synthesize:synthesize_command", budget=True, terms=True),
+    "eval": Command("layouts.evaluate:eval_command", budget=True),
     "explain": Command("layouts.explain:explain_command", budget=True),
     "code": Command("layouts.index_code:code_command", budget=True),
     "identify": Command("layouts.identify:identify_command", budget=True),
