@@ -63,7 +63,16 @@ __getattr__ = later(
         "FORMS": "layoutalg.notation.table",
         "Term": "layoutalg.notation.form",
         **dict.fromkeys(
-            ("FUNCTIONS", "Major", "Options", "TermReader", "call_function", "cute_text", "term_of", "to_object"),
+            (
+                "FUNCTIONS",
+                "Major",
+                "Options",
+                "TermReader",
+                "call_function",
+                "cute_text",
+                "term_of",
+                "to_object",
+            ),
             "layoutalg.notation.forms",
         ),
     },

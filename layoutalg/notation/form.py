@@ -378,7 +378,7 @@ def _folded(group: _Open, last: Term, level: int) -> Term:
     """The term that ends with `last`, with the operators before it that bind at least as strongly."""
     while group.left and LEVELS[group.left[-1][1]] >= level:
         before, operator = group.left.pop()
-        chained = operator == "o" and before.head == "o"  # one chain: it is read from the right
+        chained = operator in "o+*" and before.head == operator
         parts = (*(before.groups[0].terms if chained else (before,)), last)
         last = Term(operator, before.start, (Group("", parts, (None,) * len(parts), False),))
     return last

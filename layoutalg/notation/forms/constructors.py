@@ -22,6 +22,8 @@ atom/mma_traits_sm90_gmma.hpp; CuTe DSL, cutlass.cute.core; pycute; tensor_layou
 from __future__ import annotations
 
 import difflib
+import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -138,18 +140,30 @@ class TermReader:
     """Names that are called and are not in the tables of this module."""
     refused: Mapping[str, str] = MappingProxyType(_NOT_LAYOUTS)
     """Names that are known and have no value, and why."""
+    hands_on = False
+    """Whether errors of functions, which name their operands, are raised as they are."""
 
     def __init__(self, text: str, family: str, options: Options) -> None:
         self.text, self.family, self.options = text, family, options
         self.dynamic = Dynamic()
         self.printed = False
         """Whether the term stands beside `:`, where (8) is a tuple, as CuTe prints it."""
+        self.open = 0
+        """Terms that are being read, one inside the other."""
 
     def fail(self, why: object, term: Term) -> NoReturn:
         refuse(self.text, self.family, why, term.start)
 
     def value(self, term: Term) -> Any:
         """The value of a term: an int, a tuple, a layout, a swizzle, a pointer or an order of modes."""
+        self.open += 1
+        if self.open > Most.NESTING.number:
+            self.fail(f"at most {Most.NESTING.number} calls, brackets and operators inside each other", term)
+        value = self._value(term)
+        self.open -= 1
+        return value
+
+    def _value(self, term: Term) -> Any:
         if term.quoted:
             self.fail("expected a layout, an integer or a tuple, found a quoted text", term)
         if isinstance(term.head, int):
@@ -177,32 +191,37 @@ class TermReader:
             return self.typed(term)
         calls = (name in FUNCTIONS or name in self.known) and any(g.mark == "(" for g in term.groups)
         if not calls and name not in ROWS:
-            return self.answered(name, term, [], {}, lambda: self.other(name, term))
-        numbers, values = self.bracketed(name, term) if calls else ([], term)
-        arguments, options = self.arguments(values)
+            return self.answered(term, lambda: self.other(name, term), lambda: f"{name} is not a value")
+        numbers, arguments, options = list[int](), list[Any](), dict[str, Any]()
 
         def result() -> Any:
+            nonlocal numbers, arguments, options
+            numbers, values = self.bracketed(name, term) if calls else ([], term)
+            arguments, options = self.arguments(values)
             if name in ROWS:
                 return self.noted(name, arguments, ROWS[name](self, *arguments, **options))
             return self.call(name, numbers, arguments, options)
 
-        before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
-        return self.answered(f"{name} does not take {before}", term, arguments, options, result)
+        def refusal() -> str:
+            before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
+            listed = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
+            return f"{name} does not take {before}({listed[:60]})"
 
-    def answered(
-        self, refusal: str, term: Term, arguments: list[Any], options: dict[str, Any], result: Callable[[], Any]
-    ) -> Any:
-        """A result, or the refusal of the term, which begins with `refusal` where arguments are not taken."""
+        return self.answered(term, result, refusal)
+
+    def answered(self, term: Term, result: Callable[[], Any], refusal: Callable[[], str]) -> Any:
+        """A result, or the refusal of the term: `refusal` says that arguments are not taken."""
         why: object
         try:
             return result()
         except (LayoutAlgError, ValueError) as error:
-            if getattr(error, "text", "") == self.text:
+            if getattr(error, "text", "") == self.text or (
+                self.hands_on and isinstance(error, LayoutAlgError)
+            ):
                 raise
             why = getattr(error, "message", error)
         except (TypeError, KeyError, AttributeError):
-            listed = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
-            why = f"{refusal}({listed[:60]})"
+            why = refusal()
         return self.fail(why, term)
 
     def call(self, name: str, numbers: list[int], arguments: list[Any], options: dict[str, Any]) -> Any:
@@ -481,14 +500,13 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _added(reader: TermReader, a: Any, b: Any, /) -> Any:
-    return _number(a) + _number(b)
+def _added(reader: TermReader, /, *parts: Any) -> Any:
+    return functools.reduce(operator.add, map(_number, parts))
 
 
-def _multiplied(reader: TermReader, a: Any, b: Any, /) -> Any:
-    sizes = [each.bit_length() for each in (a, b) if type(each) is int]
-    Most.INT_BITS.guard(sum(sizes), "bits of a product")
-    return _number(a) * _number(b)
+def _multiplied(reader: TermReader, /, *parts: Any) -> Any:
+    Most.INT_BITS.guard(sum(part.bit_length() for part in parts if type(part) is int), "bits of a product")
+    return functools.reduce(operator.mul, map(_number, parts))
 
 
 def _divided(reader: TermReader, a: Any, b: Any, /) -> Any:

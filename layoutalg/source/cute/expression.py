@@ -1,4 +1,4 @@
-"""evaluate: an expression of CuTe as a value, in the spellings of C++, the DSL, pycute and CuTe's prints, mixed.
+"""evaluate: an expression of CuTe as a value, in spellings of C++, the DSL, pycute and CuTe's prints.
 
 The idea.  The reader of terms (layoutalg.notation) says what names of layouts and operators mean; here it
 also knows the functions by which kernels are read: atoms, tilings, partitions, tiles of layouts.  Nothing
@@ -21,6 +21,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,13 +32,12 @@ from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, find_copy_
 from layoutalg.compose import composition
 from layoutalg.errors import (
     ArgumentTypeError,
-    LayoutAlgError,
     UnknownNameError,
     UnsupportedError,
     check_type,
     printable,
 )
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, flatten_tree, to_text
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, to_text
 from layoutalg.notation import FORMS, FUNCTIONS, Options, Term, TermReader, parse, term_of
 from layoutalg.source.cute import functions
 from layoutalg.source.cute.values import Atom, Index, Tensor, Tiled
@@ -67,7 +67,7 @@ _MORE: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "with_shape": lambda of, *shape: composition(of, Layout(shape[0] if len(shape) == 1 else shape)),
         "compose": composition, "slice": slice_, "slice_": slice_,
         "slice_and_offset": lambda at, of: Part(*values.slice_and_offset(at, of)),
-        "crd2idx": lambda at, of, *stride: of(at) if isinstance(of, Layout) else values.crd2idx(at, of, *stride),
+        "crd2idx": lambda at, of, *more: of(at) if isinstance(of, Layout) else values.crd2idx(at, of, *more),
         "idx2crd": lambda at, of: values.idx2crd(at, of.shape if isinstance(of, Layout) else of),
         **{name: getattr(decide, name) for name in ("is_injective", "is_bijective", "image_size")},
         "same_function": decide.same_function,
@@ -79,14 +79,26 @@ _KNOWN = (*functions.OWN, *functions.NUMBERED, *_MORE)
 _INSIDE = frozenset({"at", "coordinate", "tensor", "recast", "element_A", "element_B", "element_C"})
 """Functions of the reader of kernels that are not CuTe's, or are of tensors alone."""
 
+SIDES = ("src", "dst", "ref")
+
+
+def _operand(operand: Any, of: MMAAtom) -> Layout:
+    return of.tv(operand)
+
+
+def _side(side: Any, of: CopyAtom) -> Layout:
+    return of.value_layout(side)
+
+
 _LAYOUTS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
-        **{x: (lambda of, x=x: of.tv(x)) for x in functions.OPERANDS},
-        **{f"{x}Layout": (lambda of, x=x: of.tv(x)) for x in functions.OPERANDS},
-        **{side: (lambda of, side=side: of.value_layout(side)) for side in ("src", "dst", "ref")},
-        **{f"ValLayout{s.title()}": (lambda of, s=s: of.value_layout(s)) for s in ("src", "dst", "ref")},
-        "SrcLayout": lambda of: of.src_tv, "DstLayout": lambda of: of.dst_tv, "RefLayout": lambda of: of.ref_tv,
-        "ThrID": lambda of: of.thr_layout, "Shape_MNK": lambda of: of.shape_mnk,
+        **{x: partial(_operand, x) for x in functions.OPERANDS},
+        **{f"{x}Layout": partial(_operand, x) for x in functions.OPERANDS},
+        **{side: partial(_side, side) for side in SIDES},
+        **{f"ValLayout{side.title()}": partial(_side, side) for side in SIDES},
+        "SrcLayout": lambda of: of.src_tv, "DstLayout": lambda of: of.dst_tv,
+        "RefLayout": lambda of: of.ref_tv, "ThrID": lambda of: of.thr_layout,
+        "Shape_MNK": lambda of: of.shape_mnk,
     }
 )  # fmt: skip
 """Members of atoms; read only."""
@@ -112,7 +124,9 @@ class Call(NamedTuple):
 
     def __str__(self) -> str:
         before = f"<{','.join(map(str, self.numbers))}>" if self.numbers else ""
-        return f"{self.name}{before}({', '.join(map(value_text, self.arguments))}) = {value_text(self.result)}"
+        return (
+            f"{self.name}{before}({', '.join(map(value_text, self.arguments))}) = {value_text(self.result)}"
+        )
 
 
 def evaluate(
@@ -200,22 +214,26 @@ class _Reader(TermReader):
         {name: why for name, why in TermReader.refused.items() if name not in _KNOWN or name in _INSIDE}
     )
 
+    hands_on = True
+
     def __init__(self, text: str, names: Mapping[str, Any], trace: list[Call] | None) -> None:
         super().__init__(text, _FAMILY, Options())
         self.names, self.trace = names, trace
 
-    def value(self, term: Term) -> Any:
+    def _value(self, term: Term) -> Any:
         """The value of a term."""
         head = term.head
         if not isinstance(head, str) or term.quoted:
-            return super().value(term)
+            return super()._value(term)
         if head[0] == "." and head != ".":
             of, *groups = term.groups
             return self.member(self.value(of.terms[0]), head[1:], term, groups)
         if head in self.names:
             return self.applied(self.names[head], term)
         member = _MEMBER.fullmatch(head)
-        if member is not None and (member[1] in self.names or (_ATOM.fullmatch(member[1]) and member[2] in _LAYOUTS)):
+        if member is not None and (
+            member[1] in self.names or (_ATOM.fullmatch(member[1]) and member[2] in _LAYOUTS)
+        ):
             of = self.names[member[1]] if member[1] in self.names else self.atom_of(member[1], term)
             return self.member(of, member[2], term, list(term.groups))
         if _ATOM.fullmatch(head):
@@ -223,23 +241,7 @@ class _Reader(TermReader):
         tiled = re.fullmatch(r"(?:.*\W)?(TiledMMA|TiledCopy)", head)
         if tiled is not None:
             return self.tried(tiled[1], term, functions.tiled, tiled[1], *self.arguments(term)[0])
-        return super().value(term)
-
-    def answered(
-        self, refusal: str, term: Term, arguments: list[Any], options: dict[str, Any], result: Callable[[], Any]
-    ) -> Any:
-        """A result; the errors of functions are handed on as they are, since they name their operands."""
-
-        def held() -> Any:
-            try:
-                return result(), None
-            except LayoutAlgError as error:
-                return None, error
-
-        value, error = super().answered(refusal, term, [value_text(a) for a in arguments], options, held)
-        if error is not None:
-            raise error
-        return value
+        return super()._value(term)
 
     def other(self, name: str, term: Term) -> Any:
         """A name outside of the tables: an atom of shared memory, or refused with the nearest name."""
@@ -254,7 +256,9 @@ class _Reader(TermReader):
 
     def tried(self, name: str, term: Term, function: Callable[..., Any], *given: Any) -> Any:
         """The value of a function, whose refusal is one of this term."""
-        return self.answered(f"{name} does not take ", term, [*given], {}, lambda: function(*given))
+        return self.answered(
+            term, lambda: function(*given), lambda: f"{name} does not take {value_text(given)[:60]}"
+        )
 
     def atom_of(self, text: str, term: Term) -> Any:
         """The atom of a name."""
@@ -273,8 +277,8 @@ class _Reader(TermReader):
         """A member of a value, or what its method gives."""
         if isinstance(of, Atom) and name in _LAYOUTS:
             return self.tried(name, term, _LAYOUTS[name], of.instruction)
-        if isinstance(of, Tiled) and name in functions.OPERANDS:
-            return of.tiling.layout_tv(name)
+        if isinstance(of, Tiled) and name in (*functions.OPERANDS, "S", "D"):
+            name = f"get_layout{name}_TV"
         numbers = [self.value(part) for group in groups if group.mark == "<" for part in group.terms]
         given = [self.value(part) for group in groups if group.mark == "(" for part in group.terms]
         if name not in self.known and name not in FUNCTIONS:
@@ -290,7 +294,9 @@ class _Reader(TermReader):
         else:
             at = _OF_TENSORS.get(name)
             given = [_begun(each) if n == at else each for n, each in enumerate(arguments)]
-            result = functions.call(name, *([numbers] if numbers or name in functions.NUMBERED else []), *given)
+            result = functions.call(
+                name, *([numbers] if numbers or name in functions.NUMBERED else []), *given
+            )
         return self.noted(name, arguments, result, numbers)
 
     def noted(self, name: str, arguments: list[Any], result: Any, numbers: Iterable[int] = ()) -> Any:

@@ -305,7 +305,9 @@ def picture_text(subject: object, dtype: str) -> str:
     elif isinstance(subject, (Layout, ComposedLayout)):
         picture = _layout_picture(subject, element_type(dtype), draw.View())
     else:
-        raise UnsupportedError(f"a layout or an instruction is drawn, not a value of type {type(subject).__name__}")
+        raise UnsupportedError(
+            f"a layout or an instruction is drawn, not a value of type {type(subject).__name__}"
+        )
     unicode = "utf" in (sys.stdout.encoding or "").lower()
     return draw.as_text(picture, width=PAGE, color=bool(wants_color(None)), unicode=unicode) + "\n"
 

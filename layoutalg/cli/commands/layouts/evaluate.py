@@ -52,7 +52,8 @@ def eval_command(
         str | None, option("Print the value in this notation, as convert does.", complete=forms)
     ] = None,
     dtype: Annotated[
-        str | None, option("Element type of --draw and --to. Default: none, and f32 to draw.", complete=dtypes)
+        str | None,
+        option("Element type of --draw and --to. Default: none, and f32 to draw.", complete=dtypes),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,8 +116,9 @@ def _layouts(value: Any) -> Iterator[tuple[str, Any]]:
             ):  # fmt: skip
                 yield f"{name}, in {unit}", bits if value.element is None else value.value_layout(side)  # type: ignore[arg-type]
         case TiledMMA():
-            for x in ("A", "B", "C"):
-                yield f"{x}, (thread, value) to the tile", value.layout_tv(x)
+            yield "A, (thread, value) to the tile", value.get_layoutA_TV()
+            yield "B, (thread, value) to the tile", value.get_layoutB_TV()
+            yield "C, (thread, value) to the tile", value.get_layoutC_TV()
         case TiledCopy():
             yield "S, (thread, value) to the tile", value.get_layoutS_TV()
             yield "D, (thread, value) to the tile", value.get_layoutD_TV()
@@ -128,7 +130,9 @@ def _converted(value: Any, to: str, dtype: str | None) -> str:
     from layoutalg.notation import convert
 
     if not isinstance(value, (Layout, ComposedLayout, Swizzle, LinearLayout)):
-        raise UnsupportedError(f"--to {to}: a layout is converted, and this is of type {type(value).__name__}")
+        raise UnsupportedError(
+            f"--to {to}: a layout is converted, and this is of type {type(value).__name__}"
+        )
     return convert(value, to, element=dtype)
 
 
