@@ -36,7 +36,7 @@ help:
 	@echo "make clean   remove .venv, caches and build products"
 
 demo: $(VENV)/.installed-demo
-	@$(VENV)/bin/layoutalg demo
+	@$(VENV)/bin/layoutalg doctor demo
 
 PYTEST := $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 FIRST  := LAYOUTALG_PROFILE=$(PROFILE) $(PYTEST)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.cli.table import COMMANDS
+from layoutalg.cli.table import FIRST
 from tests.command import run
 from tests.documents import ROOT, blocks
 
@@ -28,7 +28,7 @@ def test_the_readme_is_a_page() -> None:
 
 def test_what_is_typed_is_there() -> None:
     """`make` has the targets, the project the extras, and the command its commands."""
-    known = set(COMMANDS) | {"--help", "--version"}
+    known = set(FIRST) | {"--help", "--version"}
     assert set(re.findall(r"(?:^\$ |`)layoutalg ([\w-]+)", TEXT, re.M)) <= known
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     assert set(re.findall(r"`make ([\w-]+)", TEXT)) <= targets
@@ -46,7 +46,7 @@ def test_what_is_typed_is_there() -> None:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize(
-    ("target", "runs"), [("demo", ".venv/bin/layoutalg demo"), ("test", ".venv/bin/python -m pytest")]
+    ("target", "runs"), [("demo", ".venv/bin/layoutalg doctor demo"), ("test", ".venv/bin/python -m pytest")]
 )
 def test_the_two_commands_of_a_fresh_clone_install_and_run(target: str, runs: str, tmp_path: Path) -> None:
     """`make` in a folder without .venv: what would be done begins with making it."""

@@ -1,4 +1,4 @@
-"""`layoutalg roofline`: how fast a tiled product can be on a board, level by level, and the picture."""
+"""`layoutalg inspect roofline`: how fast a tiled product can be on a board, level by level, and the picture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TileAnswer:
 
 
 @dataclass(frozen=True)
-class RooflineAnswer(Answer, command="roofline"):
+class RooflineAnswer(Answer, command="inspect roofline"):
     """Bounds of tiled products at each level of memory."""
 
     arch: str
@@ -109,9 +109,9 @@ def roofline_command(
 ) -> None:
     """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).
 
-    layoutalg roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
+    layoutalg inspect roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
 
-    layoutalg roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
+    layoutalg inspect roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
     """
     machine = find_arch(arch)
     board = _rates(arch, rates, clock)
