@@ -169,7 +169,7 @@ def read_assignments(option: str, texts: list[str]) -> dict[str, str]:
 
 
 def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tuple[str, ...] | None]:
-    """The shape that --shape gives, "(8,64)" or "row=8,col=64", and its modes' names, or those of --names.
+    """The shape that --shape gives, "8x64" or "row=8,col=64", and its modes' names, or those of --names.
 
     Raises ParseError and ArgumentTypeError.
 
@@ -178,7 +178,7 @@ def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tu
     """
     listed = None if names is None else tuple(part.strip() for part in names.split(","))
     if text is None or "=" not in text:
-        return (None if text is None else parse_int_tuple(text)), listed
+        return (None if text is None else read_tree(text)), listed
     extents: dict[str, IntTuple] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*=\s*([0-9]{1,18})\s*", part, re.ASCII)
@@ -201,21 +201,37 @@ def read_sides(name: str, text: str) -> tuple[int, int]:
     return first, second
 
 
-def read_extents(name: str, text: str, example: str) -> tuple[int, ...]:
-    """Sides, as many as an example has.  Raises ParseError.
+def read_extents(name: str, text: str, example: str, counts: str = "") -> tuple[int, ...]:
+    """Positive sides, 64x32x8, 64,32,8 or (64,32,8), as many as an example has, or one to three.
 
-    >>> read_extents("tile", "64x32x8", "128x128x64")
-    (64, 32, 8)
+    Raises ParseError.
+
+    >>> read_extents("tile", "64x32x8", "128x128x64"), read_extents("block", "(8,8)", "16x16", "one to three")
+    ((64, 32, 8), (8, 8))
     """
-    words, count = text.split("x"), example.count("x") + 1
-    if len(words) != count or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", x, re.ASCII) for x in words):
+    count = example.count("x") + 1
+    words = re.split("[xX,]", text.strip().removeprefix("(").removesuffix(")"))
+    fits = 1 <= len(words) <= 3 if counts else len(words) == count
+    if not fits or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,9}\s*", word, re.ASCII) for word in words):
         raise ParseError(
-            f"cannot read the {name} {text[:80]!r}: {'two' if count == 2 else 'three'} positive sides are "
-            f"expected, such as {example}",
+            f"cannot read the {name} {text[:80]!r}: {counts or ('two' if count == 2 else 'three')} positive "
+            f"sides are expected, such as {example}",
             text=text,
             position=0,
         )
     return tuple(map(int, words))
+
+
+def read_tree(text: str) -> IntTuple:
+    """A shape as 64x64, 64,64 or (64,64), the last nested as in (64,(8,8)).  Raises ParseError.
+
+    >>> read_tree("64x64"), read_tree("64,64"), read_tree("(64,(8,8))"), read_tree("64")
+    ((64, 64), (64, 64), (64, (8, 8)), 64)
+    """
+    plain = text.strip()
+    if re.fullmatch(r"\d+(?:\s*[xX,]\s*\d+)+,?", plain, re.ASCII):
+        plain = f"({re.sub('[xX]', ',', plain)})"
+    return parse_int_tuple(plain)
 
 
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:

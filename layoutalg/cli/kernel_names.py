@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -366,12 +367,12 @@ def _arguments(family: Family, named: object) -> Mapping[str, Any]:
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:
-    """Ints between commas, in parentheses or not.  Raises ParseError.
+    """Ints between commas or x, in parentheses or not.  Raises ParseError.
 
-    >>> read_ints("axes", "(0, -1)"), read_ints("shape", "64")
-    ((0, -1), (64,))
+    >>> read_ints("axes", "(0, -1)"), read_ints("shape", "64"), read_ints("shape", "64x8")
+    ((0, -1), (64,), (64, 8))
     """
-    words = text.removeprefix("(").removesuffix(")").split(",")
+    words = re.split("[xX,]", text.removeprefix("(").removesuffix(")"))
     numbers = []
     for word in words[: -1 if words[-1].strip() == "" else None]:
         digits = word.strip(" \t\r\n").removeprefix("-")

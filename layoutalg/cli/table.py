@@ -1,7 +1,7 @@
 """COMMANDS: every command, and the function that it runs; ADD A COMMAND HERE.
 
-A command is imported when it is asked for: `layoutalg help` does not pay for `layoutalg bench`.  A name of two
-words is a part of what the first one shows.
+A command is imported when it is asked for: `layoutalg help` does not pay for `layoutalg bench`.  A name of
+two words is a part of what the first one shows.
 """
 
 from __future__ import annotations

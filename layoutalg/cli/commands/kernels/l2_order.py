@@ -1,4 +1,4 @@
-"""`layoutalg inspect l2`: how many panels of A and B come from DRAM, by the order in which blocks walk the grid."""
+"""`layoutalg inspect l2`: panels of A and B that come from DRAM, by the order of blocks."""
 
 from __future__ import annotations
 

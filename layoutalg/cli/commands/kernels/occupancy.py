@@ -1,4 +1,4 @@
-"""`layoutalg inspect occupancy`: how many blocks an SM holds at once, and which resource has no room for one more."""
+"""`layoutalg inspect occupancy`: the blocks that an SM holds at once, and which resource is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`layoutalg inspect registers`: which lanes hold a tile in registers, reductions over it, and conversions of it."""
+"""`layoutalg inspect registers`: the lanes that hold a tile, reductions over it, and its conversions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def registers_command(
 
     layoutalg inspect registers SM80_16x8x16_F32F16F16F32_TN:C --shape 16x32
 
-    layoutalg inspect registers SM80_16x8x16_F32F16F16F32_TN:C --to SM80_16x8x16_F32F16F16F32_TN:A --shape 16x16
+    layoutalg inspect registers SM80_16x8x8_F32F16F16F32_TN:C --to SM80_16x8x8_F32F16F16F32_TN:A --shape 16x8
     """
     sides = None if shape is None else read_sides("shape", shape)
     tv, sides = _tile(source, sides)

@@ -1,4 +1,4 @@
-"""`layoutalg inspect sass`: what the machine code of a generated kernel is made of, its main loop apart and timed."""
+"""`layoutalg inspect sass`: the machine code of a generated kernel, its main loop apart and timed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from layoutalg.answers import Answer
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import (
     ArchOption,
     DtypeOption,
@@ -270,7 +270,7 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.D
             says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
             return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says)
         case "tile":
-            return draw.tv_picture(layout, parse_int_tuple(wanted["tile"]))
+            return draw.tv_picture(layout, read_tree(wanted["tile"]))
         case "memory":
             return draw.memory_picture(layout, element)
         case "chunks":

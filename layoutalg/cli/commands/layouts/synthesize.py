@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.inputs import ORDERS, read_layout
+from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
-from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -397,7 +396,7 @@ def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _A
 
     wanted = None if order is None else check_choice("order", order, ORDERS)
     if ":" not in text:
-        base = storage_layout(parse_int_tuple(text), wanted or "row")
+        base = storage_layout(read_tree(text), wanted or "row")
         return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
     layout = read_layout(text)
     chosen = wanted or storage_order(layout)

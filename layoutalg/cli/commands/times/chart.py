@@ -1,4 +1,4 @@
-"""`layoutalg inspect chart`: what `layoutalg bench --json` has measured of products, over their size, drawn."""
+"""`layoutalg inspect chart`: rates of products that `layoutalg bench --json` has measured, drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`layoutalg inspect roofline`: how fast a tiled product can be on a board, level by level, and the picture."""
+"""`layoutalg inspect roofline`: the bound of a tiled product on a board, level by level."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def roofline_command(
 ) -> None:
     """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).
 
-    layoutalg inspect roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
+    layoutalg inspect roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o t4.svg
 
     layoutalg inspect roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
     """
