@@ -1,4 +1,4 @@
-"""`layoutalg inspect occupancy`, `roofline`, `l2`, `registers` and `chart`: the models on the command line."""
+"""`layoutalg inspect occupancy`, `roofline`, `l2`, `registers` and `chart`: the models as commands."""
 
 from __future__ import annotations
 
