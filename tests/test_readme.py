@@ -21,7 +21,7 @@ TEXT = README.read_text(encoding="utf-8")
 def test_the_readme_is_a_page() -> None:
     assert len(TEXT.splitlines()) <= 150
     languages = [language for language, _ in blocks(README)]
-    assert set(languages) == {"sh", "python", "console"}
+    assert set(languages) == {"sh", "python", "console", "cuda"}
     (program,) = (body for language, body in blocks(README) if language == "python")
     assert len([line for line in program.splitlines() if line]) <= 15
 
@@ -41,7 +41,7 @@ def test_what_is_typed_is_there() -> None:
             assert found[1] in targets, line
         else:
             assert set(re.fullmatch(r'pip install "\.\[([\w,]+)\]"', line)[1].split(",")) <= extras, line  # type: ignore[index]
-    assert {"nvrtc", "cuda12", "cuda13"} <= extras
+    assert {"all", "nvrtc", "cuda12", "cuda13"} <= extras
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
