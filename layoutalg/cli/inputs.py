@@ -210,7 +210,7 @@ def read_extents(name: str, text: str, example: str, counts: str = "") -> tuple[
     ((64, 32, 8), (8, 8))
     """
     count = example.count("x") + 1
-    words = re.split("[xX,]", text.strip().removeprefix("(").removesuffix(")"))
+    words = parts_of(text)
     fits = 1 <= len(words) <= 3 if counts else len(words) == count
     if not fits or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,9}\s*", word, re.ASCII) for word in words):
         raise ParseError(
@@ -220,6 +220,16 @@ def read_extents(name: str, text: str, example: str, counts: str = "") -> tuple[
             position=0,
         )
     return tuple(map(int, words))
+
+
+def parts_of(text: str) -> list[str]:
+    """The words between commas or x, in a pair of parentheses or not.
+
+    >>> parts_of("(64, 8)"), parts_of("64x8")
+    (['64', ' 8'], ['64', '8'])
+    """
+    plain = text.strip()
+    return re.split("[xX,]", plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain)
 
 
 def read_tree(text: str) -> IntTuple:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -13,7 +12,7 @@ from inspect import Parameter, signature
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.cli.inputs import read_extents
+from layoutalg.cli.inputs import parts_of, read_extents
 from layoutalg.errors import (
     LayoutAlgError,
     ParseError,
@@ -372,7 +371,7 @@ def read_ints(name: str, text: str) -> tuple[int, ...]:
     >>> read_ints("axes", "(0, -1)"), read_ints("shape", "64"), read_ints("shape", "64x8")
     ((0, -1), (64,), (64, 8))
     """
-    words = re.split("[xX,]", text.removeprefix("(").removesuffix(")"))
+    words = parts_of(text)
     numbers = []
     for word in words[: -1 if words[-1].strip() == "" else None]:
         digits = word.strip(" \t\r\n").removeprefix("-")

@@ -49,9 +49,8 @@ def refuse(words: Sequence[str], error: str, message: str, position: int | None 
     sentence = printable(" ".join(message.split()))
     options = words[: words.index("--")] if "--" in words else words
     begun = next((place for place, word in enumerate(options) if word in FIRST), 0)
-    command = named(options[begun:])[0] or (
-        options[begun] if options[begun : begun + 1] == ["inspect"] else ""
-    )
+    first = options[begun] if len(options) > begun and options[begun] in FIRST else ""
+    command = named(options[begun:])[0] or first
     if "--json" in options:
         payload = header(command) | fields_of(Refusal(error, sentence, position))
         sys.stdout.write(json.dumps(payload, indent=2) + "\n")

@@ -75,7 +75,8 @@ def l2_command(
     first = next(iter(localities.values()))
     say(
         table(
-            f"{grid} tiles of {tile}, {in_flight} blocks at a time: {first.waves} waves",
+            f"{sides[0]}x{sides[1]} tiles of {shape[0]}x{shape[1]}, {in_flight} blocks at a time: "
+            f"{first.waves} waves",
             ("order", "panels of A", "of B", "reuse", "hits"),
             rows,
         ),

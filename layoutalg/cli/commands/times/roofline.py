@@ -121,6 +121,7 @@ def roofline_command(
     programs, reports = {}, {}
     for text in texts:
         block = read_sides("tile", text)
+        text = f"{block[0]}x{block[1]}"
         reuse = 1.0 if size is None else _reuse(size, block, order, find_board(arch).sms)
         programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
         reports[text] = roofline_of(board, programs[text], unit)
