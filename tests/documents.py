@@ -3,7 +3,7 @@
 python -m tests.documents docs/analysis.md        writes answers anew where they differ; then read the diff
 
 A block of `console` holds commands after "$ " with what they print, one of `pycon` a session of Python, one
-of `python` a program whose comments two blanks behind a statement are lines that it prints, in that order, one
+of `python` a program whose comments two blanks behind a statement are lines that it prints in that order, one
 of `cuda` that begins with `// NAME.cu` a file of this name.
 "..." stands for anything.  The blocks of a document run from top to bottom in one folder, empty but for the
 reports of tests/data/reports; the sessions of a document share their names.

@@ -9,7 +9,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
 from layoutalg.cli.files import read_bytes
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, check_choice
@@ -19,6 +18,7 @@ from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.algebra import Order
+    from layoutalg.analysis import Wanted
 
 Offsets = list[int | None]
 
@@ -68,6 +68,8 @@ def read_method(name: str) -> Wanted:
     >>> read_method("gcd")
     'gcd'
     """
+    from layoutalg.analysis import METHODS
+
     return check_choice("method", name, ("auto", *METHODS))
 
 
@@ -77,6 +79,8 @@ def read_level(name: str) -> str:
     >>> read_level("dram")
     'dram'
     """
+    from layoutalg.analysis import LEVELS
+
     return check_choice("level", name, LEVELS)
 
 
@@ -229,7 +233,9 @@ def parts_of(text: str) -> list[str]:
     (['64', ' 8'], ['64', '8'])
     """
     plain = text.strip()
-    return re.split("[xX,]", plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain)
+    plain = plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain
+    crossed = re.fullmatch(r"\s*[1-9]\d*(?:\s*[xX]\s*\d+)+\s*", plain, re.ASCII)  # 0x4 is a hexadecimal 4
+    return re.split("[xX]", plain) if crossed else plain.split(",")
 
 
 def read_tree(text: str) -> IntTuple:
