@@ -35,8 +35,8 @@ help:
 	@echo "make gpu     all that only a GPU can show, into build/gpu; GPU=cuda12 for CUDA 12"
 	@echo "make clean   remove .venv, caches and build products"
 
-demo: $(VENV)/.installed-demo
-	@$(VENV)/bin/layoutalg demo
+demo: $(VENV)/.installed-all
+	@$(VENV)/bin/layoutalg doctor demo
 
 PYTEST := $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 FIRST  := LAYOUTALG_PROFILE=$(PROFILE) $(PYTEST)

@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from layoutalg.f2 import LinearLayout, to_f2
     from layoutalg.indexing import code, identify
     from layoutalg.notation import convert, parse
+    from layoutalg.source import evaluate
     from layoutalg.synthesis import check_certificate, synthesize
 
 __version__ = "0.1.0"
@@ -182,6 +183,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "f2": ("LinearLayout", "to_f2"),
         "indexing": ("code", "identify"),
         "notation": ("convert", "parse"),
+        "source": ("evaluate",),
         "synthesis": ("check_certificate", "synthesize"),
     }
 )  # fmt: skip
@@ -215,6 +217,7 @@ __all__ = [
     "cosize",
     "crd2idx",
     "downcast",
+    "evaluate",
     "explain",
     "find_collision",
     "find_copy_atom",

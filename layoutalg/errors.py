@@ -22,8 +22,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Name = TypeVar("_Name", bound=str)
 
-LISTED_NAMES, NEAREST_NAMES = 30, 8
-"""Names of a table that a refusal lists in full; how many it lists of a longer one."""
+LISTED, NEAREST_NAMES = 120, 8
+"""Characters of names that a refusal lists in full: a line; how many names it lists of a longer table."""
 
 MOST_COMPARED = 100
 """Characters of an unknown name that are compared with the names of a table."""
@@ -258,7 +258,7 @@ class UnknownNameError(LayoutAlgError, ValueError):
         import difflib
 
         offered: Iterable[str] = self.choices
-        if len(self.choices) > LISTED_NAMES:
+        if sum(len(choice) + 2 for choice in self.choices) > LISTED + 2:
             compared = text[:MOST_COMPARED]
             offered = nearest(compared, self.choices, NEAREST_NAMES)
         if not hint and len(text) <= MOST_COMPARED:
@@ -266,9 +266,11 @@ class UnknownNameError(LayoutAlgError, ValueError):
             begun = [key for key in by_lower if len(text) > 2 and key.startswith(text.lower())]
             near = begun or difflib.get_close_matches(text.lower(), by_lower, n=1)
             hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
-        listed = ", ".join(offered)
-        if offered is not self.choices:
-            listed += f" and {len(self.choices) - NEAREST_NAMES} more"
+        names = list(offered)
+        while offered is not self.choices and len(names) > 1 and len(", ".join(names)) > LISTED:
+            names.pop()  # the farthest
+        left = len(self.choices) - len(names)
+        listed = ", ".join(names) + (f" and {left} more" if left else "")
         super().__init__(f"unknown {kind} {text!r}: {hint}accepted are {listed}")
 
 

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import jsonschema
 
 from layoutalg.cli import entry
+from layoutalg.cli.table import named
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def answer(*words: str, exit_code: int = 0) -> dict[str, Any]:
     assert result.stderr == ""
     payload: dict[str, Any] = json.loads(result.stdout)
     validator().validate(payload)
-    assert payload["command"] == words[0]
+    assert payload["command"] == (named(words)[0] or words[0])
     return payload
 
 
@@ -112,5 +113,5 @@ def refusal(*words: str) -> tuple[str, str]:
     assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
     payload = answer(*words, exit_code=2)
     assert set(payload) == {"schema", "command", "error", "message", "position"}
-    assert result.stderr == f"layoutalg {words[0]}: {payload['message']}\n"
+    assert result.stderr == f"layoutalg {named(words)[0] or words[0]}: {payload['message']}\n"
     return payload["error"], payload["message"]

@@ -3,7 +3,8 @@
 python -m tests.documents docs/analysis.md        writes answers anew where they differ; then read the diff
 
 A block of `console` holds commands after "$ " with what they print, one of `pycon` a session of Python, one
-of `python` a program whose comments two blanks behind a statement are lines that it prints, in that order.
+of `python` a program whose comments two blanks behind a statement are lines that it prints in that order, one
+of `cuda` that begins with `// NAME.cu` a file of this name.
 "..." stands for anything.  The blocks of a document run from top to bottom in one folder, empty but for the
 reports of tests/data/reports; the sessions of a document share their names.
 """
@@ -113,6 +114,8 @@ def as_run(path: Path) -> str:
             body = _session(body, names)
         elif language == "python":
             body = _program(body)
+        elif language == "cuda" and (name := re.match(r"// (\w+\.cu)\n", body)):
+            Path(name[1]).write_text(body, encoding="utf-8")
         return f"```{language}\n{body}```"
 
     return BLOCK.sub(again, path.read_text(encoding="utf-8"))

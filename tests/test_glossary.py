@@ -59,12 +59,12 @@ def test_an_entry_is_one_or_two_sentences() -> None:
 
 
 def test_the_command_looks_up_and_refuses() -> None:
-    assert run("glossary", "wavefronts", "worst base").stdout.startswith("wavefront: One pass over the banks")
-    assert answer("glossary", "k")["terms"] == {"K": GLOSSARY["K"]}
-    assert set(answer("glossary")["terms"]) == set(GLOSSARY)
-    kind, message = refusal("glossary", "wavefrnt")
+    assert run("help", "wavefronts", "worst base").stdout.startswith("wavefront: One pass over the banks")
+    assert answer("help", "k")["terms"] == {"K": GLOSSARY["K"]}
+    assert set(answer("help")["terms"]) == set(GLOSSARY)
+    kind, message = refusal("help", "wavefrnt")
     assert kind == "UnknownNameError" and "wavefront" in message
-    assert "layoutalg glossary" in " ".join(run("analyze", "--help").stdout.split())
+    assert "layoutalg help" in " ".join(run("analyze", "--help").stdout.split())
     with pytest.raises(TypeError):
         GLOSSARY["bank"] = ""  # type: ignore[index]
     with pytest.raises(UnknownNameError):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.cli.table import COMMANDS
+from layoutalg.cli.table import FIRST
 from tests.command import run
 from tests.documents import ROOT, blocks
 
@@ -21,14 +21,14 @@ TEXT = README.read_text(encoding="utf-8")
 def test_the_readme_is_a_page() -> None:
     assert len(TEXT.splitlines()) <= 150
     languages = [language for language, _ in blocks(README)]
-    assert set(languages) == {"sh", "python", "console"}
+    assert set(languages) == {"sh", "python", "console", "cuda"}
     (program,) = (body for language, body in blocks(README) if language == "python")
     assert len([line for line in program.splitlines() if line]) <= 15
 
 
 def test_what_is_typed_is_there() -> None:
     """`make` has the targets, the project the extras, and the command its commands."""
-    known = set(COMMANDS) | {"--help", "--version"}
+    known = set(FIRST) | {"--help", "--version"}
     assert set(re.findall(r"(?:^\$ |`)layoutalg ([\w-]+)", TEXT, re.M)) <= known
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     assert set(re.findall(r"`make ([\w-]+)", TEXT)) <= targets
@@ -41,12 +41,12 @@ def test_what_is_typed_is_there() -> None:
             assert found[1] in targets, line
         else:
             assert set(re.fullmatch(r'pip install "\.\[([\w,]+)\]"', line)[1].split(",")) <= extras, line  # type: ignore[index]
-    assert {"nvrtc", "cuda12", "cuda13"} <= extras
+    assert {"all", "nvrtc", "cuda12", "cuda13"} <= extras
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize(
-    ("target", "runs"), [("demo", ".venv/bin/layoutalg demo"), ("test", ".venv/bin/python -m pytest")]
+    ("target", "runs"), [("demo", ".venv/bin/layoutalg doctor demo"), ("test", ".venv/bin/python -m pytest")]
 )
 def test_the_two_commands_of_a_fresh_clone_install_and_run(target: str, runs: str, tmp_path: Path) -> None:
     """`make` in a folder without .venv: what would be done begins with making it."""

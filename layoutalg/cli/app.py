@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 
 from layoutalg.budget import with_budget
-from layoutalg.cli.parameters import call, overview, read_line
+from layoutalg.cli.parameters import call, overview, part_overview, read_line
 from layoutalg.cli.refusals import BAD_INPUT, FAILED, refuse
-from layoutalg.cli.table import COMMANDS
+from layoutalg.cli.table import COMMANDS, FIRST, named
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError, check_choice
 
 _NO_FAULT_OF_A_NAME = frozenset(
@@ -42,7 +42,15 @@ def _answer(words: Sequence[str]) -> int:
     if not words or words[0] in ("--help", "-h"):
         overview().print_help()
         return 0
-    name, *rest = words
-    command = COMMANDS[check_choice("command", name, COMMANDS)]
+    name, rest = named(words)
+    if not name:
+        shown = [each.partition(" ")[2] for each in COMMANDS if each.startswith(f"{words[0]} ")]
+        if shown and (len(words) == 1 or words[1] in ("--help", "-h")):
+            part_overview(words[0]).print_help()
+            return 0
+        check_choice(f"part of {words[0]}", words[1], shown) if shown else check_choice(
+            "command", words[0], FIRST
+        )
+    command = COMMANDS[name]
     values = read_line(name, rest)
     return with_budget(values["budget"] if command.budget else 1, call, command.function, values) or 0

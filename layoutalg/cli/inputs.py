@@ -9,7 +9,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
 from layoutalg.cli.files import read_bytes
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, check_choice
@@ -19,6 +18,7 @@ from layoutalg.notation import parse, parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.algebra import Order
+    from layoutalg.analysis import Wanted
 
 Offsets = list[int | None]
 
@@ -68,6 +68,8 @@ def read_method(name: str) -> Wanted:
     >>> read_method("gcd")
     'gcd'
     """
+    from layoutalg.analysis import METHODS
+
     return check_choice("method", name, ("auto", *METHODS))
 
 
@@ -77,6 +79,8 @@ def read_level(name: str) -> str:
     >>> read_level("dram")
     'dram'
     """
+    from layoutalg.analysis import LEVELS
+
     return check_choice("level", name, LEVELS)
 
 
@@ -148,19 +152,28 @@ def read_sets(texts: list[str]) -> dict[str, str]:
     >>> read_sets(["N=4096,M=128", "T=float"])
     {'N': '4096', 'M': '128', 'T': 'float'}
     """
+    return read_assignments("--set", [part for text in texts for part in text.split(",")])
+
+
+def read_assignments(option: str, texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE texts of an option as a dictionary, each name once.
+
+    >>> read_assignments("--let", ["A=(8,64):(64,1)"])
+    {'A': '(8,64):(64,1)'}
+    """
     out: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
+    for part in texts:
         name, equals, value = part.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise ParseError(f"--set {part!r} is not NAME=VALUE", text=part)
+            raise ParseError(f"{option} {part!r} is not NAME=VALUE", text=part)
         if name.strip() in out:
-            raise ArgumentTypeError(f"--set names {name.strip()} twice")
+            raise ArgumentTypeError(f"{option} names {name.strip()} twice")
         out[name.strip()] = value.strip()
     return out
 
 
 def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tuple[str, ...] | None]:
-    """The shape that --shape gives, "(8,64)" or "row=8,col=64", and its modes' names, or those of --names.
+    """The shape that --shape gives, "8x64" or "row=8,col=64", and its modes' names, or those of --names.
 
     Raises ParseError and ArgumentTypeError.
 
@@ -169,7 +182,7 @@ def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tu
     """
     listed = None if names is None else tuple(part.strip() for part in names.split(","))
     if text is None or "=" not in text:
-        return (None if text is None else parse_int_tuple(text)), listed
+        return (None if text is None else read_tree(text)), listed
     extents: dict[str, IntTuple] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*=\s*([0-9]{1,18})\s*", part, re.ASCII)
@@ -192,21 +205,49 @@ def read_sides(name: str, text: str) -> tuple[int, int]:
     return first, second
 
 
-def read_extents(name: str, text: str, example: str) -> tuple[int, ...]:
-    """Sides, as many as an example has.  Raises ParseError.
+def read_extents(name: str, text: str, example: str, counts: str = "") -> tuple[int, ...]:
+    """Positive sides, 64x32x8, 64,32,8 or (64,32,8), as many as an example has, or one to three.
 
-    >>> read_extents("tile", "64x32x8", "128x128x64")
-    (64, 32, 8)
+    Raises ParseError.
+
+    >>> read_extents("tile", "64x32x8", "128x128x64"), read_extents("block", "(8,8)", "16x16", "one to three")
+    ((64, 32, 8), (8, 8))
     """
-    words, count = text.split("x"), example.count("x") + 1
-    if len(words) != count or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", x, re.ASCII) for x in words):
+    count = example.count("x") + 1
+    words = parts_of(text)
+    fits = 1 <= len(words) <= 3 if counts else len(words) == count
+    if not fits or not all(re.fullmatch(r"\s*0*[1-9][0-9]{0,9}\s*", word, re.ASCII) for word in words):
         raise ParseError(
-            f"cannot read the {name} {text[:80]!r}: {'two' if count == 2 else 'three'} positive sides are "
-            f"expected, such as {example}",
+            f"cannot read the {name} {text[:80]!r}: {counts or ('two' if count == 2 else 'three')} positive "
+            f"sides are expected, such as {example}",
             text=text,
             position=0,
         )
     return tuple(map(int, words))
+
+
+def parts_of(text: str) -> list[str]:
+    """The words between commas or x, in a pair of parentheses or not.
+
+    >>> parts_of("(64, 8)"), parts_of("64x8")
+    (['64', ' 8'], ['64', '8'])
+    """
+    plain = text.strip()
+    plain = plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain
+    crossed = re.fullmatch(r"\s*[1-9]\d*(?:\s*[xX]\s*\d+)+\s*", plain, re.ASCII)  # 0x4 is a hexadecimal 4
+    return re.split("[xX]", plain) if crossed else plain.split(",")
+
+
+def read_tree(text: str) -> IntTuple:
+    """A shape as 64x64, 64,64 or (64,64), the last nested as in (64,(8,8)).  Raises ParseError.
+
+    >>> read_tree("64x64"), read_tree("64,64"), read_tree("(64,(8,8))"), read_tree("64")
+    ((64, 64), (64, 64), (64, (8, 8)), 64)
+    """
+    plain = text.strip()
+    if re.fullmatch(r"\d+(?:\s*[xX,]\s*\d+)+,?", plain, re.ASCII):
+        plain = f"({re.sub('[xX]', ',', plain)})"
+    return parse_int_tuple(plain)
 
 
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:

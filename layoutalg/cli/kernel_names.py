@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.cli.inputs import read_extents
+from layoutalg.cli.inputs import parts_of, read_extents
 from layoutalg.errors import (
     LayoutAlgError,
     ParseError,
@@ -366,12 +366,12 @@ def _arguments(family: Family, named: object) -> Mapping[str, Any]:
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:
-    """Ints between commas, in parentheses or not.  Raises ParseError.
+    """Ints between commas or x, in parentheses or not.  Raises ParseError.
 
-    >>> read_ints("axes", "(0, -1)"), read_ints("shape", "64")
-    ((0, -1), (64,))
+    >>> read_ints("axes", "(0, -1)"), read_ints("shape", "64"), read_ints("shape", "64x8")
+    ((0, -1), (64,), (64, 8))
     """
-    words = text.removeprefix("(").removesuffix(")").split(",")
+    words = parts_of(text)
     numbers = []
     for word in words[: -1 if words[-1].strip() == "" else None]:
         digits = word.strip(" \t\r\n").removeprefix("-")

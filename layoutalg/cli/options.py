@@ -105,11 +105,12 @@ def forms(incomplete: str) -> list[str]:
     return _begun((name for name, form in FORMS.items() if form.write is not None), incomplete)
 
 
-def terms(incomplete: str) -> list[str]:
-    """A term of the glossary."""
+def helped(incomplete: str) -> list[str]:
+    """A command, or a term of the glossary."""
+    from layoutalg.cli.table import FIRST
     from layoutalg.glossary import GLOSSARY
 
-    return _begun(GLOSSARY, incomplete)
+    return _begun((*FIRST, "glossary", *GLOSSARY), incomplete)
 
 
 def atoms(incomplete: str) -> list[str]:

@@ -31,7 +31,7 @@ from layoutalg import __version__
 from layoutalg.cli.files import read_source
 from layoutalg.cli.output import PAGE
 from layoutalg.cli.refusals import EXIT_CODES
-from layoutalg.cli.table import COMMANDS, Command
+from layoutalg.cli.table import COMMANDS, FIRST, Command
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, check_choice
 
 Completer: TypeAlias = Callable[[str], list[str]]
@@ -82,7 +82,7 @@ ABOUT = f"""Analyse GPU memory layouts, find conflict-free ones, generate kernel
 {EXIT_CODES}"""
 """The text of help of the command."""
 
-_TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg glossary."
+_TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg help TERM."
 
 _VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH"}
 
@@ -120,11 +120,42 @@ def overview(line: str = "") -> argparse.ArgumentParser:
     parser = _Parser(prog="layoutalg", description=ABOUT)
     parser.add_argument("--version", action="version", version=f"layoutalg {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=None if line else _doc(command).split("\n\n")[0])
-        if name in line.split():
-            _fill(added, command)
+    words = line.split()
+    for first in FIRST:
+        parts = _parts(first)
+        text = _INSPECT if first not in COMMANDS else _doc(COMMANDS[first]).split("\n\n")[0]
+        added = commands.add_parser(first, help=None if line else text)
+        if first in words and parts:
+            _add_parts(added, first, words)
+        if first in words and first in COMMANDS:
+            _fill(added, COMMANDS[first])
     return parser
+
+
+_INSPECT = "Show what a kernel, a board or a run is made of: inspect WHAT."
+"""The text of help of the first word that is no command alone."""
+
+
+def part_overview(first: str) -> argparse.ArgumentParser:
+    """The parser of what the first word of a name shows, with what each does."""
+    parser = _Parser(prog=f"layoutalg {first}", description=_INSPECT)
+    _add_parts(parser, first, None)
+    return parser
+
+
+def _parts(first: str) -> list[str]:
+    """The second words of the names that begin with a word."""
+    return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{first} ")]
+
+
+def _add_parts(parser: argparse.ArgumentParser, first: str, words: Sequence[str] | None) -> None:
+    """Parsers of the second words: for a shell those in a line are filled, else each has its text of help."""
+    parts = parser.add_subparsers(title="parts", metavar="WHAT", required=False)
+    for part in _parts(first):
+        command = COMMANDS[f"{first} {part}"]
+        added = parts.add_parser(part, help=_doc(command).split("\n\n")[0] if words is None else None)
+        if words is not None and part in words:
+            _fill(added, command)
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:

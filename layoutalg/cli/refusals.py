@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.answers import Answer, Count, fields_of
-from layoutalg.cli.table import COMMANDS
+from layoutalg.cli.table import FIRST, named
 from layoutalg.errors import printable
 
 SCHEMA = "layoutalg/output/1"
@@ -48,7 +48,9 @@ def refuse(words: Sequence[str], error: str, message: str, position: int | None 
     """Say in one sentence why the command given by `words` has no answer; `error` is the error's class."""
     sentence = printable(" ".join(message.split()))
     options = words[: words.index("--")] if "--" in words else words
-    command = next((word for word in options if word in COMMANDS), "")
+    begun = next((place for place, word in enumerate(options) if word in FIRST), 0)
+    first = options[begun] if len(options) > begun and options[begun] in FIRST else ""
+    command = named(options[begun:])[0] or first
     if "--json" in options:
         payload = header(command) | fields_of(Refusal(error, sentence, position))
         sys.stdout.write(json.dumps(payload, indent=2) + "\n")

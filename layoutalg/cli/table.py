@@ -1,17 +1,18 @@
 """COMMANDS: every command, and the function that it runs; ADD A COMMAND HERE.
 
-A command is imported when it is asked for: `layoutalg glossary` does not pay for `layoutalg bench`.
+A command is imported when it is asked for: `layoutalg help` does not pay for `layoutalg bench`.  A name of
+two words is a part of what the first one shows.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
-    """Its module and function under commands/; whether it takes --budget, and its help names the glossary."""
+    """Its module and function under commands/; whether it takes --budget, and its help names terms."""
 
     place: str
     budget: bool = False
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": Command("accesses.analyze:analyze_command", budget=True, terms=True),
     "solve": Command("layouts.solve:solve_command", budget=True, terms=True),
     "synthesize": Command("layouts.synthesize:synthesize_command", budget=True, terms=True),
+    "eval": Command("layouts.evaluate:eval_command", budget=True),
     "explain": Command("layouts.explain:explain_command", budget=True),
     "code": Command("layouts.index_code:code_command", budget=True),
     "identify": Command("layouts.identify:identify_command", budget=True),
@@ -41,18 +43,29 @@ COMMANDS: dict[str, Command] = {
     "verify": Command("kernels.verify:verify_command", budget=True),
     "bench": Command("times.bench:bench_command"),
     "tune": Command("times.tune:tune_command"),
-    "chart": Command("times.chart:chart_command"),
-    "sass": Command("kernels.sass:sass_command"),
-    "occupancy": Command("kernels.occupancy:occupancy_command", terms=True),
-    "roofline": Command("times.roofline:roofline_command"),
-    "l2": Command("kernels.l2_order:l2_command"),
-    "registers": Command("kernels.registers:registers_command"),
-    "pipeline": Command("kernels.pipeline:pipeline_command"),
     "profile": Command("accesses.profile_kernel:profile_command", budget=True),
+    "inspect sass": Command("kernels.sass:sass_command"),
+    "inspect occupancy": Command("kernels.occupancy:occupancy_command", terms=True),
+    "inspect registers": Command("kernels.registers:registers_command"),
+    "inspect pipeline": Command("kernels.pipeline:pipeline_command"),
+    "inspect l2": Command("kernels.l2_order:l2_command"),
+    "inspect roofline": Command("times.roofline:roofline_command"),
+    "inspect chart": Command("times.chart:chart_command"),
     "draw": Command("layouts.draw:draw_command", budget=True),
     "report": Command("accesses.report:report_command", budget=True),
-    "glossary": Command("help.glossary:glossary_command"),
-    "cache": Command("help.cache:cache_command"),
     "doctor": Command("help.doctor:doctor_command"),
-    "demo": Command("help.demo:demo_command"),
+    "doctor cache": Command("help.cache:cache_command"),
+    "doctor demo": Command("help.demo:demo_command"),
+    "help": Command("help.words:help_command"),
 }
+
+FIRST = tuple(dict.fromkeys(name.partition(" ")[0] for name in COMMANDS))
+"""The first words of the names."""
+
+
+def named(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The name with which some words begin, "" where they begin with none, and the words behind it."""
+    for length in (2, 1):
+        if " ".join(words[:length]) in COMMANDS:
+            return " ".join(words[:length]), words[length:]
+    return "", words

@@ -7,15 +7,17 @@ canonical          canonical_layout, recognize: the canonical shared memory layo
 wgmma_rules, wgmma check_wgmma: operands of wgmma and their descriptors;
                    check_wgmma_instruction: shapes and types
 memory_rules, memory  check_memory: ld, st, ldmatrix, stmatrix and cp.async
+tiles              shared_tiles: the tiles of a shape that TMA writes and wgmma reads, by CuTe's atoms
 vectors            which elements a lane moves together, and whether a layout keeps them together
 """
 
 from __future__ import annotations
 
-from layoutalg.legality.canonical import Canonical, canonical_layout, recognize
+from layoutalg.legality.canonical import Canonical, canonical_layout, operand_shape, recognize
 from layoutalg.legality.memory import MemoryAccess, check_memory
 from layoutalg.legality.memory_rules import MEMORY_RULES
 from layoutalg.legality.rules import Legality, Repair, Rule, Violation, nearest_legal
+from layoutalg.legality.tiles import SharedTile, shared_tiles
 from layoutalg.legality.tma import TmaCopy, check_tensor_map, check_tma
 from layoutalg.legality.tma_rules import MAX_BOX_ELEMS, TMA_RULES
 from layoutalg.legality.wgmma import WgmmaInstruction, WgmmaOperand, check_wgmma, check_wgmma_instruction
@@ -31,6 +33,7 @@ __all__ = [
     "MemoryAccess",
     "Repair",
     "Rule",
+    "SharedTile",
     "TmaCopy",
     "Violation",
     "WgmmaInstruction",
@@ -42,5 +45,7 @@ __all__ = [
     "check_wgmma",
     "check_wgmma_instruction",
     "nearest_legal",
+    "operand_shape",
     "recognize",
+    "shared_tiles",
 ]

@@ -66,6 +66,15 @@ class TmaCopy:
     shared_bytes: int
     order: tuple[int, ...]
 
+    def __str__(self) -> str:
+        m = self.tensor_map
+        strides = f", strides {to_text(m.strides_bytes)} bytes" if m.strides_bytes else ""
+        return (
+            f"Tensor map of {m.element}, innermost first: dimensions {to_text(m.dims)}{strides}, box "
+            f"{to_text(m.box)}; the box is {self.layout or 'interleaved'} in shared memory, and a barrier "
+            f"expects {self.transaction_bytes} bytes"
+        )
+
 
 def check_tma(
     tensor: Layout,

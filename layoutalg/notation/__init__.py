@@ -23,13 +23,27 @@ from layoutalg.notation.symbols import parse_polynomial
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
-    from layoutalg.notation.forms import Major, call_function, cute_text, to_object
+    from layoutalg.notation.form import Term
+    from layoutalg.notation.forms import (
+        FUNCTIONS,
+        Major,
+        Options,
+        TermReader,
+        call_function,
+        cute_text,
+        term_of,
+        to_object,
+    )
     from layoutalg.notation.table import FORMS
 
 __all__ = [
     "FORMS",
+    "FUNCTIONS",
     "Major",
     "Notation",
+    "Options",
+    "Term",
+    "TermReader",
     "call_function",
     "convert",
     "cute_text",
@@ -39,6 +53,7 @@ __all__ = [
     "parse_open",
     "parse_polynomial",
     "parse_tiler",
+    "term_of",
     "to_object",
 ]
 
@@ -46,9 +61,19 @@ __getattr__ = later(
     "layoutalg.notation",
     {
         "FORMS": "layoutalg.notation.table",
-        "Major": "layoutalg.notation.forms",
-        "call_function": "layoutalg.notation.forms",
-        "cute_text": "layoutalg.notation.forms",
-        "to_object": "layoutalg.notation.forms",
+        "Term": "layoutalg.notation.form",
+        **dict.fromkeys(
+            (
+                "FUNCTIONS",
+                "Major",
+                "Options",
+                "TermReader",
+                "call_function",
+                "cute_text",
+                "term_of",
+                "to_object",
+            ),
+            "layoutalg.notation.forms",
+        ),
     },
 )

@@ -6,14 +6,22 @@ does not say.  Nothing of a text is executed.  `cute::Layout<cute::tuple<cute::C
 `#ttg.blocked<{order = [1, 0]}>` have one grammar:
 
     term       integer | name groups | "text" | group | integer:+integer
-    group      ( arguments )   [ arguments ]   { arguments }   < arguments >     the last after a name
+    group      ( arguments )   [ arguments ]   { arguments }   < arguments >     the last after a name, and
+                                                                                 in source alone: a tiler
     arguments  (key =)? term, ...
 
-The reader of a form says what a name means.
+In source, operators stand between terms, and each becomes the head of a term:
+
+    term       term (o | : | + | - | * | / | % | @) term   - term      shape:stride, swizzle o offset o layout
+               term ( arguments )   term [ arguments ]   term . name   a value that is called, or its member
+
+The reader of a form says what a name, or an operator, means.
 
 >>> term = read_term("Layout<Shape<_128,_64>>{}", "C++")
 >>> term.head, term.groups[0].mark, term.groups[0].terms[0].head
 ('Layout', '<', 'Shape')
+>>> read_term("Sw<3,3,3> o (8,n):(n,1)", "C++", operators=True).groups[0].terms[1].head
+':'
 
 Notes.  The reader is a loop with an explicit stack.  Integers have at most MAX_DIGITS digits, brackets nest
 at most Most.NESTING deep, a text has at most Most.TEXT characters and Most.TOKENS integers and names.
@@ -137,11 +145,20 @@ _TOKEN = re.compile(
     r"(?:[ \t\r\n]|//[^\n]*|\b(?:const|volatile|typename|struct|class)\b(?![.:(<])|[*&]+(?=[ \t\r\n]*[,>)]))*"
     r"(?:(?P<pair>[0-9]+[ \t]*:[ \t]*\+[ \t]*[0-9]+)(?![\w.])"
     r"|(?P<int>_?-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*)(?![\w.])"
+    r"|(?P<pointer>(?:smem_)?ptr\[[0-9]{1,4}b\]\(unset\))"
     r"|(?P<name>(?:::)?[#!]?[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)"
     r"|(?P<text>\"[^\"\\\n]*\"|'[^'\\\n]*')"
     r"|(?P<mark>[()\[\]{}<>,:=;?])"
+    r"|(?P<member>(?:\.|->)[A-Za-z_]\w*)"
+    r"|(?P<op>[-+*/%@])"
     r"|(?P<end>\Z))"
 )
+_IN_SOURCE = frozenset({"pointer", "member", "op"})
+"""Kinds of tokens that stand in source alone."""
+
+LEVELS = {"o": 1, ":": 2, "+": 3, "*": 4, "/": 4, "%": 4, "@": 5}
+"""Operators between terms, and how strongly each binds."""
+
 _CAST = re.compile(r"\((?:(?:unsigned|signed|long|short|int|std::size_t|size_t|u?int\d+_t)\s*)+\)\s*(?=-?\d)")
 """A cast in front of a template's number, as demanglers write it: C<(int)8>."""
 
@@ -179,6 +196,13 @@ class _Open:
     keys: list[str | None] = field(default_factory=list)
     key: str | None = None
     trailing: bool = False
+    left: list[tuple[Term, str]] = field(default_factory=list)
+    """Operands and operators that wait for what is on their right."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a key or an operator waits for a term."""
+        return self.key is not None or bool(self.left)
 
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -216,19 +240,21 @@ def check_length(text: str) -> None:
     Most.TEXT.guard(len(text), "length of a text in characters")
 
 
-def read_term(text: str, family: str, start: int = 0) -> Term:
+def read_term(text: str, family: str, start: int = 0, *, operators: bool = False) -> Term:
     """The one term of a text from `start` on; `family` names the text in errors.
 
     Raises ParseError with line and column, ResourceError for a text past Most.TEXT.
     """
-    group = read_arguments(text, family, start)
+    group = read_arguments(text, family, start, operators=operators)
     if len(group.terms) != 1 or group.keys[0] is not None or group.trailing:
         refuse(text, family, f"expected one term, found {len(group.terms)}", start)
     return group.terms[0]
 
 
-def read_arguments(text: str, family: str, start: int = 0) -> Group:
+def read_arguments(text: str, family: str, start: int = 0, *, operators: bool = False) -> Group:
     """The terms of a text, divided by commas, some of them with keys.  Raises as `read_term` does.
+
+    With `operators`, they stand between terms, and `:` is one.
 
     >>> read_arguments("shape=(8, 64), itemsize=2", "NumPy").keys
     ('shape', 'itemsize')
@@ -245,7 +271,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
 
     while True:
         match = _TOKEN.match(plain, at)
-        if match is None or match.lastgroup is None:
+        if match is None or match.lastgroup is None or (match.lastgroup in _IN_SOURCE and not operators):
             begin = at + len(plain[at:]) - len(plain[at:].lstrip())
             fail("',' or a closing bracket" if last else "a name, an integer or a bracket")
         kind, begin, at = match.lastgroup, match.start(match.lastgroup), match.end()
@@ -253,7 +279,23 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
         top = stack[-1]
         if token == ";" and len(stack) == 1 and last:
             continue
-        if last is None and kind in ("int", "name", "text", "pair"):
+        if operators and last is not None and (token in LEVELS or (kind == "int" and token[0] == "-")):
+            minus = token not in LEVELS  # 4-2 is 4 and -2
+            operator = "+" if minus else token
+            top.left.append((_folded(top, last, LEVELS[operator]), operator))
+            last = _leaf(text, family, kind, token, begin) if minus else None
+        elif operators and token == "-":
+            sign = Term(-1, begin)
+            top.left.append((sign, "*") if last is None else (_folded(top, last, LEVELS["+"]), "+"))
+            if last is not None:
+                top.left.append((sign, "*"))
+            last = None
+        elif kind == "pointer" and last is None:
+            bits = Term(int(token[token.index("[") + 1 : token.index("b")]), begin)
+            last = Term("smem_ptr_flag_bits", begin, (Group("<", (bits,), (None,), False),))
+        elif operators and last is not None and (kind == "member" or token[:2] == "::"):
+            last = Term(f".{token.lstrip('.:->')}", begin, (_of(last),))
+        elif last is None and kind in ("int", "name", "text", "pair"):
             last, count = _leaf(text, family, kind, token, begin), count + 1
             Most.TOKENS.guard(count, "integers and names of a text")
         elif last is None and token == "?":
@@ -262,7 +304,10 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
             _add(top, last)  # MLIR writes <[64:+4] {order = [1, 0]}> without a comma
             _open(stack, token, Term(None, begin), fail)
             last = None
-        elif token in ("(", "[", "{", "<") and _may_open(last, token):
+        elif operators and last is not None and _is_called(last, token):
+            _open(stack, token, Term(f"{token}{_CLOSING[token]}", last.start, (_of(last),)), fail)
+            last = None
+        elif token in ("(", "[", "{", "<") and (_may_open(last, token) or (operators and last is None)):
             _open(stack, token, last or Term(None, begin), fail)
             last = None
         elif kind == "mark" and token in ("=", ":") and last is not None and not last.groups:
@@ -272,7 +317,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
         elif token == "," and last is not None:
             _add(top, last)
             top.trailing, last = True, None
-        elif len(stack) > 1 and token == _CLOSING[top.mark] and (last is not None or top.key is None):
+        elif len(stack) > 1 and token == _CLOSING[top.mark] and (last is not None or not top.waits):
             if last is not None:
                 _add(top, last)
             elif top.terms and top.mark == "<":
@@ -317,7 +362,29 @@ def _open(stack: list[_Open], mark: str, term: Term, fail: Callable[[str], NoRet
     stack.append(_Open(mark, term))
 
 
+def _of(term: Term) -> Group:
+    """A term as what is called, or has a member."""
+    return Group("", (term,), (None,), False)
+
+
+def _is_called(last: Term, mark: str) -> bool:
+    """Whether brackets behind a term hold coordinates of its value: behind brackets that had arguments."""
+    if mark == "[":
+        return not isinstance(last.head, int)
+    return mark == "(" and bool(last.groups) and last.groups[-1].mark in ("(", "[", "{")
+
+
+def _folded(group: _Open, last: Term, level: int) -> Term:
+    """The term that ends with `last`, with the operators before it that bind at least as strongly."""
+    while group.left and LEVELS[group.left[-1][1]] >= level:
+        before, operator = group.left.pop()
+        chained = operator in "o+*" and before.head == operator
+        parts = (*(before.groups[0].terms if chained else (before,)), last)
+        last = Term(operator, before.start, (Group("", parts, (None,) * len(parts), False),))
+    return last
+
+
 def _add(group: _Open, term: Term) -> None:
-    group.terms.append(term)
+    group.terms.append(_folded(group, term, 0))
     group.keys.append(group.key)
     group.key, group.trailing = None, False

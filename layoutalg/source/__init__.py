@@ -23,7 +23,7 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     loops          loops, executed once for all iterations
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array; patch_of, its diff
-    cute/          CuTe: its expressions evaluated, and what its copies move
+    cute/          CuTe: evaluate, its expressions as texts; in kernels, and what its copies move
     unread         what may touch memory and was not read
     costs          what an access costs
     rows/          the records of a reading, sizes that are not given, what a compiler may join
@@ -34,38 +34,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layoutalg.optional import later
-from layoutalg.source.reading import read_kernel
-from layoutalg.source.rows import (
-    CONSTANT,
-    FETCH,
-    REGISTERS,
-    KernelReading,
-    SourceAccess,
-    TakenNumber,
-    Unfollowed,
-)
-from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:
+    from layoutalg.source.cute.expression import Call, Part, evaluate, value_text
     from layoutalg.source.fixes import Fix, fixes_of, patch_of, patched_fixes
+    from layoutalg.source.reading import read_kernel
+    from layoutalg.source.rows import (
+        CONSTANT,
+        FETCH,
+        REGISTERS,
+        KernelReading,
+        SourceAccess,
+        TakenNumber,
+        Unfollowed,
+    )
+    from layoutalg.source.unread import refuse_unread
+
+_PLACES = {
+    "cute.expression": ("Call", "Part", "evaluate", "value_text"),
+    "fixes": ("Fix", "fixes_of", "patch_of", "patched_fixes"),
+    "reading": ("read_kernel",),
+    "rows": (
+        "CONSTANT", "FETCH", "REGISTERS", "KernelReading", "SourceAccess", "TakenNumber", "Unfollowed",
+    ),
+    "unread": ("refuse_unread",),
+}  # fmt: skip
 
 __getattr__ = later(
     "layoutalg.source",
-    dict.fromkeys(("Fix", "fixes_of", "patch_of", "patched_fixes"), "layoutalg.source.fixes"),
-)  # a search is not imported by who only reads
+    {name: f"layoutalg.source.{module}" for module, names in _PLACES.items() for name in names},
+)  # an expression is evaluated without the reader of kernels, a kernel read without the search of fixes
 
 __all__ = [
     "CONSTANT",
     "FETCH",
     "REGISTERS",
+    "Call",
     "Fix",
     "KernelReading",
+    "Part",
     "SourceAccess",
     "TakenNumber",
     "Unfollowed",
+    "evaluate",
     "fixes_of",
     "patch_of",
     "patched_fixes",
     "read_kernel",
     "refuse_unread",
+    "value_text",
 ]

@@ -95,18 +95,18 @@ def test_a_name_without_rates_is_refused(name: str, part: str) -> None:
 @pytest.mark.parametrize("gpu", ["H100", "A100", "RTX 3060 Ti", "L40", "RTX 2080", "GB200"])
 def test_every_command_that_prints_rates_refuses_a_gpu_without(gpu: str) -> None:
     for words in (
-        ("roofline", "--arch", gpu, "--unit", "f32", "--dtype", "f32"),
+        ("inspect", "roofline", "--arch", gpu, "--unit", "f32", "--dtype", "f32"),
         ("bench", "gemm-sm80", "--predict", "--arch", gpu),
         ("bench", "gemm-sm90", "--predict", "--groups", "4", "--size", "512", "--arch", gpu),
         ("tune", "transpose", "--sizes", "64", "--timing", "model", "--arch", gpu),
-        ("sass", "gemm-sm80", "--time", "--arch", gpu),
+        ("inspect", "sass", "gemm-sm80", "--time", "--arch", gpu),
     ):
         assert refusal(*words)[0] == "UnsupportedError"
 
 
 @pytest.mark.parametrize("gpu", ["H200", "L4", "RTX 4090", "A30", "H100-PCIe", "GH200-96GB", "RTX 5060"])
 def test_a_roofline_is_of_the_board_that_is_named(gpu: str) -> None:
-    found = answer("roofline", "--arch", gpu, "--unit", "f32", "--dtype", "f32")
+    found = answer("inspect", "roofline", "--arch", gpu, "--unit", "f32", "--dtype", "f32")
     board = find_board(gpu)
     assert found["rates"] == f"{board.name}, data sheet" and found["source"] == board.source
     assert found["tiles"][0]["bounds"][0]["bytes_per_s"] == board.dram_bytes_per_s
@@ -119,7 +119,7 @@ def test_predictions_of_one_board_are_not_those_of_another(gpu: str) -> None:
         (("bench", "gemm-sm80", "--predict"), "name sm_90 for those of H200-SXM"),
         (("bench", "gemm-sm90", "--predict", "--groups", "4", "--size", "512"), "no times of gemm-sm90"),
         (("tune", "gemm-sm90", "--sizes", "512", "--timing", "model"), "name sm_90 for those on H200-SXM"),
-        (("sass", "gemm-sm80", "--time"), "name sm_90 for those of H200-SXM"),
+        (("inspect", "sass", "gemm-sm80", "--time"), "name sm_90 for those of H200-SXM"),
     ):
         error, sentence = refusal(*words, "--arch", gpu)
         assert error == "UnsupportedError" and part in sentence and gpu in sentence
@@ -127,5 +127,5 @@ def test_predictions_of_one_board_are_not_those_of_another(gpu: str) -> None:
 
 def test_rates_that_were_achieved_are_those_of_a_t4() -> None:
     """Another board of compute capability 7.5 has none."""
-    assert answer("roofline", "--arch", "sm_75", "--rates", "achieved")["rates"] == "T4, achieved"
-    assert refusal("roofline", "--arch", "RTX 2080 Ti", "--rates", "achieved")[0] == "UnsupportedError"
+    assert answer("inspect", "roofline", "--arch", "sm_75", "--rates", "achieved")["rates"] == "T4, achieved"
+    assert refusal("inspect", "roofline", "--arch", "RTX 2080 Ti", "--rates", "achieved")[0] == "UnsupportedError"

@@ -17,7 +17,7 @@ from layoutalg import __version__
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_fail_on, read_offsets
 from layoutalg.cli.output import PAGE, count, size_bytes
-from layoutalg.cli.table import COMMANDS
+from layoutalg.cli.table import COMMANDS, FIRST
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError
 from layoutalg.limits import Most
 from tests.command import process, run
@@ -30,12 +30,12 @@ def test_without_words_the_command_introduces_itself() -> None:
     result = run()
     assert result.exit_code == 0
     assert "Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input" in result.stdout
-    assert all(name in result.stdout for name in COMMANDS)
+    assert all(name in result.stdout for name in FIRST) and len(FIRST) <= 22
 
 
 @each("name", [*COMMANDS])
 def test_every_command_has_help_and_json(name: str) -> None:
-    result = run(name, "--help")
+    result = run(*name.split(), "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
     prose = (
@@ -55,7 +55,7 @@ def test_the_version_is_the_installed_one() -> None:
 def test_a_command_that_is_none() -> None:
     result = run("nonsense")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("layoutalg: unknown command 'nonsense': accepted are analyze, ")
+    assert result.stderr.startswith("layoutalg: unknown command 'nonsense': accepted are ")
     payload = json.loads(run("nonsense", "--json").stdout)
     assert (payload["command"], payload["error"]) == ("", "UnknownNameError")
 
@@ -197,7 +197,11 @@ def test_a_command_is_imported_when_it_is_asked_for() -> None:
         "except SystemExit: print(*(x for x in {rooms!r}.split() if f'layoutalg.{{x}}' in sys.modules))"
     )
     generate = ["generate", "relu", "--shape", "4,8"]
-    for words, loaded in ((["--version"], ""), (["glossary"], "cli.app"), (generate, "cli.app codegen")):
+    for words, loaded in (
+        (["--version"], ""),
+        (["help", "wavefront"], "cli.app"),
+        (generate, "cli.app codegen"),
+    ):
         python = [sys.executable, "-c", code.format(words=words, rooms=rooms)]
         done = subprocess.run(python, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == loaded

@@ -50,7 +50,7 @@ def asked(*words: str) -> list[str]:
         (("ci", "--format", ""), {"table", "json", "junit", "sarif", "github"}),
         (("generate", "gemm-"), {"gemm-simt", "gemm-sm80"}),
         (("explain", "logical_"), {"logical_divide", "logical_product"}),
-        (("glossary", "wave"), {"wavefront"}),
+        (("help", "wave"), {"wavefront"}),
     ],
 )
 def test_bash_is_told(words: tuple[str, ...], some: set[str]) -> None:

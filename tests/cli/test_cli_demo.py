@@ -1,4 +1,4 @@
-"""`layoutalg demo`: the first thing a person sees runs to its end, says what it did, and can fail."""
+"""`layoutalg doctor demo`: the first thing a person sees runs to its end, says what it did, and can fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.command import answer, process, run
 
 @pytest.mark.deep
 def test_the_demo_shows_the_whole_way() -> None:
-    done = process("demo")
+    done = process("doctor", "demo")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
     for number, verb in enumerate(("Analyse", "Synthesise", "Generate", "Simulate", "Compile", "Run"), 1):
         assert f"\n{number}  {verb}  " in done.stdout
@@ -34,8 +34,8 @@ def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         return VerifyReport("transpose", "2 x 2", "simulator", (Check("result", False, "3 bytes differ"),))
 
     monkeypatch.setattr(kernel_checks, "verify", wrong)
-    assert answer("demo", exit_code=1)["passed"] is False
-    result = run("demo")
+    assert answer("doctor", "demo", exit_code=1)["passed"] is False
+    result = run("doctor", "demo")
     assert result.exit_code == 1 and "FAILS" in result.stdout and "SOMETHING FAILED" in result.stdout
 
 
@@ -45,14 +45,14 @@ def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.Mon
         raise UnsupportedError("NVRTC is not installed: pip install 'layoutalg[nvrtc]' brings it")
 
     monkeypatch.setattr(nvrtc, "_library", missing)
-    compiled = answer("demo")["steps"]["compile"]
+    compiled = answer("doctor", "demo")["steps"]["compile"]
     assert compiled["passed"] and compiled["compiled"] == [] and "pip install" in compiled["reason"]
-    assert "Not compiled: NVRTC is not installed" in run("demo").stdout
+    assert "Not compiled: NVRTC is not installed" in run("doctor", "demo").stdout
 
 
 @pytest.mark.deep
 def test_the_picture_of_the_demo_is_the_swizzle_that_was_found() -> None:
-    text = run("demo").stdout
+    text = run("doctor", "demo").stdout
     rows = [
         line.split("│")[-1].split() for line in text.splitlines() if line[:3] in {f"{r} │" for r in range(8)}
     ]

@@ -267,7 +267,9 @@ def test_the_choice_for_groups_is_predicted(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_machine_code_and_times_of_groups(tmp_path: Path) -> None:
-    counted = answer("sass", "gemm-sm90", "--m", "512", "--n", "256", "--k", "128", "--groups", "4")
+    counted = answer(
+        "inspect", "sass", "gemm-sm90", "--m", "512", "--n", "256", "--k", "128", "--groups", "4"
+    )
     assert counted["problem"] == "512 x 256 x 128 bf16 TN in 4 groups" and counted["spill_bytes"] == 0
     store = ("--timing", "model", "--top", "1", "--store", str(tmp_path / "times.jsonl"))
     (row,) = answer("tune", "gemm-sm90", "--sizes", "256", "--groups", "4", *store)["rows"]

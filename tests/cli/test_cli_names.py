@@ -18,7 +18,7 @@ COMMANDS = {
 }
 WRITING = {
     "generate": ("generate", "transpose", "--m", "64", "--n", "64"),
-    "sass": ("sass", "transpose", "--m", "128", "--n", "128"),
+    "sass": ("inspect", "sass", "transpose", "--m", "128", "--n", "128"),
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"cache", "chart", "convert", "draw", "glossary", "legal", "roofline"}
+QUICK = {"doctor cache", "inspect chart", "convert", "draw", "help", "legal", "inspect roofline"}
 """Commands that look up what is there or judge one layout; pictures have a limit on their cells."""
 
 

@@ -19,7 +19,7 @@ from tests.draws import random_layouts
 LINES = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.deep(only=("sass",))
+@pytest.mark.deep(only=("inspect",))
 @pytest.mark.parametrize("command", sorted({line.split()[0] for line in LINES}))
 def test_bad_input_is_one_sentence_and_exit_code_2(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -68,9 +68,9 @@ solve (64,64):(ld,1) --access LDS.32 --base ?
 synthesize (64,64) --access ?
 synthesize (64,64) --access LDS.32 --order ?
 synthesize (64,64) --access LDS.32 --max-extra-bytes ?
-glossary ?
-cache ?
-demo ?
+help ?
+doctor cache ?
+doctor demo ?
 generate ?
 generate transpose --m ? --n 64
 generate transpose --m 64 --n 64 --compile ?
@@ -81,7 +81,7 @@ generate gemm-sm80 --m 64 --n 64 --dtype ?
 verify ?
 verify transpose --m ? --n 64
 bench ?
-sass ?
+inspect sass ?
 """
 """Commands with one place in which something is wrong; T is a tile."""
 

@@ -110,13 +110,13 @@ def _run(run: Mapping[str, Any]) -> str:
 
 # --- README -------------------------------------------------------------------------------------------------
 
-SIX = ("counts", "closed-forms", "algebra-wrong", "tile-conflicts", "transpose", "f32")
+FRONT = ("counts", "closed-forms", "algebra-wrong")
 
 
 def numbers() -> str:
-    """Six figures with their commands."""
+    """The figures of the front page with their commands."""
     rows = []
-    for name in SIX:
+    for name in FRONT:
         of = figure(name)
         value, more = _headline(name, of)
         what = link(of, of["what"], "docs/measured.md")
@@ -151,12 +151,6 @@ GROUPS = (
 
 def _mean_least(of: Mapping[str, Any]) -> list[str]:
     return [str(of["cases"]), ratio(of["mean"]), f"{ratio(of['least'])} ({of['least_case']})"]
-
-
-def bf16() -> str:
-    """Quoted bf16 products by group."""
-    groups = [figure(name) for name in GROUPS]
-    return _beside([[of["what"], f"{ratio(of['mean'])} ({ratio(of['least'])})"] for of in groups], "sizes")
 
 
 def drawn_short() -> str:
@@ -403,7 +397,7 @@ def hgemm_gains() -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     print_region.__name__.replace("_", "-"): print_region
     for print_region in (
-        numbers, bf16, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
+        numbers, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
         speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
         published_hgemm, hgemm_gains,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.charts import section
-from tests.docs.figures import DOCUMENTS, REGION, REGIONS, SIX, computed, data, executed, figure, printed
+from tests.docs.figures import DOCUMENTS, FRONT, REGION, REGIONS, computed, data, executed, figure, printed
 from tests.documents import BLOCK
 
 COMPUTED = [name for name, of in data()["figures"].items() if "lines" in of]
@@ -26,7 +26,7 @@ def test_a_document_prints_the_figures_of_the_file(path: Path) -> None:
 def test_each_region_is_printed() -> None:
     names = {found[2] for path in DOCUMENTS for found in REGION.finditer(path.read_text(encoding="utf-8"))}
     assert names == set(REGIONS)
-    assert len(SIX) == 6
+    assert len(FRONT) == 3
 
 
 @pytest.mark.parametrize("name", COMPUTED)

@@ -23,7 +23,7 @@ SWEEP = [f"--size={n}" for n in (1024, *range(2048, 8193, 128), 10240, 12800)]
 """Sides of the squares on which f32 products are compared with cuBLAS."""
 
 CLOCKS = ("--sizes", "1024:12800:512", "--launches", "later-half", "--cold", "--energy", "--json")
-"""A published benchmark's method, at every fourth of its sizes: what `layoutalg chart` draws."""
+"""A published benchmark's method, at every fourth of its sizes: what `layoutalg inspect chart` draws."""
 
 COLUMN_ROWS = "1024,4096,8192,14336,27648,55296"
 """Rows of the tensors whose columns are normalised."""

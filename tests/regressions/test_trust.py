@@ -179,5 +179,5 @@ def test_clearing_removes_all_that_the_cache_has_made(
     (part / ("3" * 64)).symlink_to(kept)
     os.mkfifo(part / ("4" * 64))
     (part / ".new-young").write_bytes(b"half an entry")
-    assert answer("cache", "--clear")["removed"] == 4
+    assert answer("doctor", "cache", "--clear")["removed"] == 4
     assert list(part.iterdir()) == [kept]

@@ -37,13 +37,13 @@ COMMANDS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("verify", "permute", "--shape", "6,4", "--axes", "1,0"), 0),
     (("bench", "gemm-sm80", "--predict", "--size", "1024"), 0),
     (("bench", "transpose"), 2),
-    (("sass", "tiled_copy", "--dtype", "f64"), 0),
+    (("inspect", "sass", "tiled_copy", "--dtype", "f64"), 0),
     (("draw", "Sw<1,0,2> o 0 o (4,8):(8,1)"), 0),
     (("draw", "(4,8):(8,1)", "--format", "svg"), 0),
     (("draw",), 2),
-    (("glossary", "wavefront"), 0),
-    (("glossary", "nothing"), 2),
-    (("cache",), 0),
+    (("help", "wavefront"), 0),
+    (("help", "nothing"), 2),
+    (("doctor", "cache"), 0),
     (("--nonsense",), 2),
 )
 """Words and the exit code of a run without faults; no run needs a GPU, or has one."""
@@ -80,7 +80,7 @@ SURROUNDINGS: tuple[dict[str, str], ...] = (
 
 BROKEN: dict[str, tuple[str, ...]] = {
     "rich": ("",),
-    "numpy": ("solve", "synthesize", "generate", "verify", "bench", "sass"),
+    "numpy": ("solve", "synthesize", "generate", "verify", "bench", "inspect"),
     "sympy": ("solve",),
 }
 """Libraries that do not import, and the commands that cannot do without."""

@@ -45,7 +45,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("bench", "gemm-sm80", "--predict", "--size", "1024"),
     ("generate", "transpose", "--ptx", "--arch", "sm_80"),
     ("generate", "gemm-sm80", "-o", "gemm.cu"),
-    ("sass", "transpose"),
+    ("inspect", "sass", "transpose"),
     ("ci",),
 )
 """None of them is refused, which would keep the refused text for the user."""

@@ -19,8 +19,21 @@
 from __future__ import annotations
 
 from layoutalg.notation.form import Form, Options
-from layoutalg.notation.forms.functions import Major, call_function
+from layoutalg.notation.forms.constructors import TermReader, term_of
+from layoutalg.notation.forms.functions import FUNCTIONS, Major, call_function
 from layoutalg.notation.forms.objects import from_object, is_object, to_object
 from layoutalg.notation.forms.spellings import cute_text
 
-__all__ = ["Form", "Major", "Options", "call_function", "cute_text", "from_object", "is_object", "to_object"]
+__all__ = [
+    "FUNCTIONS",
+    "Form",
+    "Major",
+    "Options",
+    "TermReader",
+    "call_function",
+    "cute_text",
+    "from_object",
+    "is_object",
+    "term_of",
+    "to_object",
+]

@@ -9,6 +9,7 @@
     functions     CuTe's functions on them
     copies        copy, gemm and their like, as accesses
     reader        calls of CuTe in the reader
+    expression    evaluate: expressions of CuTe as texts
 """
 
 from __future__ import annotations

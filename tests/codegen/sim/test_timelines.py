@@ -164,8 +164,8 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
     assert run(*words, "-o", str(path)).exit_code == 0 and path.read_text(encoding="utf-8").startswith("<svg")
     assert all(part in as_text(picture, width=120) for part in ("before", "0.3+", "1.3*"))
     assert "<svg" in as_svg(picture)
-    payload = answer("pipeline", "gemm-sm90", "--step", "4", "--tiles", "5")
-    assert {x["warps"].partition(" ")[0] for x in answer("pipeline", "gemm-sm90")["roles"]} > {"block"}
+    payload = answer("inspect", "pipeline", "gemm-sm90", "--step", "4", "--tiles", "5")
+    assert {x["warps"].partition(" ")[0] for x in answer("inspect", "pipeline", "gemm-sm90")["roles"]} > {"block"}
     producer, consumer = payload["roles"]
     assert producer["warps"] == "producer 0" and "empty0" in producer["turns"]
     assert consumer["waited"]["full"] > 0 and payload["steps"] == []
@@ -175,5 +175,5 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
         (("gemm-sm80", "--format", "gif"), "UnknownNameError", "picture format"),
         (("gemm-sm80", "--format", "png"), "UnsupportedError", "name a file"),
     ):
-        found, sentence = refusal("pipeline", *more)
+        found, sentence = refusal("inspect", "pipeline", *more)
         assert found == error and part in sentence

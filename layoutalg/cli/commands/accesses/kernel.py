@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.files import read_source
-from layoutalg.cli.inputs import read_sets
+from layoutalg.cli.inputs import read_extents, read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
@@ -153,8 +153,8 @@ def kernel_command(
     """
     from layoutalg.source import read_kernel, refuse_unread
 
-    sizes = None if block is None else read_extents("--block", block)
-    blocks = None if grid is None else read_extents("--grid", grid)
+    sizes = None if block is None else read_extents("block", block, "16x16", "one to three")
+    blocks = None if grid is None else read_extents("grid", grid, "16x16", "one to three")
     values = read_sets(sets or [])
     macros, folders = ({}, []) if compile_commands is None else read_build(compile_commands, source)
     macros |= dict(map(macro, define or []))
@@ -235,19 +235,6 @@ def _options(words: list[str], folder: Path) -> tuple[dict[str, str], list[str]]
         else:
             folders.append(str((folder / value).resolve()))
     return macros, folders
-
-
-def read_extents(name: str, text: str) -> tuple[int, ...]:
-    """ "16x16" as (16, 16); raises ParseError for anything else.
-
-    >>> read_extents("--block", "8x8x4")
-    (8, 8, 4)
-    """
-    if not re.fullmatch(r"[0-9]{1,10}([xX,][0-9]{1,10}){0,2}", text.strip(), re.ASCII):
-        raise ParseError(
-            f"{name} {text!r} is not one to three numbers such as 256, 16x16 or 8x8x4", text=text
-        )
-    return tuple(int(part) for part in re.split("[xX,]", text.strip()))
 
 
 def _without_conflicts(reading: KernelReading) -> str:

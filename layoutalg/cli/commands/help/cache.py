@@ -1,4 +1,4 @@
-"""`layoutalg cache`: the compiled kernels that are kept on disk."""
+"""`layoutalg doctor cache`: the compiled kernels that are kept on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from layoutalg.cli.output import count, say, say_answer, size_bytes
 
 
 @dataclass(frozen=True)
-class Cache(Answer, command="cache"):
+class Cache(Answer, command="doctor cache"):
     """The compiled kernels that are kept on disk; folder is null where none are."""
 
     folder: str | None

@@ -1,4 +1,4 @@
-"""`layoutalg demo`: the whole way from a layout to a verified kernel, in one guided run."""
+"""`layoutalg doctor demo`: the whole way from a layout to a verified kernel, in one guided run."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class DemoSteps:
 
 
 @dataclass(frozen=True)
-class Demo(Answer, command="demo"):
+class Demo(Answer, command="doctor demo"):
     """The whole way from a layout to a verified kernel."""
 
     passed: bool

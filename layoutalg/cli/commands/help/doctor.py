@@ -257,7 +257,7 @@ OPTIONAL = (
         "Without it, kernels are printed, simulated and predicted: pip install 'layoutalg[nvrtc]'.", _nvrtc,
     ),
     Part(
-        "nvdisasm", "layoutalg sass",
+        "nvdisasm", "layoutalg inspect sass",
         "Everything else works without it: pip install 'layoutalg[sass]'.", _disassembler,
     ),
     Part(

@@ -1,4 +1,4 @@
-"""`layoutalg l2`: how many panels of A and B come from DRAM, by the order in which blocks walk the grid."""
+"""`layoutalg inspect l2`: panels of A and B that come from DRAM, by the order of blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OrderAnswer:
 
 
 @dataclass(frozen=True)
-class L2Orders(Answer, command="l2"):
+class L2Orders(Answer, command="inspect l2"):
     """Panels of a product that come from DRAM, by the order of blocks."""
 
     grid: tuple[Positive, ...]
@@ -54,7 +54,7 @@ def l2_command(
 ) -> None:
     """Count the panels of A and B that a GEMM reads from DRAM, by the order of its thread blocks.
 
-    layoutalg l2 32x64 --in-flight 40 --tile 256x128 --order col --order row --order 4
+    layoutalg inspect l2 32x64 --in-flight 40 --tile 256x128 --order col --order row --order 4
     """
     sides, shape = read_sides("grid", grid), read_sides("tile", tile)
     Most.BLOCKS.guard(sides[0] * sides[1], "blocks of a grid")
@@ -75,7 +75,8 @@ def l2_command(
     first = next(iter(localities.values()))
     say(
         table(
-            f"{grid} tiles of {tile}, {in_flight} blocks at a time: {first.waves} waves",
+            f"{sides[0]}x{sides[1]} tiles of {shape[0]}x{shape[1]}, {in_flight} blocks at a time: "
+            f"{first.waves} waves",
             ("order", "panels of A", "of B", "reuse", "hits"),
             rows,
         ),

@@ -1,4 +1,4 @@
-"""`layoutalg occupancy`: how many blocks an SM holds at once, and which resource has no room for one more."""
+"""`layoutalg inspect occupancy`: the blocks that an SM holds at once, and which resource is spent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class OccupancyAnswer(Answer, command="occupancy"):
+class OccupancyAnswer(Answer, command="inspect occupancy"):
     """Blocks that a multiprocessor holds at once, and what each resource allows."""
 
     kernel: str | None
@@ -72,9 +72,9 @@ def occupancy_command(
 ) -> None:
     """Count the blocks of a kernel that are resident on a multiprocessor, and say what limits them.
 
-    layoutalg occupancy --threads 256 --registers 104 --shared 49152 --arch T4
+    layoutalg inspect occupancy --threads 256 --registers 104 --shared 49152 --arch T4
 
-    layoutalg occupancy gemm-sm80 --step 8 --arch sm_80
+    layoutalg inspect occupancy gemm-sm80 --step 8 --arch sm_80
     """
     kernel = None
     if family is None:

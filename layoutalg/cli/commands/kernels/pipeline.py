@@ -1,4 +1,4 @@
-"""`layoutalg pipeline`: what the stages and registers of a product's main loop hold, step by step."""
+"""`layoutalg inspect pipeline`: what the stages and registers of a product's main loop hold, step by step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlaceUse:
 
 
 @dataclass(frozen=True)
-class PipelineAnswer(Answer, command="pipeline"):
+class PipelineAnswer(Answer, command="inspect pipeline"):
     """The tiles in the places of a main loop in each step; steps are named by the tile and the part of it
     that is multiplied, and by nothing before the loop."""
 
@@ -84,7 +84,7 @@ def pipeline_command(
     In a step, + is a copy that starts, > a copy in flight, * a tile that is read. With warp specialization
     (gemm-sm90) there is a row per warp, and ? is what it waits for.
 
-    layoutalg pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
+    layoutalg inspect pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
     """
     from layoutalg.codegen.program import Roles
     from layoutalg.codegen.sim import Timeline, role_timeline, timeline

@@ -1,4 +1,4 @@
-"""`layoutalg registers`: which lanes hold a tile in registers, reductions over it, and conversions of it."""
+"""`layoutalg inspect registers`: the lanes that hold a tile, reductions over it, and its conversions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReductionAnswer:
 
 
 @dataclass(frozen=True)
-class TileReductions(Answer, command="registers"):
+class TileReductions(Answer, command="inspect registers"):
     """Reductions over a tile in registers."""
 
     source: str
@@ -66,7 +66,7 @@ class PlanAnswer:
 
 
 @dataclass(frozen=True)
-class TileConversions(Answer, command="registers"):
+class TileConversions(Answer, command="inspect registers"):
     """Conversions of a tile in registers, the cheapest first."""
 
     source: str
@@ -105,9 +105,9 @@ def registers_command(
 ) -> None:
     """Cost of reducing a tile that is in registers, or of converting it to another register layout.
 
-    layoutalg registers SM80_16x8x16_F32F16F16F32_TN:C --shape 16x32
+    layoutalg inspect registers SM80_16x8x16_F32F16F16F32_TN:C --shape 16x32
 
-    layoutalg registers SM80_16x8x16_F32F16F16F32_TN:C --to SM80_16x8x16_F32F16F16F32_TN:A --shape 16x16
+    layoutalg inspect registers SM80_16x8x8_F32F16F16F32_TN:C --to SM80_16x8x8_F32F16F16F32_TN:A --shape 16x8
     """
     sides = None if shape is None else read_sides("shape", shape)
     tv, sides = _tile(source, sides)

@@ -1,4 +1,4 @@
-"""`layoutalg sass`: what the machine code of a generated kernel is made of, its main loop apart and timed."""
+"""`layoutalg inspect sass`: the machine code of a generated kernel, its main loop apart and timed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TurnTime:
 
 
 @dataclass(frozen=True)
-class MachineCode(Answer, command="sass"):
+class MachineCode(Answer, command="inspect sass"):
     """The instructions of a kernel."""
 
     family: str
@@ -93,9 +93,9 @@ def sass_command(
     """Count the SASS instructions of a kernel by class and opcode, in total and in a turn of its main loop.
     Needs no GPU.
 
-    layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
+    layoutalg inspect sass gemm-sm80 --m 8192 --n 8192 --k 8192
 
-    layoutalg sass gemm-sm90 --m 8192 --groups 8
+    layoutalg inspect sass gemm-sm90 --m 8192 --groups 8
     """
     from layoutalg.codegen import gpu
     from layoutalg.codegen.timing import find_facts, time_main_loop

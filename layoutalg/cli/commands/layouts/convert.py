@@ -8,6 +8,7 @@ from typing import Annotated
 
 from layoutalg.answers import Answer
 from layoutalg.cli.files import read_source
+from layoutalg.cli.inputs import read_tree
 from layoutalg.cli.options import JsonOption, argument, dtypes, forms, one_of, option
 from layoutalg.cli.output import say_answer
 from layoutalg.errors import ParseError
@@ -88,18 +89,14 @@ def convert_command(
     source = read_source("-") if text == "-" else text
     Most.TEXT.guard(len(source), "length of a text in characters")
     try:
-        result = convert(source, to, shape=_with_parentheses(shape), element=dtype, unit=unit, form=form)
+        extents = None if shape is None else read_tree(shape)
+        result = convert(source, to, shape=extents, element=dtype, unit=unit, form=form)
     except ParseError as error:
         raise _placed(error, source) from None
     if as_json:
         say_answer(Conversion(source, form, to, result))
     else:
         sys.stdout.write(result + "\n")
-
-
-def _with_parentheses(shape: str | None) -> str | None:
-    """A shape such as 64,64 as (64,64)."""
-    return f"({shape})" if shape is not None and "," in shape and "(" not in shape else shape
 
 
 def _placed(error: ParseError, text: str) -> ParseError:

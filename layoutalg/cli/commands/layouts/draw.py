@@ -21,7 +21,7 @@ from layoutalg.answers import Answer
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import (
     ArchOption,
     DtypeOption,
@@ -33,6 +33,7 @@ from layoutalg.cli.options import (
     option,
 )
 from layoutalg.cli.output import PAGE, say_answer
+from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -42,7 +43,7 @@ from layoutalg.errors import (
     check_choice,
     printable,
 )
-from layoutalg.layout import AnyLayout, ComposedLayout, flatten_tree, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, product
 from layoutalg.limits import Most
 from layoutalg.notation import parse_int_tuple
 
@@ -269,7 +270,7 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.D
             says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
             return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says)
         case "tile":
-            return draw.tv_picture(layout, parse_int_tuple(wanted["tile"]))
+            return draw.tv_picture(layout, read_tree(wanted["tile"]))
         case "memory":
             return draw.memory_picture(layout, element)
         case "chunks":
@@ -287,10 +288,28 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.D
         case "walk":
             start, step = _walk(wanted["walk"])
             return draw.walk_picture(layout, start, step, 8 if wanted["steps"] is None else wanted["steps"])
-    view = _cropped(layout, _view(wanted))
+    return _layout_picture(layout, element, _view(wanted))
+
+
+def _layout_picture(layout: AnyLayout, element: DType, view: draw.View) -> draw.Picture:
+    view = _cropped(layout, view)
     if isinstance(layout, ComposedLayout) and layout.swizzles:
         return draw.swizzle_picture(layout, element=element, view=view)
     return draw.layout_picture(layout, element=element, view=view)
+
+
+def picture_text(subject: object, dtype: str) -> str:
+    """The picture of a layout or of an instruction as text.  Raises UnsupportedError for another value."""
+    if isinstance(subject, (MMAAtom, CopyAtom)):
+        picture = draw.mma_picture(subject) if isinstance(subject, MMAAtom) else draw.copy_picture(subject)
+    elif isinstance(subject, (Layout, ComposedLayout)):
+        picture = _layout_picture(subject, element_type(dtype), draw.View())
+    else:
+        raise UnsupportedError(
+            f"a layout or an instruction is drawn, not a value of type {type(subject).__name__}"
+        )
+    unicode = "utf" in (sys.stdout.encoding or "").lower()
+    return draw.as_text(picture, width=PAGE, color=bool(wants_color(None)), unicode=unicode) + "\n"
 
 
 def _view(wanted: Wanted) -> draw.View:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import (
     DtypeOption,
     JsonOption,
@@ -21,7 +21,6 @@ from layoutalg.cli.options import (
 from layoutalg.cli.output import progress, say_answer
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
 from layoutalg.layout import Layout
-from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.atoms import TiledCopy
@@ -124,7 +123,7 @@ def _copy(atom: str, dtype: str, threads: str | None, values: str | None) -> Til
     if threads is None:
         raise ArgumentTypeError("--copy needs --threads, the layout of its threads: '(16,8):(8,1)'")
     texts = (threads, *(() if values is None else (values,)))
-    layouts = [read_layout(text) if ":" in text else Layout(parse_int_tuple(text)) for text in texts]
+    layouts = [read_layout(text) if ":" in text else Layout(read_tree(text)) for text in texts]
     plain = [part for part in layouts if isinstance(part, Layout)]
     if len(plain) < len(layouts):
         raise ShapeError("the threads and values of a copy are numbered by layouts without swizzles")

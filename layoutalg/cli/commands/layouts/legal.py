@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, IntTuple, Layout, to_text
-from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
     from layoutalg.legality import Legality, Repair
@@ -293,8 +292,8 @@ def _ints(text: str | None) -> IntTuple | None:
     """64x128, 64,128 or (64,128)."""
     if text is None:
         return None
-    plain = text.strip()
-    return parse_int_tuple(plain if plain.startswith("(") else f"({plain.replace('x', ',')})")
+    read = read_tree(text)
+    return read if isinstance(read, tuple) else (read,)
 
 
 def _bits(text: str | None) -> int | None:

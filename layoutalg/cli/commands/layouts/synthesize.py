@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
-from layoutalg.cli.inputs import ORDERS, read_layout
+from layoutalg.cli.commands.layouts.shared_tiles import for_hardware
+from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
-from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -153,12 +153,25 @@ def synthesize_command(
             complete=one_of("any", "single", "tma", "rotation"),
         ),
     ] = "any",
+    uses: Annotated[
+        str | None,
+        option(
+            "What TMA writes and wgmma reads: tma, wgmma or wgmma,tma, in place of accesses. Order row is "
+            "K-major, col MN-major. Default: none.",
+            "--for",
+            complete=one_of("wgmma,tma", "tma", "wgmma"),
+        ),
+    ] = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
     """Find a layout of the same shape on which the accesses have no bank conflicts, with a certificate.
 
     layoutalg synthesize "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+
+    The tile of a Hopper GEMM, with CuTe's atom, the box of the tensor map and the descriptors:
+
+    layoutalg synthesize "(128,64)" --dtype bf16 --for wgmma,tma
 
     A buffer of stages, a part of a wider buffer, a head dimension that ldmatrix.x4 does not tile:
 
@@ -172,6 +185,8 @@ def synthesize_command(
     from layoutalg.dtype import dtype as element_type
 
     element = element_type(dtype)
+    if uses is not None:
+        return for_hardware(layout, element, uses, order, access or [], arch, as_json=as_json)
     query = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
     with progress("searching", quiet=as_json):
         view = _of_tile(query, extra_bytes, check_choice("form", form, _FORMS), arch)
@@ -397,7 +412,7 @@ def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _A
 
     wanted = None if order is None else check_choice("order", order, ORDERS)
     if ":" not in text:
-        base = storage_layout(parse_int_tuple(text), wanted or "row")
+        base = storage_layout(read_tree(text), wanted or "row")
         return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
     layout = read_layout(text)
     chosen = wanted or storage_order(layout)

@@ -1,4 +1,4 @@
-"""`layoutalg chart`: what `layoutalg bench --json` has measured of products, over their size, drawn."""
+"""`layoutalg inspect chart`: rates of products that `layoutalg bench --json` has measured, drawn."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class ChartAnswer(Answer, command="chart"):
+class ChartAnswer(Answer, command="inspect chart"):
     """Rates of products over their size."""
 
     of: str
@@ -94,7 +94,7 @@ def chart_command(
 
     layoutalg bench gemm-simt --sizes 1024:12800:128 --json > simt.json
 
-    layoutalg chart simt.json --of efficiency -o simt.svg
+    layoutalg inspect chart simt.json --of efficiency -o simt.svg
     """
     check_choice("number of a bench", of, OF)
     read = [read_bench(file) for file in files]

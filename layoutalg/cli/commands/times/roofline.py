@@ -1,4 +1,4 @@
-"""`layoutalg roofline`: how fast a tiled product can be on a board, level by level, and the picture."""
+"""`layoutalg inspect roofline`: the bound of a tiled product on a board, level by level."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TileAnswer:
 
 
 @dataclass(frozen=True)
-class RooflineAnswer(Answer, command="roofline"):
+class RooflineAnswer(Answer, command="inspect roofline"):
     """Bounds of tiled products at each level of memory."""
 
     arch: str
@@ -109,9 +109,9 @@ def roofline_command(
 ) -> None:
     """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).
 
-    layoutalg roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
+    layoutalg inspect roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o t4.svg
 
-    layoutalg roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
+    layoutalg inspect roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
     """
     machine = find_arch(arch)
     board = _rates(arch, rates, clock)
@@ -121,6 +121,7 @@ def roofline_command(
     programs, reports = {}, {}
     for text in texts:
         block = read_sides("tile", text)
+        text = f"{block[0]}x{block[1]}"
         reuse = 1.0 if size is None else _reuse(size, block, order, find_board(arch).sms)
         programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
         reports[text] = roofline_of(board, programs[text], unit)
