@@ -19,6 +19,7 @@ from layoutalg.notation import parse, parse_int_tuple
 if TYPE_CHECKING:
     from layoutalg.algebra import Order
     from layoutalg.analysis import Wanted
+    from layoutalg.symbolic import SymbolicLayout
 
 Offsets = list[int | None]
 
@@ -82,6 +83,22 @@ def read_level(name: str) -> str:
     from layoutalg.analysis import LEVELS
 
     return check_choice("level", name, LEVELS)
+
+
+def read_open(text: str) -> tuple[AnyLayout | None, Layout | SymbolicLayout | None]:
+    """A layout of integers, or else one that holds names as symbols; raises ParseError."""
+    try:
+        return read_layout(text), None
+    except ParseError:
+        from layoutalg.symbolic import has_names, open_layout
+
+        if not has_names(text):
+            raise
+        try:
+            return None, open_layout(text)
+        except ParseError as error:
+            message = f"cannot read {text!r}: {error.message}"
+            raise ParseError(message, text=text, position=error.position) from None
 
 
 def read_layout(text: str) -> AnyLayout:

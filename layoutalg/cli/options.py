@@ -158,6 +158,10 @@ LayoutArgument: TypeAlias = Annotated[
         stdin="text",
     ),
 ]
+WhereOption: TypeAlias = Annotated[
+    str | None,
+    option("Values of the names in a layout: 'ld in 32..4096, ld % 8 == 0'. Default: those of C's int."),
+]
 DtypeOption: TypeAlias = Annotated[str, option("Element type: f16, bf16, f32, u8, ...", complete=dtypes)]
 ArchOption: TypeAlias = Annotated[
     str, option("Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...", complete=archs)

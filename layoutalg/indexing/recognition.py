@@ -107,7 +107,8 @@ def identify(
     """
     if not isinstance(source, str):
         return _of_table(*_given(source, shape), "")
-    read = _read(source, function, language, expression, parameters)
+    known = parameters if parameters is None or not expression else (*parameters, *_named(where))
+    read = _read(source, function, language, expression, known)
     if shape is None:
         names = ", ".join(read.names)
         raise ShapeError(f"{read.name} takes ({names}); its shape is needed: the extent of each of them")
@@ -154,8 +155,13 @@ def _symbols(
     if not where:
         return {}
     values = values_of(where, read.names)
-    named = set(re.findall(r"[A-Za-z_]\w*", where)) if isinstance(where, str) else set(where)
-    return {name: v for name, v in values.items() if name in named}
+    return {name: values[name] for name in _named(where) if name in values}
+
+
+def _named(where: str | Mapping[str, Values | tuple[int, int]] | None) -> tuple[str, ...]:
+    """The names of which values are stated."""
+    found = re.findall(r"(?<![\w])[A-Za-z_]\w*", where) if isinstance(where, str) else where or ()
+    return tuple(name for name in dict.fromkeys(found) if name != "in")
 
 
 def _of_symbols(read: IndexFunction, shape: IntTuple, symbols: Mapping[str, Values]) -> Identification:

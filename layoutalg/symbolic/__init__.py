@@ -12,7 +12,7 @@ where           Values: the values that a symbol may have, as `--where` states t
 from __future__ import annotations
 
 from layoutalg.symbolic.distinct import shared_ranges, solve_distinct
-from layoutalg.symbolic.pieces import open_layout, open_report
+from layoutalg.symbolic.pieces import has_names, open_layout, open_report
 from layoutalg.symbolic.question import Condition, SymbolicLayout
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
 from layoutalg.symbolic.solve import (
@@ -31,6 +31,7 @@ __all__ = [
     "SymbolicLayout",
     "Values",
     "efficiency_share",
+    "has_names",
     "open_layout",
     "open_report",
     "shared_ranges",

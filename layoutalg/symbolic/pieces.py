@@ -18,6 +18,7 @@ Best 32 at ld = 33, worst 1,024 at ld = 32.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -28,10 +29,10 @@ from typing import Any
 from layoutalg.analysis import Access, OpenReport, Piece
 from layoutalg.arch import Arch
 from layoutalg.dtype import DType
-from layoutalg.errors import ArgumentTypeError, UndecidedError
-from layoutalg.layout import free_symbols
+from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
+from layoutalg.layout import Layout, free_symbols
 from layoutalg.limits import Most
-from layoutalg.notation import parse_open
+from layoutalg.notation import parse, parse_open
 from layoutalg.symbolic.question import (
     OpenQuestion,
     Symbolic,
@@ -50,19 +51,37 @@ FEW = 16
 """Values of a symbol that are listed; of more, their residues are."""
 
 
-def open_layout(text: str) -> SymbolicLayout:
-    """The layout of a text whose strides and offset hold names, each a symbol of an integer from 0 on.
+def open_layout(text: str) -> Layout | SymbolicLayout:
+    """The layout of a text that holds names: symbols of integers from 0 on, or from 1 on where extents do.
 
     Raises ParseError, and UnsupportedError for a layout under an outer layout.
 
-    >>> print(open_layout("Sw<3,3,3> o 8*n o (8,64):(ld,1)"))
-    Sw<3,3,3> o 8*n o (8,64):(ld,1)
+    >>> print(open_layout("Sw<3,3,3> o 8*n o (8,64):(ld,1)"), open_layout("(n,8):(1,n)"))
+    Sw<3,3,3> o 8*n o (8,64):(ld,1) (n,8):(1,n)
     """
     import sympy
 
-    names = {name: sympy.Symbol(name, integer=True, nonnegative=True) for name in _NAME.findall(text)}
-    swizzles, offset, inner = parse_open(text, names)
+    names = _NAME.findall(text)
+    try:
+        symbols = {name: sympy.Symbol(name, integer=True, nonnegative=True) for name in names}
+        swizzles, offset, inner = parse_open(text, symbols)
+    except ParseError as error:
+        positive = {name: sympy.Symbol(name, integer=True, positive=True) for name in names}
+        with contextlib.suppress(ParseError):
+            layout = parse(text, symbols=positive)
+            if isinstance(layout, Layout):
+                return layout
+        raise error from None
     return SymbolicLayout(inner.shape, inner.stride, swizzles.reduced(), offset)
+
+
+def has_names(text: str) -> bool:
+    """Whether a text of a layout holds names that could be symbols.
+
+    >>> has_names("(8,8):(ld,1)"), has_names("Sw<3,3,3> o 0 o (8,64):(64,1)")
+    (True, False)
+    """
+    return bool(_NAME.findall(text))
 
 
 def open_report(
@@ -79,7 +98,7 @@ def open_report(
     Raises UndecidedError where more combinations of values than Most.COUNTED are to be counted one by one,
     and as `symbolic_cost` does.
     """
-    symbolic = open_layout(layout) if isinstance(layout, str) else as_symbolic(layout)
+    symbolic = as_symbolic(open_layout(layout) if isinstance(layout, str) else layout)
     if isinstance(access, str):
         if element is None:
             raise ArgumentTypeError(f"analyze of {access!r} needs the type of an element, such as 'f16'")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from layoutalg.analysis import (
     Access,
     DramReport,
     GlobalReport,
+    OpenReport,
     Report,
     Reuse,
     SharedReport,
@@ -24,13 +25,16 @@ from layoutalg.analysis import (
 from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
-from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method
+from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method, read_open
 from layoutalg.cli.options import JsonOption, argument
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, UndecidedError
-from layoutalg.layout import AnyLayout
+from layoutalg.layout import AnyLayout, Layout
+
+if TYPE_CHECKING:
+    from layoutalg.symbolic import SymbolicLayout
 
 FAILED = 1
 
@@ -58,11 +62,33 @@ class Subject:
 
 
 @dataclass(frozen=True)
+class PieceAnswer:
+    """Wavefronts or sectors in all, null where addresses are misaligned; for which values, and the least."""
+
+    total: Count | None
+    condition: str
+    example: str
+
+
+@dataclass(frozen=True)
+class OpenAccess:
+    """The cost of an access to a layout with names, for all their values."""
+
+    access: str
+    space: Literal["shared", "global"]
+    where: str
+    pieces: tuple[PieceAnswer, ...]
+    """They ascend by their totals, so that the first is the best."""
+
+
+@dataclass(frozen=True)
 class Analysis(Subject, Answer, command="analyze"):
     """The cost of accesses."""
 
     arch: str
     accesses: tuple[AccessAnswer, ...]
+    open: tuple[OpenAccess, ...]
+    """The accesses where the layout holds names, in place of accesses."""
     reuse: ReuseAnswer | None
     failed: tuple[str, ...]
     """Conditions of --fail-on that hold; exit code 1 when there is one."""
@@ -85,11 +111,19 @@ def analyze_command(
     layoutalg analyze "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
 
     layoutalg analyze "(4096,8):(1024,1)" --access ld.global.b128@row --level dram
+
+    layoutalg analyze "(32,32):(ld,1)" --access ld.shared.b32@col --where "ld in 32..4096"
     """
     conditions = [read_fail_on(text) for text in asked.fail_on or ()]
     machine = find_arch(asked.arch)
     wanted, chosen = read_method(asked.method), read_level(asked.level)
     check_source(layout is not None, asked)
+    if layout is not None:
+        _, with_names = read_open(layout)
+        if with_names is not None:
+            return _of_names(with_names, asked, machine, as_json=as_json)
+    if asked.where is not None:
+        raise ArgumentTypeError(f"--where {asked.where!r} is of names in a layout, and there are none")
     with progress("counting", quiet=as_json):
         if layout is not None:
             element = "f32" if asked.dtype is None else asked.dtype
@@ -109,7 +143,8 @@ def analyze_command(
     failed = failures(conditions, [report for _, report in named])
     if as_json:
         accesses = access_answers(named)
-        say_answer(taken(Analysis, subject, arch=machine.name, accesses=accesses, reuse=reuse, failed=failed))
+        fields = {"accesses": accesses, "open": (), "reuse": reuse, "failed": failed}
+        say_answer(taken(Analysis, subject, arch=machine.name, **fields))
     else:
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
         if reuse is not None and reuse.again:
@@ -120,6 +155,33 @@ def analyze_command(
         for text in failed:
             say(f"Fails: {text}.")
     return FAILED if failed else 0
+
+
+def _of_names(layout: Layout | SymbolicLayout, asked: AccessOptions, machine: Arch, *, as_json: bool) -> int:
+    """The costs of accesses to a layout with names, as pieces."""
+    from layoutalg.symbolic import open_report
+
+    if asked.fail_on or asked.level != "request" or asked.method != "auto":
+        raise ArgumentTypeError("--fail-on, --level and --method are of layouts of integers")
+    element = element_type("f32" if asked.dtype is None else asked.dtype)
+    loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
+    with progress("counting", quiet=as_json):
+        reports = [
+            (spec, open_report(layout, spec, element, machine, where=asked.where, base=asked.base))
+            for spec in asked.access or loads
+        ]
+    if not as_json:
+        say_verbatim("\n\n".join(str(report) for _, report in reports))
+        return 0
+    found = tuple(OpenAccess(spec, r.space, r.where, _pieces(r)) for spec, r in reports)
+    subject = Subject(str(layout), None, None, element.name)
+    fields = {"accesses": (), "open": found, "reuse": None, "failed": ()}
+    say_answer(taken(Analysis, subject, arch=machine.name, **fields))
+    return 0
+
+
+def _pieces(report: OpenReport) -> tuple[PieceAnswer, ...]:
+    return tuple(PieceAnswer(piece.total, piece.condition, piece.at) for piece in report.pieces)
 
 
 Named = list[tuple[str, Report | DramReport]]

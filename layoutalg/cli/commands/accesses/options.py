@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from layoutalg.analysis import LEVELS
-from layoutalg.cli.options import ArchOption, accesses, dtypes, instructions, one_of, option
+from layoutalg.cli.options import ArchOption, WhereOption, accesses, dtypes, instructions, one_of, option
 from layoutalg.errors import ArgumentTypeError
 
 
@@ -48,6 +48,7 @@ class AccessOptions:
             "Element type. Default: f32 for a layout; --index and --offsets count bytes.", complete=dtypes
         ),
     ] = None
+    where: WhereOption = None
     arch: ArchOption = "sm_90"
     base: Annotated[int, option("Bytes added to every address.")] = 0
     warps: Annotated[

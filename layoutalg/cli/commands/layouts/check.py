@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.files import read_source
-from layoutalg.cli.inputs import read_layout
-from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument, accesses, argument, one_of, option
+from layoutalg.cli.inputs import read_open
+from layoutalg.cli.options import (
+    DtypeOption,
+    JsonOption,
+    LayoutArgument,
+    WhereOption,
+    accesses,
+    argument,
+    one_of,
+    option,
+)
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.refusals import FAILED
 from layoutalg.dtype import dtype as element_type
@@ -19,8 +28,11 @@ from layoutalg.errors import (
     UndecidedError,
     check_choice,
 )
-from layoutalg.layout import size
+from layoutalg.layout import Layout, size
 from layoutalg.limits import Most
+
+if TYPE_CHECKING:
+    from layoutalg.symbolic import SymbolicLayout
 
 MOST_SECONDS = 3600.0
 
@@ -32,7 +44,8 @@ class Checked(Answer, command="check"):
     layout: str
     source: str
     function: str
-    coordinates: Positive
+    coordinates: Positive | None
+    """null where names stand for many numbers."""
     equal: bool
     why: str | None
 
@@ -66,6 +79,11 @@ def check_command(
             "c or python. Default: detected from the file's name and text.", complete=one_of("c", "python")
         ),
     ] = None,
+    where: WhereOption = None,
+    permutation: Annotated[
+        bool,
+        option("The first argument is a count, and the function takes each number below it once."),
+    ] = False,
     timeout: Annotated[
         float, option("Time limit for evaluating the function everywhere, in seconds.")
     ] = 10.0,
@@ -77,6 +95,12 @@ def check_command(
 
     The file is compiled and executed: in a separate process, with limits on its time and memory, in a private
     folder that is removed. Exits 1 if the function differs, divides by zero or does not return.
+
+    layoutalg check "(32,32):(ld,1)" kernel.cu --where "ld in 32..4096"
+
+    layoutalg check "gm*gn" raster.cu --permutation --where "gm in 1..64, gn in 1..8"
+
+    A function with names as parameters is read, not executed, and checked for all their values.
     """
     from layoutalg.checks import UNITS, function_layout, source_language
 
@@ -85,7 +109,14 @@ def check_command(
         raise ArgumentTypeError(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
         )
-    wanted = function_layout(read_layout(layout), through, element_type(dtype), unit)
+    plain, named = (None, None) if permutation else read_open(layout)
+    if plain is None:
+        if through is not None or unit != "elements":
+            raise ArgumentTypeError("--through and --unit are for layouts of integers")
+        return _held(layout, named, source, function, language, where, as_json)
+    if where is not None:
+        raise ArgumentTypeError(f"--where {where!r}: {layout} holds no name")
+    wanted = function_layout(plain, through, element_type(dtype), unit)
     Most.LANES.guard(size(wanted), "coordinates at which the function is run")
     text = read_source(source)
     why = ""
@@ -116,6 +147,29 @@ def check_command(
         shown = layout + (f" of {through}" if through else "") + (", in bytes" if unit == "bytes" else "")
         say(f"{function} is {shown}: the same at all {count(points)} coordinates.", _said(timeout))
     return FAILED if why else 0
+
+
+def _held(
+    asked: str, layout: Layout | SymbolicLayout | None, source: str, function: str, language: str | None,
+    where: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """The check of a function with symbols, of which the text is read."""
+    from layoutalg.checks import source_language
+    from layoutalg.indexing import is_layout, is_permutation
+
+    text, language = read_source(source), language or source_language(source)
+    with progress("looking", quiet=as_json):
+        if layout is None:
+            held = is_permutation(text, asked, where=where, function=function, language=language)
+        else:
+            held = is_layout(text, layout, where=where, function=function, language=language)
+    if as_json:
+        why = None if held.holds else held.why
+        say_answer(Checked(asked, source, function, None, held.holds, why))
+    else:
+        is_it = f"a permutation of {asked} numbers" if layout is None else str(layout)
+        say(f"{function} is {is_it}: {held.why}." if held.holds else f"No: {held.why}.")
+    return 0 if held.holds else FAILED
 
 
 def _said(timeout: float) -> str:

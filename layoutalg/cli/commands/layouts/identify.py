@@ -66,6 +66,10 @@ def identify_command(
     language: Annotated[
         str | None, option("c or python. Default: detected from the text.", complete=one_of("c", "python"))
     ] = None,
+    where: Annotated[
+        str | None,
+        option("Parameters that are symbols, and their values: 'ld in 32..4096, ld % 8 == 0'."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Find the layout that a function, an index expression or an array of offsets computes.
@@ -97,13 +101,17 @@ def identify_command(
             language=language,
             expression=index is not None,
             parameters=mode_names,
+            where=where,
         )
+    found = identified.layout if identified.symbolic is None else identified.symbolic
     if as_json:
         witness = tuple(to_text(coordinate) for coordinate in identified.witness)
-        say_answer(taken(Identified, identified, kind=identified.kind or None, witness=witness))
-    elif identified.layout is None:
+        layout = None if found is None else str(found)
+        kind = identified.kind or None
+        say_answer(taken(Identified, identified, layout=layout, kind=kind, witness=witness))
+    elif found is None:
         say(f"No layout: {identified.why}.")
     else:
-        say_verbatim(str(identified.layout))
+        say_verbatim(str(found))
         say(f"{identified.kind}: {identified.why}")
-    return 0 if identified.layout is not None else NO_LAYOUT
+    return 0 if found is not None else NO_LAYOUT

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer
-from layoutalg.cli.inputs import read_layout, read_tree
+from layoutalg.cli.inputs import read_layout, read_open, read_tree
 from layoutalg.cli.options import (
+    ArchOption,
     DtypeOption,
     JsonOption,
     LayoutArgument,
+    WhereOption,
     accesses,
     atoms,
     one_of,
@@ -20,7 +23,7 @@ from layoutalg.cli.options import (
 )
 from layoutalg.cli.output import progress, say_answer
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
-from layoutalg.layout import Layout
+from layoutalg.layout import AnyLayout, Layout
 
 if TYPE_CHECKING:
     from layoutalg.atoms import TiledCopy
@@ -80,6 +83,16 @@ def code_command(
             "loop starts, and its comment says what each iteration adds."
         ),
     ] = None,
+    where: WhereOption = None,
+    asserted: Annotated[
+        bool,
+        option("A header of C++ whose static_asserts check the function, and each --access.", "--assert"),
+    ] = False,
+    access: Annotated[
+        list[str] | None,
+        option("An access of --assert: OP, OP@row or OP@col. May be repeated.", complete=accesses),
+    ] = None,
+    arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:
     """Print code that computes a layout's offsets: one function, proved equal to the layout.
@@ -88,32 +101,62 @@ def code_command(
 
     layoutalg code "Sw<3,3,3> o 0 o (64,64):(64,1)" --to cuda --through ldmatrix.x4 --dtype f16 --unit bytes
 
-    The function has one parameter per top-level mode; that of a nested mode is its flat index.
+    layoutalg code "(32,32):(ld,1)" --to cuda --where "ld in 32..4096, ld % 8 == 0"
+
+    layoutalg code "(64,64):(72,1)" --to cpp --assert --access ldmatrix.x4 --dtype f16
+
+    The function has one parameter per top-level mode, that of a nested mode its flat index, and one per name
+    in the layout.
     """
     from layoutalg.indexing import code
 
-    parsed = read_layout(layout)
+    plain, named = read_open(layout)
+    if asserted:
+        others = (through, copy, names, carry, where)
+        if to != "cpp" or unit != "elements" or any(option is not None for option in others):
+            raise ArgumentTypeError(
+                "--assert writes a header of C++ of a layout and its accesses: with --to cpp, and without "
+                "--through, --copy, --unit, --names, --carry and --where"
+            )
+    elif access:
+        raise ArgumentTypeError("--access is counted by --assert; --through takes one as a map")
     if copy is not None and through is not None:
         raise ArgumentTypeError(
             "--copy and --through are both a map in front of the layout: give one of them"
         )
     check_choice("side of a copy", side, SIDES)
     with progress("proving", quiet=as_json):
-        text = code(
-            parsed,
-            to,
-            name,
-            through=through if copy is None else _copy(copy, dtype, threads, values),
-            side=SIDES[SIDES.index(side)],
-            element=dtype,
-            unit=unit,
-            parameters=None if names is None else [part.strip() for part in names.split(",")],
-            carry=carry,
-        )
+        if asserted:
+            text = _asserted(layout, plain, access or (), dtype, arch, name)
+        else:
+            text = code(
+                plain if named is None else named,  # type: ignore[arg-type]  # one of them is there
+                to,
+                name,
+                through=through if copy is None else _copy(copy, dtype, threads, values),
+                side=SIDES[SIDES.index(side)],
+                element=dtype,
+                unit=unit,
+                parameters=None if names is None else [part.strip() for part in names.split(",")],
+                carry=carry,
+                where=where,
+            )
     if as_json:
-        say_answer(IndexFunction(str(parsed), to, name, through, unit, text))
+        shown = str(plain if named is None else named)
+        say_answer(IndexFunction(shown, to, name, through, unit, text))
     else:
         sys.stdout.write(text + "\n")
+
+
+def _asserted(
+    asked: str, layout: AnyLayout | None, access: Sequence[str], dtype: str, arch: str, name: str
+) -> str:
+    """The header of a layout of integers."""
+    from layoutalg.indexing import assertions
+
+    if layout is None:
+        raise ArgumentTypeError(f"--assert of {asked}: a compiler checks numbers, and not names")
+    return assertions(layout, access, dtype, arch, name=name)
 
 
 def _copy(atom: str, dtype: str, threads: str | None, values: str | None) -> TiledCopy:
