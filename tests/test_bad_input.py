@@ -319,7 +319,7 @@ def test_what_is_no_layout_is_refused_by_the_operation_and_its_type(name: str, b
 
 BY_ANOTHER_NAME = {
     "Layout", "Swizzle", "ComposedLayout", "LinearLayout",  # the part that is wrong is named
-    "parse", "parse_int_tuple", "parse_tiler", "convert",  # the text is
+    "parse", "parse_int_tuple", "parse_tiler", "convert", "evaluate",  # the text is
     "rotated_layout",  # its shape is
     "code", "identify",  # the function, expression or table is
     "extremes", "find_collision",  # "cosize, extremes of", "is_injective, find_collision of"

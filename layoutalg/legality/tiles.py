@@ -22,7 +22,7 @@ from layoutalg.legality.tma_rules import MAX_BOX_ELEMS
 from layoutalg.legality.wgmma import SharedOperand, WgmmaOperand, check_wgmma
 
 USES = ("tma", "wgmma")
-"""What a tile is for."""
+"""Uses of a tile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,4 +128,7 @@ def test_predictions_of_one_board_are_not_those_of_another(gpu: str) -> None:
 def test_rates_that_were_achieved_are_those_of_a_t4() -> None:
     """Another board of compute capability 7.5 has none."""
     assert answer("inspect", "roofline", "--arch", "sm_75", "--rates", "achieved")["rates"] == "T4, achieved"
-    assert refusal("inspect", "roofline", "--arch", "RTX 2080 Ti", "--rates", "achieved")[0] == "UnsupportedError"
+    assert (
+        refusal("inspect", "roofline", "--arch", "RTX 2080 Ti", "--rates", "achieved")[0]
+        == "UnsupportedError"
+    )

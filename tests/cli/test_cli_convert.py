@@ -17,7 +17,7 @@ def test_it_prints_the_result_and_nothing_else() -> None:
     assert run("convert", TILE, "--to", "triton").stdout == SHARED + "\n"
     assert run("convert", SHARED, "--shape", "64,64").stdout == TILE + "\n"
     assert run("convert", SHARED, "--shape", "(64,64)", "--to", "cute").stdout == TILE + "\n"
-    fields = answer("convert", "(8,64):(64,1)", "--to", "numpy", "--element", "f16")
+    fields = answer("convert", "(8,64):(64,1)", "--to", "numpy", "--dtype", "f16")
     assert fields["result"] == "shape=(8, 64), strides=(128, 2), itemsize=2" and fields["to"] == "numpy"
     assert run("convert", "GMMA::Layout_K_SW128_Atom<half_t>").stdout == "Sw<3,3,3> o 0 o (8,64):(64,1)\n"
 

@@ -36,6 +36,7 @@ from layoutalg.errors import (
     UnsupportedError,
     check_type,
     printable,
+    shown,
 )
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, to_text
 from layoutalg.notation import FORMS, FUNCTIONS, Options, Term, TermReader, parse, term_of
@@ -154,14 +155,19 @@ def evaluate(
 column 8
     """
     check_type("evaluate", text, str, "a text")
+    known = {} if let is None else let
+    check_type("evaluate", known, Mapping, "a mapping from names to values")
+    check_type("evaluate", symbols, Iterable, "names of symbols")
     names: dict[str, Any] = {}
-    for name in symbols:
+    declared = tuple(symbols)
+    for name in (*declared, *known):
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            raise ArgumentTypeError(f"evaluate: {shown(name)} is not a name")
+    for name in declared:
         import sympy
 
         names[name] = sympy.Symbol(name, integer=True, positive=True)
-    for name, value in (let or {}).items():
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            raise ArgumentTypeError(f"evaluate: {str(name)[:40]!r} is not a name")
+    for name, value in known.items():
         names[name] = _read(value, names, None) if isinstance(value, str) else value
     return _outside(_read(text, names, trace))
 

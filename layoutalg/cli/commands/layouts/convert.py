@@ -56,8 +56,6 @@ def convert_command(
         str | None,
         option(
             "The element type, where byte strides, pointers or atoms need one.",
-            "--dtype",
-            "--element",
             complete=dtypes,
         ),
     ] = None,
