@@ -43,6 +43,7 @@ from layoutalg.codegen.program import (
     check_integers,
     expressions,
     walk,
+    without_data,
 )
 from layoutalg.errors import ArgumentTypeError
 
@@ -70,6 +71,7 @@ class ProgramReader:
     """Finds every memory operand of a kernel, with all that decides where and when it is executed."""
 
     def __init__(self, kernel: Kernel, params: Mapping[str, int], machine: Arch) -> None:
+        kernel = replace(kernel, body=without_data(kernel.body))
         self.kernel, self.machine = kernel, machine
         self.values = bound(kernel, params)
         self.divisors = divisors(kernel, self.values)
@@ -90,7 +92,7 @@ class ProgramReader:
         for s, scope in self._body(self.kernel.body, self.scope):
             reading = _reading(s, scope)
             for operand, at in s.memory:
-                if operand.role != "place":
+                if operand.role not in ("place", "update"):
                     site = Place(s, (self._address(at),), reading if operand.role == "read" else scope)
                     yield MemoryAccess(s, operand, at.buffer, site, self.lane)
 
@@ -108,7 +110,7 @@ class ProgramReader:
         for s in body:
             match s:
                 case Let(var, value):
-                    scope = scope.let(var, value)
+                    scope = scope.let(var, value) if isinstance(value, Expr) else scope
                 case Unroll(var, count, inner):
                     yield from self._body(inner, self._ranging(scope, var, count))
                 case For():
@@ -196,7 +198,8 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
                 case And(x, Const(mask)) if mask:  # a field of bits is a digit
                     divided(x, mask & -mask, 1 << mask.bit_length())
     for s in reversed([s for s in walk(kernel.body) if isinstance(s, Let)]):
-        divided(s.value, *by_var.get(s.var, ()))
+        if isinstance(s.value, Expr):
+            divided(s.value, *by_var.get(s.var, ()))
     return {var: radices for var, radices in by_var.items() if radices}
 
 

@@ -68,4 +68,5 @@ from layoutalg.codegen.program.tile import (
     expressions,
     walk,
     with_bodies,
+    without_data,
 )

@@ -292,7 +292,7 @@ def _body(body: Body, known: Conditions) -> None:
     for s in body:
         match s:
             case Let(var, value):
-                known = known.let(var, value)
+                known = known.let(var, value) if isinstance(value, Expr) else known
             case If(condition, inner, orelse):
                 condition = simplify(condition)
                 if condition != Const(0):  # what can never run needs no proof

@@ -37,10 +37,11 @@ import numpy
 
 from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.dtype import DTYPES
 from layoutalg.errors import SimulationError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, TensorCopies
+    from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, Place, TensorCopies
 
 _DONE, _OPEN = -2, -1
 
@@ -380,6 +381,7 @@ class Machine:
         self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
         self._barriers = 0
         self.warps, self.block = warps, 0
+        self.backwards = False  # the order in which lanes perform atomics
         self.start_block(0)
 
     def start_block(self, number: int) -> None:
@@ -394,17 +396,30 @@ class Machine:
         for watched in self._grid_shadows:
             watched.block = number
 
-    def watch_shared(self, first_byte: int, size_bytes: int, granule_bytes: int) -> Shadow:
+    def watch_shared(
+        self, first_byte: int, size_bytes: int, granule_bytes: int, *, updates: bool = False
+    ) -> Shadow:
         """A shadow over a part of shared memory; buffers that overlap must share one."""
-        shadow = Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
-        self._shared_shadows.append(shadow)
-        return shadow
+        made = [
+            Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
+            for _ in range(1 + updates)
+        ]
+        self._shared_shadows += made
+        made[0].updates = made[1] if updates else None
+        return made[0]
 
-    def watch_global(self, size_bytes: int, granule_bytes: int, *, reads: bool) -> GridShadow:
-        """A shadow over a global buffer that the kernel writes, and also reads if `reads`."""
-        shadow = GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads)
-        self._grid_shadows.append(shadow)
-        return shadow
+    def watch_global(
+        self, size_bytes: int, granule_bytes: int, *, reads: bool, updates: bool = False
+    ) -> GridShadow:
+        """A shadow over a global buffer that the kernel writes, and also reads if `reads`; its atomics have one
+        of their own."""
+        made = [
+            GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads or updates)
+            for _ in range(1 + updates)
+        ]
+        self._grid_shadows += made
+        made[0].updates = made[1] if updates else None
+        return made[0]
 
     def shared_buffer(self, name: str, base: int, size_bytes: int, shadow: Shadow) -> Buffer:
         """A buffer that lies `base` bytes into shared memory."""
@@ -474,6 +489,21 @@ class Machine:
             shadow.land(granules[chosen], lanes.threads[chosen])
 
         group.copies.start(lanes.mask, land)
+
+    def update(self, group: Group, place: Place, values: Array, *, op: str, element: str) -> None:
+        """An atomic of the active lanes: ordered with no other one, and with what else is there by barriers."""
+        lanes, buffer, kind = group.active, place.buffer, numpy.dtype(DTYPES[element].numpy_name)
+        at, granules, rows = self._where(group, buffer, place.offsets, kind.itemsize, "updates")
+        if buffer.shadow is not None and (race := buffer.shadow.update(granules, lanes.threads)):
+            raise refusal(group, buffer, at, "updates", race)
+        if buffer.poison is not None and buffer.poison.take(rows, kind.itemsize).any():
+            raise group.fail(f"updates bytes of {buffer.name} that nobody has written")
+        numbers = numpy.ascontiguousarray(values[lanes.index]).view(kind)[:, 0]
+        memory = buffer.memory.raw[: len(buffer.memory.raw) // kind.itemsize * kind.itemsize].view(kind)
+        way = slice(None, None, -1 if self.backwards else 1)
+        join = {"add": numpy.add, "max": numpy.maximum, "min": numpy.minimum}[op]
+        with numpy.errstate(over="ignore"):
+            join.at(memory, rows[way], numbers[way])
 
     # --- what effects call -----------------------------------------------------------------------------
 
