@@ -135,12 +135,12 @@ _PLACES = {
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "FUNCTIONS", "LDG", "LDS", "LDS_REMOTE",
     "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
-    "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires",
-    "ScalarFunction", "Tensor", "TmaRing", "Unpack", "compile", "cos", "erf", "exp", "exp2", "find_wgmma", "fma", "imm",
-    "into", "launch", "local_tile", "log", "log1p", "log2", "maximum", "minimum", "minus", "normcdf", "out",
-    "pipeline", "rcp", "read", "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sin",
-    "sqrt", "tanh", "tile_epilogue", "tile_product", "to_cuda", "traffic", "updated", "value", "verify",
-    "where", "write",
+    "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
+    "Requires", "ScalarFunction", "Tensor", "TmaRing", "Unpack", "compile", "cos", "erf", "exp", "exp2",
+    "find_wgmma", "fma", "imm", "into", "launch", "local_tile", "log", "log1p", "log2", "maximum",
+    "minimum", "minus", "normcdf", "out", "pipeline", "rcp", "read", "reciprocal", "reduce_along",
+    "reduce_tile", "rsqrt", "simulate", "sin", "sqrt", "tanh", "tile_epilogue", "tile_product", "to_cuda",
+    "traffic", "updated", "value", "verify", "where", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

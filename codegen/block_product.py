@@ -79,8 +79,8 @@ SWIZZLED_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Unpack:
-    """A function on an operand's way: of registers of the stored type to a value of the type that is multiplied,
-    `per` of its elements from each stored one, such as the two s4 of a u8.
+    """A function on an operand's way: of registers of the stored type to a value of the type that is
+    multiplied, `per` of its elements from each stored one, such as the two s4 of a u8.
 
     >>> int4 = Unpack(lambda w: w.recast("s4").to("f16"), per=2)
     """
@@ -133,8 +133,8 @@ def tile_product(
 
     `a` is a tensor (m, k) and `b` (n, k), of the types that `mma` multiplies, each stored along k or along
     its rows; `tile` is (rows of A, rows of B, k).  Shared memory holds `stages` tiles, registers `sets` of
-    fragments, as `arch` has room for.  An operand with an Unpack is of another type, stored along k, and becomes
-    the one that is multiplied on its way to shared memory, through registers.
+    fragments, as `arch` has room for.  An operand with an Unpack is of another type, stored along k, and
+    becomes the one that is multiplied on its way to shared memory, through registers.
 
     Raises DivisibilityError for a tile that the MMA does not divide and ResourceError for one that does not
     fit, both with the nearest that is legal, AlignmentError for rows that cut the smallest vectors,
@@ -402,7 +402,8 @@ class _Side:
         held = tuple(fragment(f"f{buffer.name}{n}", (tile[0], mma.tile_shape[2])) for n in range(sets))
         return _Side(
             stored, taken, fill, taking.partition_S(local_tile(stored.tensor, taken, (block, None))),
-            filling.partition_D(ring), reading.partition_S(ring), tuple(map(reading.retile, held)), held, unpack,
+            filling.partition_D(ring), reading.partition_S(ring), tuple(map(reading.retile, held)), held,
+            unpack,
         )  # fmt: skip
 
 

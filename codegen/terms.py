@@ -68,8 +68,8 @@ class Arithmetic:
         )
 
     def to(self, element: str | DType) -> Value:
-        """The values as another type: rounded once to floats, towards zero and to the nearest end from floats to
-        integers, modulo 2^n from integers to integers.  A type narrower than 32 bits is the last step.
+        """The values as another type: rounded once to floats, towards zero and to the nearest end from floats
+        to integers, modulo 2^n from integers to integers.  A type narrower than 32 bits is the last step.
         """
         return Value(f"to {dtype(element).name}", (_leaf(self),))
 

@@ -37,18 +37,43 @@ from layoutalg.codegen.program import (
     Kernel,
     Let,
     MemRef,
+    RegRef,
     Roles,
     Shared,
+    Stmt,
     Unroll,
     check_integers,
     expressions,
     walk,
-    without_data,
+    with_bodies,
 )
 from layoutalg.errors import ArgumentTypeError
 
 _LONG = 256
 """Values of a variable from which on it is taken apart into digits."""
+
+
+def without_data(body: Body, data: frozenset[Var] = frozenset()) -> Body:
+    """The statements whose addresses, branches and turns depend on no number of a register.
+
+    >>> number = Var("number", 8, "data")
+    >>> named = [Let(Var(name, 9, "let"), value) for name, value in (("i", Const(0)), ("j", number))]
+    >>> body = (If(number < 4, tuple(named)), *named)
+    >>> [str(s) for s in without_data(body, frozenset({number}))]
+    ['i = 0']
+    """
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let(var, value):
+                if isinstance(value, RegRef) or variables(value) & data:
+                    data |= {var}
+                    continue
+            case For() | If() | Do() if any(variables(e) & data for e in expressions(s)):
+                continue
+        known = data
+        out.append(with_bodies(s, lambda inner: without_data(inner, known)))  # noqa: B023
+    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True)

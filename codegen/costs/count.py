@@ -11,9 +11,9 @@ are taken one by one, and how they depend on blocks and loops never multiplies.
 Whatever else a program does is not in these numbers: `unstated` names it, and `uncounted` the part of it that
 moves memory.  A time that is made of them is that of a program without either.
 
-Notes.  Parameters are ints and are checked as a launch checks them.  An access whose address, or whether it is
-executed, depends on numbers in registers is not counted, nor is an atomic.  A program and its lowered form have
-the same traffic.
+Notes.  Parameters are ints and are checked as a launch checks them.  An access whose address, or whether it
+is executed, depends on numbers in registers is not counted, nor is an atomic.  A program and its lowered form
+have the same traffic.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
 from layoutalg.codegen import instr
-from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
+from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader, without_data
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.instr import Instr
-from layoutalg.codegen.program import Do, Kernel, LaunchSequence, calls, without_data
+from layoutalg.codegen.program import Do, Kernel, LaunchSequence, calls
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
@@ -47,8 +47,8 @@ STATED: frozenset[Instr] = frozenset((*(x for table in _ACCESSES for x in table.
 """Instructions that only access memory at the addresses of lanes, move registers for that, or wait for it."""
 
 _ENGINES = frozenset({"place", "map", "update"})
-"""Roles of memory that no lane's address says the extent of: boxes of TMA, tiles of descriptors, peers; and of
-atomics, whose cost depends on who meets."""
+"""Roles of memory that no lane's address says the extent of: boxes of TMA, tiles of descriptors, peers; and
+of atomics, whose cost depends on who meets."""
 
 
 @dataclass(frozen=True, slots=True)

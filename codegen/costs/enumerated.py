@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.costs.accesses import bound
+from layoutalg.codegen.costs.accesses import bound, without_data
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Expr, Var, evaluate
@@ -27,7 +27,6 @@ from layoutalg.codegen.program import (
     Roles,
     Stmt,
     Unroll,
-    without_data,
 )
 
 Env: TypeAlias = Mapping[Var, Any]

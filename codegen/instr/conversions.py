@@ -99,13 +99,15 @@ def converted(bits: Array, source: str, target: str) -> Array:
         if target in INTEGERS and source not in INTEGERS:
             values = _towards_zero(values.astype(numpy.float64), target)
         result: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
-        return result.view(word) & word.type((1 << bits_of(target)) - 1)
+        words: Array = result.view(word) & word.type((1 << bits_of(target)) - 1)
+        return words
 
 
 def _numbers(bits: Array, source: str) -> Array:
     """The numbers of words of a type."""
     if source == "s4":
-        return ((bits << 4).view(numpy.int8) >> 4).astype(numpy.int8)
+        signed: Array = (bits << 4).view(numpy.int8) >> 4
+        return signed
     if source == "bf16":
         return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
     if source in _CODES:

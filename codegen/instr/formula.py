@@ -1,8 +1,8 @@
 """Formulas of registers: an arithmetic expression of values, as one instruction for a vector of n elements.
 
 The idea.  A formula is a tree: inputs are registers, a vector of them or one that stands for all elements,
-words that the kernel is given, and numbers; what is above them computes with floats, with integers modulo 2^32,
-with a sign or without, and with predicates, by which `where` chooses.
+words that the kernel is given, and numbers; what is above them computes with floats, with integers modulo
+2^32, with a sign or without, and with predicates, by which `where` chooses.
 
     x * alpha + y           d[i] = fma(x[i], alpha, y[i])
     exp(x - m)              d[i] = e^(x[i] - m)                  m is one value for all
@@ -115,8 +115,8 @@ def element_of(formula: Formula) -> str:
                 raise UnsupportedError(f"{op} of {kind}: {there} is needed")
             if op in ("shl", "shr") and (most := largest(args[1])) >= WORD_BITS:
                 raise UnsupportedError(
-                    f"{op} of {kind} by an amount that may be {most}: the fact that it is below {WORD_BITS} is "
-                    f"missing, such as amount & {WORD_BITS - 1} states it"
+                    f"{op} of {kind} by an amount that may be {most}: the fact that it is below {WORD_BITS} "
+                    f"is missing, such as amount & {WORD_BITS - 1} states it"
                 )
             return own.result or kind
         case _:

@@ -14,11 +14,11 @@ An operand of one word stands for every i.  A name that is not an operand is a c
 C beside its effect on arrays, and those of `KNOWN` beside them; "tree" joins all elements of a vector,
 neighbours first.
 
-Numbers are floats (f32), integers modulo 2^32 with a sign or without (s32, u32), predicates (bool), or doubles
-of two words (f64).  An operation has a text for each type that it takes; statements are of one type unless
-`types` names others, and a constant of NumPy's is of its own.  Floats may be read from packed f16 and bf16,
-and rounded to them: then a turn of the loop does both elements of a word.  ("first", "c") is the first element
-of a packed word, for every i.
+Numbers are floats (f32), integers modulo 2^32 with a sign or without (s32, u32), predicates (bool), or
+doubles of two words (f64).  An operation has a text for each type that it takes; statements are of one type
+unless `types` names others, and a constant of NumPy's is of its own.  Floats may be read from packed f16 and
+bf16, and rounded to them: then a turn of the loop does both elements of a word.  ("first", "c") is the first
+element of a packed word, for every i.
 
 Notes.  Text and effect round alike, so that what is simulated is what is printed; of the hardware's
 approximations, and of C's functions, the effect is the nearest float, from which the device may differ by the
@@ -61,36 +61,21 @@ from layoutalg.codegen.instr.words import (
     each,
     encode,
     float_literal,
-    float_words,
-    floats,
     ref,
+    sum_to_odd,
 )
-
-
-def sum_to_odd(x: Array, y: Array) -> Array:
-    """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
-
-    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
-    rounding to odd", 2008.
-    """
-    near = numpy.ascontiguousarray(x + y)
-    part = near - x
-    error = (x - (near - part)) + (y - part)
-    bits = near.view(numpy.int64)
-    even = numpy.isfinite(error) & (error != 0) & (bits & 1 == 0)
-    outwards = numpy.where((error > 0) == (near > 0), 1, -1)
-    return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation in C, of floats `a`, `b`, `c`, and its effect on arrays; the same of other types.
 
-    Each text is an expression, "" where there is none: of f32, of integers with a sign, whose words are u32 in
-    C, of doubles, of integers without (by default those with one), of predicates.  `helpers` are the functions
-    that a text may call: `uses` that of floats, `whole` those of integers.  Arrays are float32, int32, uint32,
-    float64 or bool.  The type is that of argument number `of`, and of the result unless `result` names one.
-    The device differs from the effect on floats by at most `places` units of the last place.
+    Each text is an expression, "" where there is none: of f32, of integers with a sign, whose words are u32
+    in C, of doubles, of integers without (by default those with one), of predicates.  `helpers` are the
+    functions that a text may call: `uses` that of floats, `whole` those of integers.  Arrays are float32,
+    int32, uint32, float64 or bool.  The type is that of argument number `of`, and of the result unless
+    `result` names one. The device differs from the effect on floats by at most `places` units of the last
+    place.
 
     `plain` is the operation as C writes it, of any type, with {f} for the f behind a function of floats; its
     value is `exact`, on arrays of float64 or int64.
@@ -143,8 +128,8 @@ def _best(sign: str, function: Callable[[Array, Array], Array]) -> Operation:
     name, helper = ("max", MAX_NAN) if sign == "<" else ("min", MIN_NAN)
     integers = f"static_cast<u32>({name}(static_cast<int>({{a}}), static_cast<int>({{b}})))"
     plain = f"{{a}} {sign} {{b}} || {{b}} != {{b}} ? {{b}} : {{a}}"
-    words = f"{name}({{a}}, {{b}})"
-    return Operation(f"{name}_nan({{a}}, {{b}})", function, integers, "", (helper,), plain, exact, words)
+    ends = f"{name}({{a}}, {{b}})"
+    return Operation(f"{name}_nan({{a}}, {{b}})", function, integers, "", (helper,), plain, exact, ends)
 
 
 def _function(
@@ -280,7 +265,8 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "mul": _infix("*", "__fmul_rn", numpy.multiply, "{a} * {b}"),
         "div": _infix("/", "__fdiv_rn", numpy.divide),
         "fma": Operation(
-            "__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", "__fma_rn({a}, {b}, {c})", plain="fma{f}({a}, {b}, {c})"
+            "__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", "__fma_rn({a}, {b}, {c})",
+            plain="fma{f}({a}, {b}, {c})",
         ),
         "max": _best("<", numpy.maximum),
         "min": _best(">", numpy.minimum),
@@ -397,8 +383,8 @@ def lanewise(
 ) -> Instr:  # fmt: skip
     """The instruction that runs blocks of statements on operands; `arrays` have their lengths.
 
-    `element` is the type that is computed with, f32, f64, s32 or u32; operands are of it unless they are packed,
-    or `types` says another.
+    `element` is the type that is computed with, f32, f64, s32 or u32; operands are of it unless they are
+    packed, or `types` says another.
     """
     kinds = {o.name: types.get(o.name, element) for o in operands}
     typed = tuple(
@@ -447,7 +433,7 @@ def _written(o: Operand, numbers: Array, element: str, shape: tuple[int, int]) -
 
 
 def number(value: Value, known: Mapping[str, Array]) -> Array:
-    """A value on arrays: of names that are `known`, and of numbers: those of ints modulo 2^32, NumPy's their own.
+    """A value on arrays, of names that are `known` and of numbers: ints modulo 2^32, NumPy's of their type.
 
     >>> number(("add", "x", 1.0), {"x": numpy.float32([[2.0]])}).tolist()
     [[3.0]]
@@ -470,7 +456,7 @@ def number(value: Value, known: Mapping[str, Array]) -> Array:
 
 
 class Writer:
-    """The text of statements on operands and arrays, of numbers of type `element`, but for those of `types`."""
+    """The text of statements on operands and arrays, of numbers of type `element` or of `types`."""
 
     def __init__(
         self, element: str, operands: Sequence[Operand], arrays: Mapping[str, int] = MappingProxyType({}),

@@ -29,10 +29,10 @@ registers of floats.  `uses` are texts of functions that the helper calls.
 
 `effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
 arrays of uint32 shaped (lanes, words); imm: the int; place, update, barrier, map and deferred registers: what
-the simulator has for them) and returns one array per operand that carries data out (out, inout, write), a bare
-array when there is one; deferred registers are written by the engine.
-`engine` names the asynchronous engine that performs the writes; they land when it is waited for.  A group
-whose `ready(machine, group)` is false is parked.
+the simulator has for them) and returns one array per operand that carries data out (out, inout, write), a
+bare array when there is one; deferred registers are written by the engine. `engine` names the asynchronous
+engine that performs the writes; they land when it is waited for.  A group whose `ready(machine, group)` is
+false is parked.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def write(name: str, space: Space, bytes_per_lane: int, op: str, *, lanes: int =
 
 
 def update(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
-    """Memory that is read and written in one step, `bytes_per_lane` at each lane's address, aligned to as much.
+    """Memory that is read and written in one step, `bytes_per_lane` at each lane's address, aligned to as
+    much.
 
     >>> update("p", "global", 4, "red.global.add.u32").bytes
     4

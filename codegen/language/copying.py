@@ -286,13 +286,13 @@ def store(
 
 
 def atomic(
-    k: KernelBuilder, op: Literal["add", "max", "min"], value: Fragment | Value | float, to: Tensor | MemRef, *,
-    where: Where = None,
+    k: KernelBuilder, op: Literal["add", "max", "min"], value: Fragment | Value | float, to: Tensor | MemRef,
+    *, where: Where = None,
 ) -> None:  # fmt: skip
     """Join registers, or a value of them, to memory element by element: a partition, or the place `t.at(i)`.
 
-    The order of atomics is undetermined, so that a sum of floats may be rounded in another way each time.  Raises
-    UnsupportedError for an operation of a type that has none, ShapeError for other places.
+    The order of atomics is undetermined, so that a sum of floats may be rounded in another way each time.
+    Raises UnsupportedError for an operation of a type that has none, ShapeError for other places.
     """
     place, tensor = (to, to.tensor) if isinstance(to, MemRef) else (None, to)
     if tensor is None or tensor.element is None:
@@ -311,9 +311,8 @@ def atomic(
     if place is not None:
         k.do(instr, place, held.at(0))
         return
-    with k.Unroll(k.fresh("i"), size) as i:
-        with nullcontext() if where is None else k.If(where(i)):
-            k.do(instr, tensor.at(i), held.at(i * per))
+    with k.Unroll(k.fresh("i"), size) as i, nullcontext() if where is None else k.If(where(i)):
+        k.do(instr, tensor.at(i), held.at(i * per))
 
 
 def mma(

@@ -110,8 +110,8 @@ class Fragment(Arithmetic):
         return self.at(0, values=self.size)
 
     def __getitem__(self, crd: Any) -> Fragment:
-        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to, `v[i]` the
-        element at a flat index."""
+        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to,
+        `v[i]` the element at a flat index."""
         crd = crd if isinstance(crd, tuple) else (crd,)
         if len(crd) != len(modes(self.layout)) and (len(crd) > 1 or None in crd):
             raise ShapeError(f"{self}[{crd}]: the fragment has {len(modes(self.layout))} modes")

@@ -6,10 +6,10 @@
     k.reduce(lambda a, b: a + b * b, v, neutral=0.0)     a join of one's own
     k.reduce(join, (m, s), neutral=(-inf, 0.0))          of values of several numbers, tuples to join
 
-The idea.  A lane joins its elements to what changes nothing, then the lanes join theirs in a butterfly, in which
-each exchanges with the lane whose number differs in one bit.  A join is a formula of `terms`, which is associative
-and commutative: lanes join in different orders.  Sums, products and extrema of floats have instructions that join
-several elements as a tree.
+The idea.  A lane joins its elements to what changes nothing, then the lanes join theirs in a butterfly, in
+which each exchanges with the lane whose number differs in one bit.  A join is a formula of `terms`, which is
+associative and commutative: lanes join in different orders.  Sums, products and extrema of floats have
+instructions that join several elements as a tree.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def reduced(
 ) -> Any:
     """All elements of `lanes` neighbouring lanes joined: one element, the same in each of them.
 
-    `op` is "sum", "prod", "max" or "min" of f32, s32 or u32; "any" or "all" of what is not 0, which is 1 or 0;
-    "argmax" or "argmin" with the `index` of each element, u32, which gives the value and the first index that has
-    it; or a function of two values, or of tuples of them where `held` is several fragments, with the `neutral`
-    one.  It has to be associative and commutative.  Of a NaN the extrema are NaN, and the first NaN is the first.
-    `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers of lanes,
-    ArgumentTypeError where a function has no neutral value, or an index is missing.
+    `op` is "sum", "prod", "max" or "min" of f32, s32 or u32; "any" or "all" of what is not 0, which is 1 or
+    0; "argmax" or "argmin" with the `index` of each element, u32, which gives the value and the first index
+    that has it; or a function of two values, or of tuples of them where `held` is several fragments, with the
+    `neutral` one.  It has to be associative and commutative.  Of a NaN the extrema are NaN, and the first NaN
+    is the first. `lanes` is a power of two up to 32.  Raises UnsupportedError for other elements and numbers
+    of lanes, ArgumentTypeError where a function has no neutral value, or an index is missing.
     """
     if lanes < 1 or lanes & (lanes - 1) or lanes > instr.WARP:
         raise UnsupportedError(f"{op} over {lanes} lanes: a power of two up to {instr.WARP} is needed")
@@ -91,7 +91,8 @@ def reduced(
         join, start = JOINS[op]
         if kinds[0] not in start or len(kinds) > 1:
             raise UnsupportedError(
-                f"{op} of {' and '.join(kinds)}: one of {', '.join(start)} is accepted; map narrower values first"
+                f"{op} of {' and '.join(kinds)}: one of {', '.join(start)} is accepted; map narrower values "
+                "first"
             )
         name = name or f"{op}_of_{several[0].reg.name}"
         if kinds == ["f32"] and op in instr.NEUTRAL:

@@ -6,11 +6,11 @@
     k.store(where(v > 0, v, v * 0.01), part)       a choice of each element
     row = k.index("row", ids)                      the number in a register as an index of memory
 
-The idea.  Fragments, typed parameters, indices and numbers are leaves; Python's operators and the functions of
-`terms` build a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats with
-floats, integers with integers of the same sign; f16 and bf16 are computed with as floats.  Numbers have the type
-of what they stand beside, indices are u32.  Other types are converted first, and a type narrower than 32 bits
-last: `v.to("s32")`, `x.to("e4m3")`.
+The idea.  Fragments, typed parameters, indices and numbers are leaves; Python's operators and the functions
+of `terms` build a tree, and nothing is computed until it is stored or mapped.  Types are checked then: floats
+with floats, integers with integers of the same sign; f16 and bf16 are computed with as floats.  Numbers have
+the type of what they stand beside, indices are u32.  Other types are converted first, and a type narrower
+than 32 bits last: `v.to("s32")`, `x.to("e4m3")`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Leaves:
     def _conversion(self, arg: instr.Formula, target: str) -> instr.Formula:
         if target not in instr.COMPUTED:
             return instr.Cast(arg, target)
-        if (source := instr.computed(arg)) == target:
+        if instr.computed(arg) == target:
             return instr.Apply("widen", (arg,)) if target == "f32" else arg
         return instr.Apply(f"to_{target}", (arg,))
 
@@ -136,8 +136,8 @@ def mapped(
     """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
 
     Of several fragments all have the same places, or one element that is used for all; a value without any is
-    that of each place of `into`.  A comparison is 1 or 0, a u32.  Raises UnsupportedError for types that do not go
-    together and for a shift that may pass the width, ShapeError for sizes.
+    that of each place of `into`.  A comparison is 1 or 0, a u32.  Raises UnsupportedError for types that do
+    not go together and for a shift that may pass the width, ShapeError for sizes.
     """
     given, value = value, _with_converted(k, value)
     match value:
@@ -189,7 +189,8 @@ def _check_words(what: str, n: int, *fragments: Fragment) -> None:
     for f in fragments:
         if n % f.per_word:
             raise UnsupportedError(
-                f"{what}: {n} elements of {f} lie side by side, and a register holds {f.per_word} of {f.element}"
+                f"{what}: {n} elements of {f} lie side by side, and a register holds {f.per_word} of "
+                f"{f.element}"
             )
 
 
@@ -203,7 +204,8 @@ def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> in
 
 
 def _with_converted(k: KernelBuilder, x: Any) -> Any:
-    """A value whose registers are of types that formulas compute with: `to` of others is done in front of it."""
+    """A value whose registers are of types that formulas compute with: `to` of others is done in front of
+    it."""
     match x:
         case Value(op, (arg,)) if op.startswith("to ") and not isinstance(
             arg, Value | Scalar | Expr | int | float
@@ -244,12 +246,12 @@ def coordinates(k: KernelBuilder, part: Tensor, mode: int, name: str = "") -> Fr
 
 
 def index(k: KernelBuilder, name: str, value: Fragment | Value, place: Operand = 0) -> Var:
-    """The number in a register as an index, so that memory is addressed by data: `table[k.index("row", ids), None]`.
+    """The number in a register as an index, which addresses memory: `table[k.index("row", ids), None]`.
 
-    `place` picks an element.  Of the number its range is known: what the formula says, as `v & 255`, or its type, as
-    `v.to("u32")` of a u8; negative ones are above all extents.  What may leave a tensor is refused where it is
-    accessed, unless a predicate such as `row < rows` or `part.inside` is there.  Raises UnsupportedError for what
-    is no integer.
+    `place` picks an element.  Of the number its range is known: what the formula says, as `v & 255`, or its
+    type, as `v.to("u32")` of a u8; negative ones are above all extents.  What may leave a tensor is refused
+    where it is accessed, unless a predicate such as `row < rows` or `part.inside` is there.  Raises
+    UnsupportedError for what is no integer.
     """
     most = (1 << instr.WORD_BITS) - 1
     match value:

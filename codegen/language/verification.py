@@ -28,13 +28,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.costs import Cost, traffic
+from layoutalg.codegen.costs import Cost, traffic, without_data
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
 from layoutalg.codegen.gpu import to_device, to_host
 from layoutalg.codegen.instr import Instr, encode
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.tensor import Tensor, whole
-from layoutalg.codegen.program import For, Global, Kernel, Let, MemRef, calls, printed, walk, without_data
+from layoutalg.codegen.program import For, Global, Kernel, Let, MemRef, calls, printed, walk
 from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
 from layoutalg.errors import (
@@ -295,8 +295,8 @@ def _check_contiguous(kernel: Program, t: Tensor, drawn: Mapping[Var, int]) -> N
 def _compare_accesses(
     what: str, counted: Mapping[str, Cost], trace: MemTrace, statements: Collection[int]
 ) -> None:
-    """Check that the accesses of the printed program, at some of its statements, are those counted of the one that
-    was written."""
+    """Check that the accesses of the printed program, at some of its statements, are those counted of the one
+    that was written."""
     ran = {op: Cost(*trace.total(op, statements=statements)) for op in sorted({x.op for x in trace.sites})}
     for op in sorted({*ran, *counted}):
         mine, theirs = (costs.get(op, Cost(0, 0, 0)) for costs in (ran, counted))

@@ -68,5 +68,4 @@ from layoutalg.codegen.program.tile import (
     expressions,
     walk,
     with_bodies,
-    without_data,
 )

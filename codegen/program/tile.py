@@ -24,17 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from layoutalg.arch import SWIZZLE_MODES, Space, SwizzleMode, TensorMap
-from layoutalg.codegen.expr import (
-    Const,
-    Expr,
-    Operand,
-    Var,
-    as_expr,
-    check_name,
-    evaluate,
-    simplify,
-    variables,
-)
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
 from layoutalg.codegen.instr import WARP, WARPGROUP, Instr
 from layoutalg.codegen.instr import Operand as InstrOperand
 from layoutalg.dtype import DType
@@ -320,7 +310,7 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Name the value of an expression, or take the number in a register as an index: `var` is of kind data."""
+    """Name the value of an expression, or the number of a register as an index, `var` of kind data."""
 
     var: Var
     value: Expr | RegRef
@@ -543,28 +533,6 @@ def calls(body: Body) -> Iterator[Do]:
     return (s for s in walk(body) if isinstance(s, Do))
 
 
-def without_data(body: Body, data: frozenset[Var] = frozenset()) -> Body:
-    """The statements whose addresses, branches and turns depend on no number of a register.
-
-    >>> number = Var("number", 8, "data")
-    >>> inner = Let(Var("i", 1, "let"), Const(0)), Let(Var("j", 8, "let"), number), Let(Var("n", 2, "let"), Const(1))
-    >>> [str(s) for s in without_data((If(number < 4, inner), *inner), frozenset({number}))]
-    ['i = 0', 'n = 1']
-    """
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Let(var, value):
-                if isinstance(value, RegRef) or variables(value) & data:
-                    data |= {var}
-                    continue
-            case For() | If() | Do() if any(variables(e) & data for e in expressions(s)):
-                continue
-        known = data
-        out.append(with_bodies(s, lambda inner: without_data(inner, known)))  # noqa: B023
-    return tuple(out)
-
-
 def bodies(s: Stmt) -> tuple[Body, ...]:
     """The statements inside of a statement: the bodies of a loop, of a branch, or of roles."""
     match s:
@@ -609,10 +577,8 @@ def expressions(s: Stmt) -> Iterator[Expr]:
                         yield stage
                     case _ if isinstance(arg, Expr):
                         yield arg
-        case Let(_, RegRef(_, index)):
-            yield from index
-        case Let(_, e) | If(e) if isinstance(e, Expr):
-            yield e
+        case Let(_, e) | If(e):
+            yield from e.index if isinstance(e, RegRef) else (e,)
         case For(_, count, _, _, carry):
             yield count
             for c in carry:

@@ -36,12 +36,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.instr import WARP, WARPGROUP
+from layoutalg.codegen.sim.atomics import update
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
-from layoutalg.dtype import DTYPES
 from layoutalg.errors import SimulationError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, Place, TensorCopies
+    from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, TensorCopies
 
 _DONE, _OPEN = -2, -1
 
@@ -380,8 +380,7 @@ class Machine:
         self._grid_shadows: list[GridShadow] = []
         self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
         self._barriers = 0
-        self.warps, self.block = warps, 0
-        self.backwards = False  # the order in which lanes perform atomics
+        self.warps, self.block, self.backwards = warps, 0, False  # the order of lanes in atomics
         self.start_block(0)
 
     def start_block(self, number: int) -> None:
@@ -411,8 +410,7 @@ class Machine:
     def watch_global(
         self, size_bytes: int, granule_bytes: int, *, reads: bool, updates: bool = False
     ) -> GridShadow:
-        """A shadow over a global buffer that the kernel writes, and also reads if `reads`; its atomics have one
-        of their own."""
+        """A shadow over a global buffer that the kernel writes, and also reads if `reads`."""
         made = [
             GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads or updates)
             for _ in range(1 + updates)
@@ -490,22 +488,9 @@ class Machine:
 
         group.copies.start(lanes.mask, land)
 
-    def update(self, group: Group, place: Place, values: Array, *, op: str, element: str) -> None:
-        """An atomic of the active lanes: ordered with no other one, and with what else is there by barriers."""
-        lanes, buffer, kind = group.active, place.buffer, numpy.dtype(DTYPES[element].numpy_name)
-        at, granules, rows = self._where(group, buffer, place.offsets, kind.itemsize, "updates")
-        if buffer.shadow is not None and (race := buffer.shadow.update(granules, lanes.threads)):
-            raise refusal(group, buffer, at, "updates", race)
-        if buffer.poison is not None and buffer.poison.take(rows, kind.itemsize).any():
-            raise group.fail(f"updates bytes of {buffer.name} that nobody has written")
-        numbers = numpy.ascontiguousarray(values[lanes.index]).view(kind)[:, 0]
-        memory = buffer.memory.raw[: len(buffer.memory.raw) // kind.itemsize * kind.itemsize].view(kind)
-        way = slice(None, None, -1 if self.backwards else 1)
-        join = {"add": numpy.add, "max": numpy.maximum, "min": numpy.minimum}[op]
-        with numpy.errstate(over="ignore"):
-            join.at(memory, rows[way], numbers[way])
-
     # --- what effects call -----------------------------------------------------------------------------
+
+    update = update
 
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""
@@ -569,14 +554,14 @@ class Machine:
     def _found(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str, fixed: int) -> Found:
         """The place the active lanes access; kept by the group for the offsets of a `fixed` operand."""
         if fixed < 0:
-            return self._where(group, buffer, offsets, width, does)
+            return self.places(group, buffer, offsets, width, does)
         key = fixed, group.active, id(offsets) if isinstance(offsets, numpy.ndarray) else offsets
         access = group.found.get(key)
         if access is None:
-            access = group.found[key] = self._where(group, buffer, offsets, width, does)
+            access = group.found[key] = self.places(group, buffer, offsets, width, does)
         return access
 
-    def _where(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
+    def places(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
         at = self.checked(group, buffer, offsets, width, does)
         granules = at if buffer.shadow is None else buffer.shadow.granules(at, width)
         return at, granules, at // width

@@ -125,7 +125,8 @@ class MemTrace:
     def total(
         self, op: str, arch: str | Arch = "sm_90", *, statements: Collection[int] | None = None
     ) -> tuple[int, int, int]:
-        """(instructions, cost, ideal) of every site of an operation together, or of those of some statements."""
+        """(instructions, cost, ideal) of every site of an operation together, or of those of some
+        statements."""
         machine = find_arch(arch)
         totals = [
             self._total(n, machine)

@@ -1,7 +1,8 @@
-"""Random kernels that choose, gather, reduce and update: what registers compute, of all types, and where it goes.
+"""Random kernels that choose, gather, reduce and update: what registers compute, of all types, and where it
+goes.
 
-Each part of a kernel writes a tensor of its own.  All but the approximated functions are exact, so that a launch has
-to give the simulator's bits; those may be off by the places that their operation states.
+Each part of a kernel writes a tensor of its own.  All but the approximated functions are exact, so that a
+launch has to give the simulator's bits; those may be off by the places that their operation states.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ LOADED = {"a": "f32", "b": "s32", "c": "u8", "d": "f16", "e": "u32", "g": "s8", 
 
 @dataclass(frozen=True)
 class ValueKernel:
-    """A kernel, its arguments, and the units of the last place by which tensors may be off, 0 of the others."""
+    """A kernel, its arguments, and the units of the last place by which tensors may be off, 0 of the
+    others."""
 
     kernel: Kernel
     arguments: Mapping[str, Any]
