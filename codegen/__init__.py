@@ -29,7 +29,7 @@ traffic all read the same program.  Its layouts are those of the algebra, with T
     block_product  tile_product: the matrix product of a thread block, from its tensors to its accumulators
     reduction  maxima and sums along the rows of an accumulator
 
-docs/kernel_language.md teaches it with five kernels.
+docs/kernel_language.md teaches it, from a vector add on.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ def _numbers(bits: Array, source: str) -> Array:
         return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
     if source in _CODES:
         return numbers_of(source)[bits]
-    return bits.view(INTEGERS.get(source) or _FLOATS[source])
+    numbers: Array = bits.view(INTEGERS.get(source) or _FLOATS[source])
+    return numbers
 
 
 @functools.cache
@@ -122,7 +123,8 @@ def numbers_of(element: str) -> Array:
     >>> numbers_of("e4m3")[[0, 1, 0x38, 0x7E]].tolist()
     [0.0, 0.001953125, 1.0, 448.0]
     """
-    return decode(numpy.arange(256, dtype=numpy.uint8).view(numpy.uint32)[None, :], element)[0]
+    every: Array = decode(numpy.arange(256, dtype=numpy.uint8).view(numpy.uint32)[None, :], element)[0]
+    return every
 
 
 def _to_code(values: Array, element: str) -> Array:

@@ -73,9 +73,8 @@ class Operation:
     Each text is an expression, "" where there is none: of f32, of integers with a sign, whose words are u32
     in C, of doubles, of integers without (by default those with one), of predicates.  `helpers` are the
     functions that a text may call: `uses` that of floats, `whole` those of integers.  Arrays are float32,
-    int32, uint32, float64 or bool.  The type is that of argument number `of`, and of the result unless
-    `result` names one. The device differs from the effect on floats by at most `places` units of the last
-    place.
+    int32, uint32, float64 or bool.  The type is that of argument `of`, and of the result if `result` names
+    none.  Of floats the device is at most `places` units of the last place off the effect.
 
     `plain` is the operation as C writes it, of any type, with {f} for the f behind a function of floats; its
     value is `exact`, on arrays of float64 or int64.
@@ -321,7 +320,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 
 T = TypeVar("T")
-Value: TypeAlias = "str | float | int | tuple[Any, ...]"
+Value: TypeAlias = "str | float | int | numpy.generic | tuple[Any, ...]"
 """The name of an operand or of a statement, a number, or an operation, or its name, and its values."""
 
 NARROW: Mapping[str, str] = MappingProxyType({pair: element for element, pair in PACKED.items()})
@@ -565,10 +564,10 @@ class Writer:
         match value:
             case str():
                 return read(value)
-            case numpy.floating():
-                return float_literal(float(value))
-            case int() | numpy.integer():
-                return f"{int(value) % (1 << 32)}u"
+            case numpy.generic():
+                return self.value(value.item(), read)
+            case int():
+                return f"{value % (1 << 32)}u"
             case float():
                 return float_literal(value)
             case ("tree", op, x):

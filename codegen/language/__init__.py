@@ -2,8 +2,9 @@
 
 tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
 fragment    Fragment: the registers of a thread, with the layout of a partition
-values      arithmetic on fragments: v * alpha + b
-copying     tiled copies: load, store and copy partitions, under predicates
+values      arithmetic on fragments: v * alpha + b; choices, conversions, numbers taken as indices
+reducing    reductions over lanes, by a named operation or a join of one's own
+copying     tiled copies: load, store and copy partitions, under predicates; atomics
 ring        pipeline: a circular buffer of shared tiles that cp.async or TMA fills
 warpgroup   products of wgmma: tensors in shared memory as their operands
 asynchronous  tensor maps, mbarriers, TMA, roles (warp specialization), clusters

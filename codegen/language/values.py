@@ -21,9 +21,10 @@ from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, is_predicate, simplify
+from layoutalg.codegen.expr import Const, Expr, Select, Var, is_predicate, simplify
 from layoutalg.codegen.language.tensor import Tensor
-from layoutalg.codegen.terms import Arithmetic, Value
+from layoutalg.codegen.program import MemRef
+from layoutalg.codegen.terms import Arithmetic, Value, where
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import layout_size, modes
@@ -245,27 +246,33 @@ def coordinates(k: KernelBuilder, part: Tensor, mode: int, name: str = "") -> Fr
     return held
 
 
-def index(k: KernelBuilder, name: str, value: Fragment | Value, place: Operand = 0) -> Var:
-    """The number in a register as an index, which addresses memory: `table[k.index("row", ids), None]`.
+def index(k: KernelBuilder, name: str, value: Fragment | Value | MemRef) -> Var:
+    """The number in a register, or in memory, as an index that addresses memory: `t[k.index("i", v), None]`.
 
-    `place` picks an element.  Of the number its range is known: what the formula says, as `v & 255`, or its
-    type, as `v.to("u32")` of a u8; negative ones are above all extents.  What may leave a tensor is refused
-    where it is accessed, unless a predicate such as `row < rows` or `part.inside` is there.  Raises
-    UnsupportedError for what is no integer.
+    Of the number its range is known: what the formula says, as `v & 255`, or an unsigned type; negative ones
+    are above all extents, and so are those past 32 bits.  What may leave a tensor is refused where it is
+    accessed, unless a predicate such as `row < rows` or `part.inside` is there.  Raises UnsupportedError for
+    what is no integer, ShapeError for several.
     """
     most = (1 << instr.WORD_BITS) - 1
-    match value:
-        case Value("to u32", (arg,)) if not isinstance(arg, Value) and arg.element.name in (
-            "u4",
-            "u8",
-            "u16",
-        ):
-            most = (1 << arg.element.bits) - 1
-        case Value() if not any(f.element.name not in instr.COMPUTED for f in _fragments(value)):
+    if isinstance(value, MemRef):
+        element = value.tensor.element if value.tensor is not None else None
+        held = k.fragment(f"{name}_word", element, (1,))
+        k.do((instr.LDS if value.buffer.space == "shared" else instr.LDG)[held.element.nbytes], held, value)
+    elif isinstance(value, Value):
+        held = k.map(value)
+        if all(f.element.name in instr.COMPUTED for f in _fragments(value)):
             most = instr.largest(_Leaves(1).formula(value, "u32"))
-    held = k.map(value) if isinstance(value, Value) else value
-    if held.element.name not in ("s32", "u32"):
-        raise UnsupportedError(
-            f"index {name} of {held.element}: s32 or u32 is needed, to which to('u32') converts integers"
-        )
-    return k.take(name, held.at(place), most)
+    else:
+        held = value
+    kind, bits = held.element.name, held.element.bits
+    if kind[0] not in "su":
+        raise UnsupportedError(f"index {name} of {kind}: an integer is needed, to which to('u32') converts")
+    if held.size != 1:
+        raise ShapeError(f"index {name} of {held}: one element is needed, such as v[i]")
+    if bits < instr.WORD_BITS:
+        held, most = converted(k, held, "u32"), (1 << bits) - 1 if kind[0] == "u" else most
+    if bits > instr.WORD_BITS:
+        low, high = (held.recast("u32")[i] for i in (0, 1))
+        held = k.map(where(high.eq(0), low, most))
+    return k.take(name, held.at(0), most)

@@ -175,7 +175,8 @@ def verify(
     then checked too.
 
     Target "simulator" runs the program as it is written, block by block, then the lowered program,
-    which is printed, warp by warp in a random order, and compares its accesses with `traffic`.  Target "gpu"
+    which is printed, warp by warp in a random order, atomics of a warp from its last lane on, and compares
+    the accesses whose places data does not decide with `traffic`.  Target "gpu"
     launches it: only that detects a CUDA text of an instruction that differs from its stated effect.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,

@@ -399,25 +399,24 @@ class Machine:
         self, first_byte: int, size_bytes: int, granule_bytes: int, *, updates: bool = False
     ) -> Shadow:
         """A shadow over a part of shared memory; buffers that overlap must share one."""
-        made = [
-            Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
-            for _ in range(1 + updates)
-        ]
-        self._shared_shadows += made
-        made[0].updates = made[1] if updates else None
-        return made[0]
+        place = {"first_byte": first_byte, "rank": self.rank}
+        made = Shadow(size_bytes, granule_bytes, self.clocks, **place)
+        if updates:
+            made.updates = further = Shadow(size_bytes, granule_bytes, self.clocks, **place)
+            self._shared_shadows.append(further)
+        self._shared_shadows.append(made)
+        return made
 
     def watch_global(
         self, size_bytes: int, granule_bytes: int, *, reads: bool, updates: bool = False
     ) -> GridShadow:
         """A shadow over a global buffer that the kernel writes, and also reads if `reads`."""
-        made = [
-            GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads or updates)
-            for _ in range(1 + updates)
-        ]
-        self._grid_shadows += made
-        made[0].updates = made[1] if updates else None
-        return made[0]
+        made = GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads or updates)
+        if updates:
+            made.updates = further = GridShadow(size_bytes, granule_bytes, self.clocks)
+            self._grid_shadows.append(further)
+        self._grid_shadows.append(made)
+        return made
 
     def shared_buffer(self, name: str, base: int, size_bytes: int, shadow: Shadow) -> Buffer:
         """A buffer that lies `base` bytes into shared memory."""
