@@ -41,19 +41,20 @@ from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import BAR, CP_ASYNC, STG_WHOLE, convert, mma_instruction
+from layoutalg.codegen.instr import BAR, CP_ASYNC, STG_WHOLE, mma_instruction
 from layoutalg.codegen.language import (
     Fragment,
     KernelBuilder,
     Tensor,
     ThreadSlice,
     Where,
+    converted,
     local_tile,
     pipeline,
 )
 from layoutalg.codegen.program import Global, check_available
 from layoutalg.codegen.terms import Value
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DType
 from layoutalg.errors import (
     AlignmentError,
     DivisibilityError,
@@ -449,12 +450,8 @@ def _converted(k: KernelBuilder, held: Fragment, element: DType, together: int) 
     if held.element == element and held.per_word <= together:
         return held
     if held.per_word > together:
-        held = _converted(k, held, dtype("f32"), held.per_word)
-    made = k.fragment(f"{held.reg.name}_{element}", element, held.layout.shape, values=together)
-    instr = convert(together, held.element.name, element.name)
-    with k.Unroll(k.fresh("i"), held.size // together) as i:
-        k.do(instr, made.at(i * together, values=together), held.at(i * together, values=together))
-    return made
+        held = converted(k, held, "f32")
+    return converted(k, held, element.name, values=together)
 
 
 def _divisors(n: int) -> list[int]:

@@ -100,7 +100,10 @@ def element_of(formula: Formula) -> str:
     match formula:
         case Cast(arg, element):
             if element not in PACKED or computed(arg) != "f32":
-                raise UnsupportedError(f"cast from {element_of(arg)} to {element}: from f32 to f16 or bf16")
+                raise UnsupportedError(
+                    f"cast from {element_of(arg)} to {element}: from f32 to f16 or bf16 is accepted, other "
+                    "narrow types as the last step alone"
+                )
             return element
         case Apply(op, args):
             if op not in OPERATIONS:
@@ -109,7 +112,9 @@ def element_of(formula: Formula) -> str:
             if own.of and kinds[0] != "bool":
                 raise UnsupportedError(f"{op} by a value of {kinds[0]}: a comparison is needed")
             if len(set(kinds[own.of :])) > 1:
-                raise UnsupportedError(f"{op} of {' and '.join(sorted(set(kinds)))}: one type is needed")
+                raise UnsupportedError(
+                    f"{op} of {' and '.join(sorted(set(kinds[own.of :])))}: one type is needed"
+                )
             if not own.text_of(kind := kinds[own.of]):
                 there = ", ".join(x for x in NUMPY if own.text_of(x))
                 raise UnsupportedError(f"{op} of {kind}: {there} is needed")

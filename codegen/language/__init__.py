@@ -22,7 +22,7 @@ from layoutalg.codegen.language.copying import ThreadSlice, Where
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.ring import TmaRing, pipeline
 from layoutalg.codegen.language.tensor import Side, Tensor, local_tile, partition, whole
-from layoutalg.codegen.language.values import Scalar
+from layoutalg.codegen.language.values import Scalar, converted
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "TmaRing",
     "Where",
     "compile",
+    "converted",
     "launch",
     "local_tile",
     "partition",

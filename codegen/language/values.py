@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Select, Var, is_predicate, simplify
+from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Tensor
 from layoutalg.codegen.program import MemRef
 from layoutalg.codegen.terms import Arithmetic, Value, where
@@ -31,7 +32,6 @@ from layoutalg.layout import layout_size, modes
 
 if TYPE_CHECKING:
     from layoutalg.codegen.language.builder import KernelBuilder
-    from layoutalg.codegen.language.fragment import Fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,7 @@ def _fragments(x: Any) -> Iterator[Fragment]:
         case Value(_, args):
             for a in args:
                 yield from _fragments(a)
-        case Scalar() | int() | float():
-            pass
-        case _ if not isinstance(x, Expr):
+        case Fragment():
             yield x
 
 
@@ -136,22 +134,22 @@ def mapped(
 ) -> Fragment:
     """Compute a value, such as v * alpha + b, in registers of its own unless `into` says in which.
 
-    Of several fragments all have the same places, or one element that is used for all; a value without any is
-    that of each place of `into`.  A comparison is 1 or 0, a u32.  Raises UnsupportedError for types that do
-    not go together and for a shift that may pass the width, ShapeError for sizes.
+    Of several fragments all have the same places, or one element that is used for all; `into` may have places
+    for a value of one element, or of none.  A comparison is 1 or 0, a u32.  Raises UnsupportedError for types
+    that do not go together and for a shift that may pass the width, ShapeError for sizes.
     """
     given, value = value, _with_converted(k, value)
     match value:
         case Value(op, (arg,)) if op.startswith("to ") and not _is_step(op.removeprefix("to "), arg):
-            held = arg if not isinstance(arg, Value | Scalar) else mapped(k, arg, name=name)
+            held = arg if isinstance(arg, Fragment) else mapped(k, arg, name=name)
             return converted(k, held, op.removeprefix("to "), into)
-        case _ if into is None and value is not given and not isinstance(value, Value):
+        case Fragment() if into is None and value is not given:
             return value  # nothing but a conversion
     fragments = list(_fragments(value))
-    if not fragments and into is None:
+    places = [*fragments, *([] if into is None else [into])]
+    if not places:
         raise ArgumentTypeError(f"map of {value}: there are no registers in it, and no `into` says in which")
-    largest = max(fragments, key=lambda f: f.size, default=into)
-    assert largest is not None  # one of both is there
+    largest = max(places, key=lambda f: f.size)
     for f in fragments:
         if f.size not in (1, largest.size):
             raise ShapeError(f"map of {value}: {f} has {f.size} elements, and {largest} has {largest.size}")
@@ -205,12 +203,9 @@ def _row(largest: Fragment, element: str, several: list[Fragment], n: int) -> in
 
 
 def _with_converted(k: KernelBuilder, x: Any) -> Any:
-    """A value whose registers are of types that formulas compute with: `to` of others is done in front of
-    it."""
+    """A value of registers that formulas compute with: `to` of others is done in front of it."""
     match x:
-        case Value(op, (arg,)) if op.startswith("to ") and not isinstance(
-            arg, Value | Scalar | Expr | int | float
-        ):
+        case Value(op, (Fragment() as arg,)) if op.startswith("to "):
             source, target = arg.element.name, op.removeprefix("to ")
             computes = source in (*instr.COMPUTED, *instr.PACKED)
             return x if computes or source == target else converted(k, arg, target)
@@ -220,10 +215,12 @@ def _with_converted(k: KernelBuilder, x: Any) -> Any:
     return x
 
 
-def converted(k: KernelBuilder, held: Fragment, element: str, into: Fragment | None = None) -> Fragment:
-    """Registers as elements of another type, each as `instr.convert` does it."""
+def converted(
+    k: KernelBuilder, held: Fragment, element: str, into: Fragment | None = None, *, values: int = 0
+) -> Fragment:
+    """Registers as elements of another type, `values` of them side by side, as `instr.convert` does it."""
     if into is None:
-        values = max(layout_size(modes(held.layout)[0]), held.per_word)
+        values = values or max(layout_size(modes(held.layout)[0]), held.per_word)
         values = values if held.size % values == 0 else held.size
         into = k.fragment(f"{held.reg.name}_{element}", element, held.layout.shape, values=values)
     if into.element.name != element or into.size != held.size:

@@ -362,7 +362,7 @@ REFUSED_REDUCTIONS: dict[str, tuple[Callable[[], object], type[LayoutAlgError], 
     "name": (lambda: reduced("mean"), UnknownNameError, "mean"),
     "lanes": (lambda: reduced("sum", lanes=12), UnsupportedError, "over 12 lanes: a power of"),
     "neutral": (lambda: reduced(lambda a, b: a + b), ArgumentTypeError, "its `neutral` value is needed"),
-    "neutrals": (lambda: reduced(lambda a, b: a, neutral=(1,), pairs=True), ShapeError, "as many elements of"),
+    "neutrals": (lambda: reduced(lambda a, b: a, neutral=(1,), pairs=True), ShapeError, "as many elements"),
     "index": (
         lambda: (k := cg.Kernel("k", 32)).reduce("argmax", k.fragment("v", "f32", (2,))), ArgumentTypeError,
         "the `index` of each element, of u32, is needed",
