@@ -171,7 +171,7 @@ def tile_product(
     per, depth = unpack_a.per if unpack_a else 1, stored_a.extents[1]
     if depth is None:
         raise ShapeError(f"the extent of k of {a.buffer.name} is not stated: a product needs it")
-    depth = depth * per
+    depth = depth * per if per > 1 else depth
     sides = (
         _Side.of(k, mma, "A", stored_a, block[0], (tile[0], tile[2]), stages, sets, unpack_a),
         _Side.of(k, mma, "B", stored_b, block[1], (tile[1], tile[2]), stages, sets, unpack_b),
@@ -398,7 +398,7 @@ class _Side:
         )  # fmt: skip
         ring = k.shared(f"tile_{buffer.name}", element, layout, stages=stages)
         thread, filling, reading = k.get_slice(mma), _slice(k, fill), k.get_slice(read)
-        taking = _slice(k, source)
+        taking = _slice(k, source) if unpack else filling
         fragment = thread.fragment_A if operand == "A" else thread.fragment_B
         held = tuple(fragment(f"f{buffer.name}{n}", (tile[0], mma.tile_shape[2])) for n in range(sets))
         return _Side(

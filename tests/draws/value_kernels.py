@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
 from layoutalg.codegen.instr import LDG, OPERATIONS, STG
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Global, Kernel, printed
 from layoutalg.codegen.terms import Value
+from layoutalg.dtype import DTYPES
 from layoutalg.layout import Layout
 
 THREADS, VECTOR, BINS, ROWS = 64, 4, 32, 48
@@ -54,7 +55,7 @@ class ValueKernel:
     def simulated(self) -> dict[str, Any]:
         """What the printed program leaves, by tensor."""
         arrays = self.copies()
-        cg.simulate(printed_of(self.kernel), {**self.arguments, **arrays}, group="warp", seed=1)
+        cg.simulate(printed(self.kernel), {**self.arguments, **arrays}, group="warp", seed=1)
         return arrays
 
     def copies(self) -> dict[str, Any]:
@@ -85,13 +86,6 @@ class ValueKernel:
             nan, same_nan = (x & 0x7F >= least for x in (bits, other))
             return bool(((bits == other) | (nan & same_nan) | ((bits | other) & 0x7F == 0)).all())
         return bool((bits == other).all())
-
-
-def printed_of(kernel: Kernel) -> Kernel:
-    """The program that is printed."""
-    from layoutalg.codegen.program import printed
-
-    return printed(kernel)
 
 
 @dataclass
@@ -188,16 +182,9 @@ class _Author:
 
 
 def _part(k: Any, tensor: Any, element: str, block: Any) -> Any:
-    bits = VECTOR * cg_bits(element)
+    bits = VECTOR * DTYPES[element].bits
     copy = make_tiled_copy(f"UniversalCopy<uint{bits}_t>", element, Layout(THREADS), Layout(VECTOR))
     return k.get_slice(copy).partition_S(cg.local_tile(tensor, (TILE,), (block,)))
-
-
-def cg_bits(element: str) -> int:
-    """Bits of an element."""
-    from layoutalg.dtype import DTYPES
-
-    return DTYPES[element].bits
 
 
 def random_kernel(rng: random.Random) -> ValueKernel:
@@ -258,9 +245,8 @@ def _gather(me: _Author, n: Any, block: Any, turns: Any) -> None:
     k.map(0.0, into=got)
     for i in range(VECTOR):
         chosen = cg.minimum(where_to[i], ROWS - 1) if by_mask else where_to[i] & 63
-        at = k.index(k.fresh("row"), k.map(chosen))
+        at = k.index(k.fresh("row"), chosen)
         if by_mask:
-            at = k.index(k.fresh("row"), chosen)
             k.do(LDG[4], got.at(i), rows.at(at))
         else:
             with k.If(at < ROWS):
@@ -335,8 +321,6 @@ def _carried(me: _Author, n: Any, block: Any, turns: Any) -> None:
 
 def _arguments(rng: random.Random, me: _Author, k: Any) -> dict[str, Any]:
     """Sizes of several blocks, the last of them ragged, and random numbers of all types."""
-    from layoutalg.codegen.program import Global
-
     numbers = np.random.default_rng(rng.randrange(1 << 30))
     n = VECTOR * rng.randint(1, 3 * TILE // VECTOR)
     blocks = -(-n // TILE)
@@ -368,7 +352,7 @@ def _drawn(element: str, size: int, numbers: Any) -> Any:
         )
     if element == "f16":
         return (numbers.integers(-32, 33, size) / 4).astype("f2")
-    width = cg_bits(element) // 8
+    width = DTYPES[element].bits // 8
     if element in ("s32", "u32") and numbers.random() < 0.7:
         return numbers.integers(-9 if element == "s32" else 0, 60, size).astype(
             "i4" if element == "s32" else "u4"
