@@ -90,7 +90,7 @@ class Value(Arithmetic):
 
 
 Operand: TypeAlias = "Arithmetic | Expr | int | float"
-"""What a formula is made of; an index is an integer without a sign."""
+"""The parts of a formula; an index is an integer without a sign."""
 
 
 def _leaf(x: object) -> Any:

@@ -304,7 +304,8 @@ def _stated(formula: Formula, read: Mapping[Formula, Value]) -> Value:
         case Number(number, element):
             if element == "f32":  # NumPy's own, so that a number has a type beside others
                 return numpy.float32(float_words(numpy.array([number])).view(numpy.float32)[0])
-            return numpy.array(int(number) % (1 << WORD_BITS), numpy.uint32).view(NUMPY[element])[()]
+            word: Value = numpy.array(int(number) % (1 << WORD_BITS), numpy.uint32).view(NUMPY[element])[()]
+            return word
     return read[formula]
 
 

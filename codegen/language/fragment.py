@@ -18,7 +18,7 @@ import functools
 import math
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any
+from typing import Any, cast
 
 from layoutalg.algebra import recast_layout
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
@@ -137,11 +137,10 @@ class Fragment(Arithmetic):
         side_by_side = self.per_word * old
         if side_by_side % new.bits or not self.start.facts.divisible_by(max(1, new.bits // old)):
             raise ShapeError(f"{self} of {self.element} as {new}: {side_by_side} bits lie in a register")
-        layout = recast_layout(self.layout, old, new.bits)
+        layout = cast(Layout, recast_layout(self.layout, old, new.bits))
         start = simplify(self.start * old // new.bits)
-        return replace(
-            self, element=new, layout=layout, per_word=max(1, min(32, side_by_side) // new.bits), start=start
-        )  # type: ignore[arg-type]
+        per_word = max(1, min(32, side_by_side) // new.bits)
+        return replace(self, element=new, layout=layout, per_word=per_word, start=start)
 
     def __str__(self) -> str:
         return f"{self.reg.name} + {self.start} o {self.layout}"

@@ -141,8 +141,8 @@ def mapped(
     given, value = value, _with_converted(k, value)
     match value:
         case Value(op, (arg,)) if op.startswith("to ") and not _is_step(op.removeprefix("to "), arg):
-            held = arg if isinstance(arg, Fragment) else mapped(k, arg, name=name)
-            return converted(k, held, op.removeprefix("to "), into)
+            computed = arg if isinstance(arg, Fragment) else mapped(k, arg, name=name)
+            return converted(k, computed, op.removeprefix("to "), into)
         case Fragment() if into is None and value is not given:
             return value  # nothing but a conversion
     fragments = list(_fragments(value))

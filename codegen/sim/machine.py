@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -399,12 +400,11 @@ class Machine:
         self, first_byte: int, size_bytes: int, granule_bytes: int, *, updates: bool = False
     ) -> Shadow:
         """A shadow over a part of shared memory; buffers that overlap must share one."""
-        place = {"first_byte": first_byte, "rank": self.rank}
-        made = Shadow(size_bytes, granule_bytes, self.clocks, **place)
+        make = partial(Shadow, size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
+        self._shared_shadows.append(made := make())
         if updates:
-            made.updates = further = Shadow(size_bytes, granule_bytes, self.clocks, **place)
-            self._shared_shadows.append(further)
-        self._shared_shadows.append(made)
+            self._shared_shadows.append(further := make())
+            made.updates = further
         return made
 
     def watch_global(

@@ -111,12 +111,13 @@ class Program:
                 case Do():
                     steps.append(self._do(s, scope, loops))
                     waits = waits or s.instr.ready is not None
-                case Let(var, RegRef() as held):
-                    source = self.operands.register(held, s, scope)
-                    steps.append(partial(_take, scope.declare(var), source, str(s)))
                 case Let(var, value):
-                    compute = scope.compile(value)
-                    steps.append(partial(_let, scope.declare(var, value), compute))
+                    if isinstance(value, RegRef):
+                        source = self.operands.register(value, s, scope)
+                        steps.append(partial(_take, scope.declare(var), source, str(s)))
+                    else:
+                        compute = scope.compile(value)
+                        steps.append(partial(_let, scope.declare(var, value), compute))
                 case For(var, count, inner, _, carry):
                     trips, inside = scope.compile(count), scope.inner()
                     slot = inside.declare(var)
