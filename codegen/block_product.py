@@ -172,6 +172,11 @@ def tile_product(
     if depth is None:
         raise ShapeError(f"the extent of k of {a.buffer.name} is not stated: a product needs it")
     depth = depth * per if per > 1 else depth
+    if unpack_a and unpack_b and not depth.facts.divisible_by(tile[2]):
+        raise UnsupportedError(
+            f"{a.buffer.name} and {b.buffer.name} are unpacked: neither has to be 0 past k = {depth}, so that "
+            f"a multiple of {tile[2]} is needed"
+        )
     sides = (
         _Side.of(k, mma, "A", stored_a, block[0], (tile[0], tile[2]), stages, sets, unpack_a),
         _Side.of(k, mma, "B", stored_b, block[1], (tile[1], tile[2]), stages, sets, unpack_b),
@@ -372,23 +377,13 @@ class _Side:
         """The way of an operand's tile (rows, k) from its tensor to its fragments."""
         element, along, buffer = mma.atom.dtype(operand), stored.along, stored.tensor.buffer
         per = unpack.per if unpack else 1
-        vector = gcd(stored.vector * per, tile[along], *([128 // element.bits] if unpack else []))
-        if vector % per or tile[1] % per:
+        vector = gcd(stored.vector * per, tile[along], VECTOR_BYTES // element.nbytes)
+        if vector % per:
             raise DivisibilityError(f"a tile of {tile[1]} along k: {per} elements of {buffer.name} share one")
         nbytes, taken = vector * element.nbytes, (tile[0], tile[1] // per)
-        cached = "GLOBAL" if nbytes == VECTOR_BYTES else "ALWAYS"
-        atom = (
-            f"UniversalCopy<uint{8 * nbytes}_t>"
-            if unpack
-            else f"SM80_CP_ASYNC_CACHE{cached}<uint{8 * nbytes}_t>"
-        )
-        fill = _spread(atom, element, mma.threads, tile, along, vector)
-        source = fill
-        if unpack:
-            bits = stored.element.bits * vector // per
-            source = _spread(
-                f"UniversalCopy<uint{bits}_t>", stored.element, mma.threads, taken, along, vector // per
-            )
+        cached, bits = "GLOBAL" if nbytes == VECTOR_BYTES else "ALWAYS", stored.element.bits * vector // per
+        atom = "UniversalCopy" if unpack else f"SM80_CP_ASYNC_CACHE{cached}"
+        fill = _spread(f"{atom}<uint{8 * nbytes}_t>", element, mma.threads, tile, along, vector)
         read = _fragment_copy(mma, operand, along)
         load = read.atom.src_op or f"ld.shared.b{element.bits}"
         layout = _layout(
@@ -398,7 +393,11 @@ class _Side:
         )  # fmt: skip
         ring = k.shared(f"tile_{buffer.name}", element, layout, stages=stages)
         thread, filling, reading = k.get_slice(mma), _slice(k, fill), k.get_slice(read)
-        taking = _slice(k, source) if unpack else filling
+        taking = filling
+        if unpack:
+            source = f"UniversalCopy<uint{bits}_t>"
+            copy = _spread(source, stored.element, mma.threads, taken, along, vector // per)
+            taking = _slice(k, copy)
         fragment = thread.fragment_A if operand == "A" else thread.fragment_B
         held = tuple(fragment(f"f{buffer.name}{n}", (tile[0], mma.tile_shape[2])) for n in range(sets))
         return _Side(

@@ -411,11 +411,28 @@ def test_truth_is_decided_when_the_kernel_runs() -> None:
         k.map((k.fragment("f", "f32", (4,)).to("s8")) + 1)
 
 
-def test_an_operand_that_is_unpacked_is_stored_along_k() -> None:
+def unpacked(both: bool = False, along: bool = True) -> cg.Program:
+    """D = A (B - 128) of bytes B, with a ragged end of k."""
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
     k = cg.Kernel("unpacked", threads=mma.threads)
-    m, n, depth = (k.extent(x, 1 << 12, 64) for x in ("m", "n", "depth"))
-    a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "u8", (n, depth), (1, n))
-    block, same = k.grid((m, n), (64, 64)), cg.Unpack(lambda w: w)
+    m, n, depth = (k.extent(x, 1 << 12, 16) for x in ("m", "n", "depth"))
+    a = k.tensor("a", "u8" if both else "f16", (m, depth), (depth, 1))
+    b = k.tensor("b", "u8", (n, depth), (depth, 1) if along else (1, n))
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    block = k.grid((m, n), (32, 64))
+    centred = cg.Unpack(lambda w: (w.to("f32") - 128).to("f16"))
+    acc = cg.tile_product(
+        k, mma, a, b, block, (32, 64, 32), unpack_a=centred if both else None, unpack_b=centred
+    )
+    cg.tile_epilogue(k, mma, acc, cg.local_tile(d, (32, 64), block))
+    return k.build()
+
+
+def test_an_operand_is_unpacked_on_its_way() -> None:
+    """Past k the function is of zeros, which the zeros of the other operand take out."""
+    sizes = {"m": 16, "n": 32, "depth": 48}
+    cg.verify(unpacked(), lambda a, b: a.astype("f4") @ (b.astype("f4") - 128).T, sizes=sizes, cases=1)
+    with pytest.raises(UnsupportedError, match="neither has to be 0 past k = depth, so that a multiple"):
+        unpacked(both=True)
     with pytest.raises(UnsupportedError, match="b is unpacked along k: store it along k"):
-        cg.tile_product(k, mma, a, b, block, (64, 64, 64), unpack_b=same)
+        unpacked(along=False)
