@@ -174,7 +174,7 @@ def tile_product(
     depth = depth * per if per > 1 else depth
     if unpack_a and unpack_b and not depth.facts.divisible_by(tile[2]):
         raise UnsupportedError(
-            f"{a.buffer.name} and {b.buffer.name} are unpacked: neither has to be 0 past k = {depth}, so that "
+            f"{a.buffer.name} and {b.buffer.name} are unpacked: neither has to be 0 past k = {depth}, so "
             f"a multiple of {tile[2]} is needed"
         )
     sides = (

@@ -432,7 +432,7 @@ def test_an_operand_is_unpacked_on_its_way() -> None:
     """Past k the function is of zeros, which the zeros of the other operand take out."""
     sizes = {"m": 16, "n": 32, "depth": 48}
     cg.verify(unpacked(), lambda a, b: a.astype("f4") @ (b.astype("f4") - 128).T, sizes=sizes, cases=1)
-    with pytest.raises(UnsupportedError, match="neither has to be 0 past k = depth, so that a multiple"):
+    with pytest.raises(UnsupportedError, match="neither has to be 0 past k = depth, so a multiple"):
         unpacked(both=True)
     with pytest.raises(UnsupportedError, match="b is unpacked along k: store it along k"):
         unpacked(along=False)
