@@ -311,9 +311,9 @@ def reduced(op: Any, element: str = "f32", lanes: int = 32, **options: Any) -> c
     copy = make_tiled_copy("UniversalCopy<uint128_t>", element, Layout(32), Layout(4))
     part = k.get_slice(copy).partition_S(cg.local_tile(x, (128,), (0,)))
     v = k.load(part)
-    index = {"index": k.coordinates(part, 0)} if str(op).startswith("arg") else {}
+    options |= {"index": k.coordinates(part, 0)} if str(op).startswith("arg") else {}
     held = (v, k.map(v * v)) if options.pop("pairs", False) else v
-    found = k.reduce(op, held, lanes=lanes, **index, **options)
+    found = k.reduce(op, held, lanes=lanes, **options)
     last = found[-1] if isinstance(found, tuple) else found
     y = k.tensor("y", last.element, (32 // lanes,), (1,), writable=True)
     with k.If((k.tid % lanes).eq(0)):
