@@ -73,7 +73,7 @@ class Operands:
                 start = scope.compile(self._word(arg, s))
                 if operand.deferred:
                     return partial(_place_of_registers, str(arg), arg.words, start), None
-                source = self.register(arg, s, scope) if operand.role != "out" else None
+                source = self._reading(arg, start) if operand.role != "out" else None
                 target = partial(_write_register, self.machine, arg, start) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
@@ -112,7 +112,10 @@ class Operands:
 
     def register(self, ref: RegRef, s: Do | Let, scope: Scope) -> Source:
         """The source of the words of a register."""
-        return partial(_read_register, self.machine, ref, ref.words, scope.compile(self._word(ref, s)))
+        return self._reading(ref, scope.compile(self._word(ref, s)))
+
+    def _reading(self, ref: RegRef, start: Closure) -> Source:
+        return partial(_read_register, self.machine, ref, ref.words, start)
 
     def _word(self, ref: RegRef, s: Do | Let) -> Expr:
         """Number of the first register word of `ref`."""
