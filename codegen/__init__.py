@@ -29,7 +29,7 @@ traffic all read the same program.  Its layouts are those of the algebra, with T
     block_product  tile_product: the matrix product of a thread block, from its tensors to its accumulators
     reduction  maxima and sums along the rows of an accumulator
 
-docs/kernel_language.md teaches it with five kernels.
+docs/kernel_language.md teaches it, from a vector add on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.block_product import tile_epilogue, tile_product
+    from layoutalg.codegen.block_product import Unpack, tile_epilogue, tile_product
     from layoutalg.codegen.costs import traffic
     from layoutalg.codegen.expr import minus
     from layoutalg.codegen.gpu import to_cuda
@@ -94,22 +94,28 @@ if TYPE_CHECKING:
     from layoutalg.codegen.program.tile import Kernel as Program
     from layoutalg.codegen.reduction import AlongRows, reduce_along, reduce_tile
     from layoutalg.codegen.terms import (
+        cos,
+        erf,
         exp,
         exp2,
+        fma,
         log,
         log1p,
+        log2,
         maximum,
         minimum,
         normcdf,
         rcp,
         reciprocal,
         rsqrt,
+        sin,
         sqrt,
         tanh,
-    )  # fmt: skip
+        where,
+    )
 
 _PLACES = {
-    "block_product": "tile_epilogue tile_product",
+    "block_product": "Unpack tile_epilogue tile_product",
     "costs": "traffic",
     "expr": "minus",
     "gpu": "to_cuda",
@@ -121,17 +127,20 @@ _PLACES = {
     "language": ("Fragment Kernel Program Tensor TmaRing compile launch local_tile pipeline simulate verify"),
     "program": "MemRef",
     "reduction": "AlongRows reduce_along reduce_tile",
-    "terms": "exp exp2 log log1p maximum minimum normcdf rcp reciprocal rsqrt sqrt tanh",
+    "terms": (
+        "cos erf exp exp2 fma log log1p log2 maximum minimum normcdf rcp reciprocal rsqrt sin sqrt tanh where"
+    ),
 }
 
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "FUNCTIONS", "LDG", "LDS", "LDS_REMOTE",
     "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
     "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
-    "Requires", "ScalarFunction", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into",
-    "launch", "local_tile", "log", "log1p", "maximum", "minimum", "minus", "normcdf", "out", "pipeline",
-    "rcp", "read", "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh",
-    "tile_epilogue", "tile_product", "to_cuda", "traffic", "updated", "value", "verify", "write",
+    "Requires", "ScalarFunction", "Tensor", "TmaRing", "Unpack", "compile", "cos", "erf", "exp", "exp2",
+    "find_wgmma", "fma", "imm", "into", "launch", "local_tile", "log", "log1p", "log2", "maximum",
+    "minimum", "minus", "normcdf", "out", "pipeline", "rcp", "read", "reciprocal", "reduce_along",
+    "reduce_tile", "rsqrt", "simulate", "sin", "sqrt", "tanh", "tile_epilogue", "tile_product", "to_cuda",
+    "traffic", "updated", "value", "verify", "where", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from math import gcd, log2
@@ -41,19 +41,20 @@ from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import BAR, CP_ASYNC, STG_WHOLE, convert, mma_instruction
+from layoutalg.codegen.instr import BAR, CP_ASYNC, STG_WHOLE, mma_instruction
 from layoutalg.codegen.language import (
     Fragment,
     KernelBuilder,
     Tensor,
     ThreadSlice,
     Where,
+    converted,
     local_tile,
     pipeline,
 )
 from layoutalg.codegen.program import Global, check_available
 from layoutalg.codegen.terms import Value
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DType
 from layoutalg.errors import (
     AlignmentError,
     DivisibilityError,
@@ -75,6 +76,18 @@ FREE_REGISTERS = 40
 
 SWIZZLED_BYTES = 1024
 """The alignment of swizzled buffers in shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack:
+    """A function on an operand's way: of registers of the stored type to a value of the type that is
+    multiplied, `per` of its elements from each stored one, such as the two s4 of a u8.
+
+    >>> int4 = Unpack(lambda w: w.recast("s4").to("f16"), per=2)
+    """
+
+    function: Callable[[Fragment], Fragment | Value]
+    per: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +128,14 @@ class _Stored:
 def tile_product(
     k: KernelBuilder, mma: TiledMMA, a: Tensor, b: Tensor, block: Sequence[Expr],
     tile: tuple[int, int, int], *, stages: int = 3, sets: int = 2, name: str = "acc",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = "sm_90", unpack_a: Unpack | None = None, unpack_b: Unpack | None = None,
 ) -> Fragment:  # fmt: skip
     """Write acc = A B for the tile at `block` = (row, column) of tiles, and return acc, as `mma` has C.
 
     `a` is a tensor (m, k) and `b` (n, k), of the types that `mma` multiplies, each stored along k or along
     its rows; `tile` is (rows of A, rows of B, k).  Shared memory holds `stages` tiles, registers `sets` of
-    fragments, as `arch` has room for.
+    fragments, as `arch` has room for.  An operand with an Unpack is of another type, stored along k, and
+    becomes the one that is multiplied on its way to shared memory, through registers.
 
     Raises DivisibilityError for a tile that the MMA does not divide and ResourceError for one that does not
     fit, both with the nearest that is legal, AlignmentError for rows that cut the smallest vectors,
@@ -148,29 +162,37 @@ def tile_product(
     chip = find_arch(arch)
     check_available(mma_instruction(mma.atom), chip)
     check_available(CP_ASYNC[VECTOR_BYTES], chip)
-    stored_a, stored_b = _operand(mma, "A", a), _operand(mma, "B", b)
+    stored_a, stored_b = _operand(mma, "A", a, unpack_a), _operand(mma, "B", b, unpack_b)
     rules = _Rules(mma, chip, k.shared_end(SWIZZLED_BYTES))
     try:
         rules.check(tile, stages, sets)
     except LayoutAlgError:
         rules.check(tile, stages, sets, rules.nearest(tile, stages, sets))
-    depth = stored_a.extents[1]
+    per, depth = unpack_a.per if unpack_a else 1, stored_a.extents[1]
     if depth is None:
         raise ShapeError(f"the extent of k of {a.buffer.name} is not stated: a product needs it")
+    depth = depth * per if per > 1 else depth
+    if unpack_a and unpack_b and not depth.facts.divisible_by(tile[2]):
+        raise UnsupportedError(
+            f"{a.buffer.name} and {b.buffer.name} are unpacked: neither has to be 0 past k = {depth}, so "
+            f"a multiple of {tile[2]} is needed"
+        )
     sides = (
-        _Side.of(k, mma, "A", stored_a, block[0], (tile[0], tile[2]), stages, sets),
-        _Side.of(k, mma, "B", stored_b, block[1], (tile[1], tile[2]), stages, sets),
+        _Side.of(k, mma, "A", stored_a, block[0], (tile[0], tile[2]), stages, sets, unpack_a),
+        _Side.of(k, mma, "B", stored_b, block[1], (tile[1], tile[2]), stages, sets, unpack_b),
     )
     acc = k.get_slice(mma).fragment_C(name, (tile[0], tile[1]))
     k.clear(acc)
 
     def produce(at: Expr, stage: Expr) -> None:
         for side in sides:
-            source = side.source[None, None, None, at]
+            source, target = side.source[None, None, None, at], side.target[None, None, None, stage]
+            where = side.stored.inside(source, side.tile)
             with _taking_part(k, side.fill):
-                k.copy(
-                    source, side.target[None, None, None, stage], where=side.stored.inside(source, side.tile)
-                )
+                if side.unpack is None:
+                    k.copy(source, target, where=where)
+                else:
+                    k.store(side.unpack.function(k.load(source, where=where)), target)
 
     def load(part: int, stage: Expr) -> None:
         for side in sides:
@@ -311,9 +333,13 @@ def _words(mma: TiledMMA) -> tuple[int, int, int]:
     return a, b, c
 
 
-def _operand(mma: TiledMMA, operand: Literal["A", "B"], tensor: Tensor) -> _Stored:
+def _operand(mma: TiledMMA, operand: Literal["A", "B"], tensor: Tensor, unpack: Unpack | None) -> _Stored:
     """The tensor of an operand, of a type and a way of storing that copies and loads of fragments have."""
     stored, wanted, name = _Stored.of(tensor), mma.atom.dtype(operand), tensor.buffer.name
+    if unpack is not None:
+        if not stored.along:
+            raise UnsupportedError(f"{name} is unpacked along k: store it along k")
+        return stored
     if stored.element != wanted and (stored.element.name, wanted.name) != ("f32", "tf32"):
         raise UnsupportedError(f"{name} of {stored.element}: {mma.atom} multiplies {wanted}")
     if wanted.bits < 16 and not stored.along:
@@ -341,34 +367,43 @@ class _Side:
     fragments: Tensor
     copied: tuple[Fragment, ...]
     held: tuple[Fragment, ...]
+    unpack: Unpack | None
 
     @staticmethod
     def of(
         k: KernelBuilder, mma: TiledMMA, operand: Literal["A", "B"], stored: _Stored, block: Expr,
-        tile: tuple[int, int], stages: int, sets: int,
+        tile: tuple[int, int], stages: int, sets: int, unpack: Unpack | None,
     ) -> _Side:  # fmt: skip
         """The way of an operand's tile (rows, k) from its tensor to its fragments."""
         element, along, buffer = mma.atom.dtype(operand), stored.along, stored.tensor.buffer
-        vector = gcd(stored.vector, tile[along])
-        nbytes = vector * element.nbytes
-        cached = "GLOBAL" if nbytes == VECTOR_BYTES else "ALWAYS"
-        fill = _spread(
-            f"SM80_CP_ASYNC_CACHE{cached}<uint{8 * nbytes}_t>", element, mma.threads, tile, along, vector
-        )
+        per = unpack.per if unpack else 1
+        vector = gcd(stored.vector * per, tile[along], VECTOR_BYTES // element.nbytes)
+        if vector % per:
+            raise DivisibilityError(f"a tile of {tile[1]} along k: {per} elements of {buffer.name} share one")
+        nbytes, taken = vector * element.nbytes, (tile[0], tile[1] // per)
+        cached, bits = "GLOBAL" if nbytes == VECTOR_BYTES else "ALWAYS", stored.element.bits * vector // per
+        atom = "UniversalCopy" if unpack else f"SM80_CP_ASYNC_CACHE{cached}"
+        fill = _spread(f"{atom}<uint{8 * nbytes}_t>", element, mma.threads, tile, along, vector)
         read = _fragment_copy(mma, operand, along)
         load = read.atom.src_op or f"ld.shared.b{element.bits}"
         layout = _layout(
             tile, element, along,
-            Access(fill.atom.dst_op, fill.tidfrg("dst", Layout(tile)), element),
+            Access(fill.atom.dst_op or f"st.shared.b{8 * nbytes}", fill.tidfrg("dst", Layout(tile)), element),
             Access(load, read.tidfrg("src", Layout(tile)), element),
         )  # fmt: skip
         ring = k.shared(f"tile_{buffer.name}", element, layout, stages=stages)
         thread, filling, reading = k.get_slice(mma), _slice(k, fill), k.get_slice(read)
+        taking = filling
+        if unpack:
+            source = f"UniversalCopy<uint{bits}_t>"
+            copy = _spread(source, stored.element, mma.threads, taken, along, vector // per)
+            taking = _slice(k, copy)
         fragment = thread.fragment_A if operand == "A" else thread.fragment_B
         held = tuple(fragment(f"f{buffer.name}{n}", (tile[0], mma.tile_shape[2])) for n in range(sets))
         return _Side(
-            stored, tile, fill, filling.partition_S(local_tile(stored.tensor, tile, (block, None))),
+            stored, taken, fill, taking.partition_S(local_tile(stored.tensor, taken, (block, None))),
             filling.partition_D(ring), reading.partition_S(ring), tuple(map(reading.retile, held)), held,
+            unpack,
         )  # fmt: skip
 
 
@@ -414,12 +449,8 @@ def _converted(k: KernelBuilder, held: Fragment, element: DType, together: int) 
     if held.element == element and held.per_word <= together:
         return held
     if held.per_word > together:
-        held = _converted(k, held, dtype("f32"), held.per_word)
-    made = k.fragment(f"{held.reg.name}_{element}", element, held.layout.shape, values=together)
-    instr = convert(together, held.element.name, element.name)
-    with k.Unroll(k.fresh("i"), held.size // together) as i:
-        k.do(instr, made.at(i * together, values=together), held.at(i * together, values=together))
-    return made
+        held = converted(k, held, "f32")
+    return converted(k, held, element.name, values=together)
 
 
 def _divisors(n: int) -> list[int]:

@@ -10,7 +10,7 @@ count        traffic: the numbers of the definition, computed from classes; unst
 
 from __future__ import annotations
 
-from layoutalg.codegen.costs.accesses import bound
+from layoutalg.codegen.costs.accesses import bound, without_data
 from layoutalg.codegen.costs.classes import MAX_EXECUTIONS
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (

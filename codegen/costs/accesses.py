@@ -37,17 +37,43 @@ from layoutalg.codegen.program import (
     Kernel,
     Let,
     MemRef,
+    RegRef,
     Roles,
     Shared,
+    Stmt,
     Unroll,
     check_integers,
     expressions,
     walk,
+    with_bodies,
 )
 from layoutalg.errors import ArgumentTypeError
 
 _LONG = 256
 """Values of a variable from which on it is taken apart into digits."""
+
+
+def without_data(body: Body, data: frozenset[Var] = frozenset()) -> Body:
+    """The statements whose addresses, branches and turns depend on no number of a register.
+
+    >>> number = Var("number", 8, "data")
+    >>> named = [Let(Var(name, 9, "let"), value) for name, value in (("i", Const(0)), ("j", number))]
+    >>> body = (If(number < 4, tuple(named)), *named)
+    >>> [str(s) for s in without_data(body, frozenset({number}))]
+    ['i = 0']
+    """
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let(var, value):
+                if isinstance(value, RegRef) or variables(value) & data:
+                    data |= {var}
+                    continue
+            case For() | If() | Do() if any(variables(e) & data for e in expressions(s)):
+                continue
+        known = data
+        out.append(with_bodies(s, lambda inner: without_data(inner, known)))  # noqa: B023
+    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +96,7 @@ class ProgramReader:
     """Finds every memory operand of a kernel, with all that decides where and when it is executed."""
 
     def __init__(self, kernel: Kernel, params: Mapping[str, int], machine: Arch) -> None:
+        kernel = replace(kernel, body=without_data(kernel.body))
         self.kernel, self.machine = kernel, machine
         self.values = bound(kernel, params)
         self.divisors = divisors(kernel, self.values)
@@ -90,7 +117,7 @@ class ProgramReader:
         for s, scope in self._body(self.kernel.body, self.scope):
             reading = _reading(s, scope)
             for operand, at in s.memory:
-                if operand.role != "place":
+                if operand.role not in ("place", "update"):
                     site = Place(s, (self._address(at),), reading if operand.role == "read" else scope)
                     yield MemoryAccess(s, operand, at.buffer, site, self.lane)
 
@@ -108,7 +135,7 @@ class ProgramReader:
         for s in body:
             match s:
                 case Let(var, value):
-                    scope = scope.let(var, value)
+                    scope = scope.let(var, value) if isinstance(value, Expr) else scope
                 case Unroll(var, count, inner):
                     yield from self._body(inner, self._ranging(scope, var, count))
                 case For():
@@ -196,7 +223,8 @@ def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:
                 case And(x, Const(mask)) if mask:  # a field of bits is a digit
                     divided(x, mask & -mask, 1 << mask.bit_length())
     for s in reversed([s for s in walk(kernel.body) if isinstance(s, Let)]):
-        divided(s.value, *by_var.get(s.var, ()))
+        if isinstance(s.value, Expr):
+            divided(s.value, *by_var.get(s.var, ()))
     return {var: radices for var, radices in by_var.items() if radices}
 
 

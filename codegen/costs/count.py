@@ -11,8 +11,9 @@ are taken one by one, and how they depend on blocks and loops never multiplies.
 Whatever else a program does is not in these numbers: `unstated` names it, and `uncounted` the part of it that
 moves memory.  A time that is made of them is that of a program without either.
 
-Notes.  Parameters are ints and are checked as a launch checks them.  Registers and data play no part: no
-address of a tile program depends on them.  A program and its lowered form have the same traffic.
+Notes.  Parameters are ints and are checked as a launch checks them.  An access whose address, or whether it
+is executed, depends on numbers in registers is not counted, nor is an atomic.  A program and its lowered form
+have the same traffic.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from types import MappingProxyType
 
 from layoutalg.arch import Arch, Space, find_arch
 from layoutalg.codegen import instr
-from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
+from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader, without_data
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
 from layoutalg.codegen.costs.split import Array
@@ -45,8 +46,9 @@ _WAITS = (instr.BAR, instr.WARP_SYNC, instr.CP_COMMIT, instr.CP_WAIT, instr.GRID
 STATED: frozenset[Instr] = frozenset((*(x for table in _ACCESSES for x in table.values()), *_MOVES, *_WAITS))
 """Instructions that only access memory at the addresses of lanes, move registers for that, or wait for it."""
 
-_ENGINES = frozenset({"place", "map"})
-"""Roles of memory that no lane's address says the extent of: boxes of TMA, tiles of descriptors, peers."""
+_ENGINES = frozenset({"place", "map", "update"})
+"""Roles of memory that no lane's address says the extent of: boxes of TMA, tiles of descriptors, peers; and
+of atomics, whose cost depends on who meets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def unstated(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> unstated([k.build()])
     ('square',)
     """
-    return _names(kernels, lambda x: x not in STATED)
+    instrs = (s.instr for kernel in kernels for s in calls(kernel.body))
+    return tuple(dict.fromkeys(x.name for x in instrs if x not in STATED))
 
 
 def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -113,12 +116,14 @@ def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
     >>> uncounted([KernelBuilder("nothing", threads=32).build()])
     ()
     """
-    return _names(kernels, lambda x: any(operand.role in _ENGINES for operand in x.operands))
-
-
-def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[str, ...]:
-    instrs = (s.instr for kernel in kernels for s in calls(kernel.body))
-    return tuple(dict.fromkeys(x.name for x in instrs if wanted(x)))
+    found: dict[str, None] = {}
+    for kernel in kernels:
+        counted = {id(s) for s in calls(without_data(kernel.body))}
+        for s in calls(kernel.body):
+            engine = any(operand.role in _ENGINES for operand in s.instr.operands)
+            if engine or (s.memory and id(s) not in counted):
+                found[s.instr.name] = None
+    return tuple(found)
 
 
 def sequence_traffic(

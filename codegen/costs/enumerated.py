@@ -12,12 +12,22 @@ from typing import Any, TypeAlias, assert_never
 import numpy
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.costs.accesses import bound
+from layoutalg.codegen.costs.accesses import bound, without_data
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Body, Do, For, If, Kernel, Let, Roles, Stmt, Unroll
+from layoutalg.codegen.program import (
+    Body,
+    Do,
+    For,
+    If,
+    Kernel,
+    Let,
+    Roles,
+    Stmt,
+    Unroll,
+)
 
 Env: TypeAlias = Mapping[Var, Any]
 """The values of variables: an int that all threads have, or one per thread."""
@@ -39,11 +49,12 @@ def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Ar
     lanes = find_arch(arch).lanes
     tid = numpy.arange(-(-kernel.threads // lanes) * lanes)
     nx, ny, nz = kernel.blocks(values)
+    body = without_data(kernel.body)
     for z in range(nz):
         for y in range(ny):
             for x in range(nx):
                 env = {**values, **dict(zip(kernel.block_vars, (x, y, z), strict=True)), kernel.tid: tid}
-                for s, now, active in followed(kernel.tid, kernel.body, env, tid < kernel.threads):
+                for s, now, active in followed(kernel.tid, body, env, tid < kernel.threads):
                     if isinstance(s, Do):
                         _count(costs, s, now, active.reshape(-1, lanes))
     return costs.prediction()
@@ -62,7 +73,8 @@ def followed(tid: Var, body: Body, env: Env, active: Array) -> Iterator[tuple[St
             case Do():
                 pass
             case Let(var, value):
-                env[var] = evaluate(value, env)
+                if isinstance(value, Expr):
+                    env[var] = evaluate(value, env)
             case Unroll(var, count, inner):
                 for i in range(count):
                     yield from followed(tid, inner, {**env, var: i}, active)

@@ -26,7 +26,7 @@ from layoutalg.codegen.expr.facts import Facts
 from layoutalg.codegen.expr.names import check_variable
 from layoutalg.errors import ArgumentTypeError, IRError
 
-VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place"]
+VarKind: TypeAlias = Literal["thread", "block", "loop", "unroll", "param", "let", "base", "place", "data"]
 
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks of a grid along x, y and z, at most.  Source: CUDA C++ Programming Guide, compute capabilities."""
@@ -149,10 +149,10 @@ class Var(_Node):
     """A named value in [lo, extent), `offset` modulo `multiple`; `extent` may itself be an expression.
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
-    address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind,
-    block_x, block_y and block_z have no more values than GRID_LIMITS.  `exists` says of a let when no
-    difference in its value is below 0, None where none can be.  Raises IRError for an empty range and a name
-    that cannot be printed.
+    address), place (an index that a loop carries along) or data (the number of a register, of which nothing
+    is known but its range); lowering is decided by it.  Of the block kind, block_x, block_y and block_z have
+    no more values than GRID_LIMITS.  `exists` says of a let when no difference in its value is below 0, None
+    where none can be.  Raises IRError for an empty range and a name that cannot be printed.
 
     >>> Var("lane", 32).facts.hi
     31

@@ -69,9 +69,10 @@ from layoutalg.codegen.instr.asynchronous import (
     TRY_WAIT,
     TRY_WAIT_CLUSTER,
 )
-from layoutalg.codegen.instr.conversions import CONVERTED, convert, converted
+from layoutalg.codegen.instr.conversions import CONVERTED, WORD_BITS, convert, converted
 from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
 from layoutalg.codegen.instr.formula import (
+    COMPUTED,
     Apply,
     Cast,
     Formula,
@@ -81,10 +82,12 @@ from layoutalg.codegen.instr.formula import (
     computed,
     element_of,
     elementwise,
+    largest,
 )
 from layoutalg.codegen.instr.functions import FUNCTIONS, ScalarFunction
 from layoutalg.codegen.instr.lanewise import OPERATIONS
 from layoutalg.codegen.instr.memory import (
+    ATOMICS,
     BAR,
     BYTE_PERMUTE,
     CLEAR,
@@ -137,6 +140,7 @@ from layoutalg.codegen.instr.record import (
     place,
     read,
     tensor_map,
+    update,
     updated,
     value,
     write,

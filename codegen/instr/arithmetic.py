@@ -46,9 +46,19 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.lanewise import Block, Value, lanewise, sum_to_odd
+from layoutalg.codegen.instr.lanewise import Block, Value, lanewise
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
-from layoutalg.codegen.instr.words import PACKED, Array, at, decode, each, encode, ref, words_of_vector
+from layoutalg.codegen.instr.words import (
+    PACKED,
+    Array,
+    at,
+    decode,
+    each,
+    encode,
+    ref,
+    sum_to_odd,
+    words_of_vector,
+)
 from layoutalg.errors import UnsupportedError
 
 ONE: Mapping[str, tuple[int, ...]] = MappingProxyType(

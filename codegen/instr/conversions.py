@@ -9,6 +9,7 @@ The rules, the same for the instruction and for the definition:
                       NaN, of what payload is left open
     float to integer  towards zero, as C; past the ends of the type the nearest end, NaN becomes 0
     integer to integer    modulo 2^n of the narrower type, as C, NumPy and PyTorch
+    to e4m3, e5m2     rounded once; past the largest number that number, as cvt's only way; NaN stays NaN
 
 C leaves a float past the ends of an integer open, and so do NumPy and PyTorch, whose answers differ by
 device; PTX's cvt takes the nearest end.  f16 and bf16 are made of floats: a double or a wide integer goes
@@ -28,36 +29,54 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.record import Instr, into, out
-from layoutalg.codegen.instr.words import HIGH, LOW, PACK, PACKED, Array, at, each, encode, ref
+from layoutalg.codegen.instr.record import Instr, Requires, into, out
+from layoutalg.codegen.instr.words import HIGH, LOW, PACK, PACKED, Array, at, decode, each, encode, ref
+from layoutalg.dtype import DTYPES
 from layoutalg.errors import UnsupportedError
 
 INTEGERS: Mapping[str, Any] = MappingProxyType(
-    {"u8": numpy.uint8, "s8": numpy.int8, "s16": numpy.int16, "s32": numpy.int32, "s64": numpy.int64}
-)
-_FLOATS = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16, "bf16": numpy.uint16}
-CONVERTED = (*_FLOATS, *INTEGERS)
-"""The types that are converted."""
+    {
+        "u8": numpy.uint8, "s8": numpy.int8, "s16": numpy.int16, "s32": numpy.int32, "s64": numpy.int64,
+        "u16": numpy.uint16, "u32": numpy.uint32, "u4": numpy.uint8, "s4": numpy.int8,
+    }
+)  # fmt: skip
+"""Integers, and the arrays that hold them: those of 4 bits have a byte each there."""
 
-WORD_BYTES = 4
+_FLOATS = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16}
+_CODES = ("bf16", "e4m3", "e5m2")
+"""Floats that NumPy lacks."""
+
+CONVERTED = (*_FLOATS, "bf16", "u8", "s8", "s16", "s32", "s64")
+"""The types that whole tensors are converted between."""
+
+TYPES = (*CONVERTED, "u16", "u32", "s4", "u4", "e4m3", "e5m2")
+"""All types that are converted."""
+
+WORD_BITS = 32
 
 
-def width_of(element: str) -> int:
-    """Bytes of an element that is converted.  Raises UnsupportedError for others.
+def bits_of(element: str) -> int:
+    """Bits of an element that is converted.  Raises UnsupportedError for others.
 
-    >>> width_of("bf16")
-    2
+    >>> bits_of("bf16")
+    16
     """
-    if element not in CONVERTED:
-        raise UnsupportedError(f"conversions of {element}: {', '.join(CONVERTED)} are accepted")
-    return numpy.dtype(_FLOATS.get(element) or INTEGERS[element]).itemsize
+    if element not in TYPES:
+        raise UnsupportedError(f"conversions of {element}: {', '.join(TYPES)} are accepted")
+    return DTYPES[element].bits
+
+
+def _ends(element: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    signed, bits = element.startswith("s"), bits_of(element)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 
 
 # --- the definition ------------------------------------------------------------------------------------
 
 
 def converted(bits: Array, source: str, target: str) -> Array:
-    """Words of `target`'s width, from an array of words of `source`'s; of the same shape.
+    """Words of `target`'s width, from an array of words of `source`'s; of the same shape, 4 bits in a byte.
 
     Raises UnsupportedError for types that are not converted.
 
@@ -67,23 +86,56 @@ def converted(bits: Array, source: str, target: str) -> Array:
     >>> converted(numpy.array([1e9, -1.5, numpy.nan]).view("u8"), "f64", "u8").tolist()
     [255, 0, 0]
     """
-    width_of(source)
-    word = numpy.dtype(f"u{width_of(target)}")
+    bits_of(source)
+    word = numpy.dtype(f"u{max(8, bits_of(target)) // 8}")
     if source == target:
         return bits.view(word)
     with numpy.errstate(all="ignore"):
-        if source in INTEGERS:
-            values = bits.view(INTEGERS[source])
-        elif source == "bf16":
-            values = (bits.astype(numpy.uint32) << 16).view(numpy.float32)
-        else:
-            values = bits.view(_FLOATS[source])
+        values = _numbers(bits, source)
         if target == "bf16":
             return _to_bf16(values)
+        if target in _CODES:
+            return _to_code(values.astype(numpy.float64), target)
         if target in INTEGERS and source not in INTEGERS:
-            return _towards_zero(values.astype(numpy.float64), INTEGERS[target]).view(word)
+            values = _towards_zero(values.astype(numpy.float64), target)
         result: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
-        return result.view(word)
+        words: Array = result.view(word) & word.type((1 << bits_of(target)) - 1)
+        return words
+
+
+def _numbers(bits: Array, source: str) -> Array:
+    """The numbers of words of a type."""
+    if source == "s4":
+        signed: Array = (bits << 4).view(numpy.int8) >> 4
+        return signed
+    if source == "bf16":
+        return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
+    if source in _CODES:
+        return numbers_of(source)[bits]
+    numbers: Array = bits.view(INTEGERS.get(source) or _FLOATS[source])
+    return numbers
+
+
+@functools.cache
+def numbers_of(element: str) -> Array:
+    """The numbers of all 256 codes of e4m3 or e5m2, in their order.
+
+    >>> numbers_of("e4m3")[[0, 1, 0x38, 0x7E]].tolist()
+    [0.0, 0.001953125, 1.0, 448.0]
+    """
+    every: Array = decode(numpy.arange(256, dtype=numpy.uint8).view(numpy.uint32)[None, :], element)[0]
+    return every
+
+
+def _to_code(values: Array, element: str) -> Array:
+    """The codes of the numbers next to float64 values: of two equally near ones the even code."""
+    finite = numbers_of(element)[:128]
+    finite = finite[numpy.isfinite(finite)]
+    near = numpy.searchsorted((finite[1:] + finite[:-1]) / 2, size := numpy.abs(values))  # the lower of a tie
+    tied = (near < len(finite) - 1) & (size == (finite[near] + finite[(near + 1) % len(finite)]) / 2)
+    code = numpy.where(numpy.isnan(values), 0x7F, near + (tied & (near % 2 == 1)))
+    result: Array = (code | numpy.signbit(values) * 0x80).astype(numpy.uint8)
+    return result
 
 
 def _to_bf16(values: Array) -> Array:
@@ -96,26 +148,34 @@ def _to_bf16(values: Array) -> Array:
     return result
 
 
-def _towards_zero(values: Array, kind: Any) -> Array:
-    ends = numpy.iinfo(kind)
+def _towards_zero(values: Array, target: str) -> Array:
+    least, most = _ends(target)
     numbers = numpy.where(numpy.isnan(values), 0.0, values)
-    low, high = numbers <= ends.min, numbers >= float(ends.max) + (ends.bits < 64)
+    low, high = numbers <= least, numbers >= float(most) + (bits_of(target) < 64)
     inside = numpy.where(low | high, 0.0, numbers).astype(numpy.int64)
-    exact: Array = numpy.where(low, ends.min, numpy.where(high, ends.max, inside)).astype(kind)
+    exact: Array = numpy.where(low, least, numpy.where(high, most, inside)).astype(INTEGERS[target])
     return exact
 
 
 # --- the instruction -----------------------------------------------------------------------------------
 
-_C_NAME = {"u8": "unsigned char", "s8": "signed char", "s16": "short", "s32": "int"}
-_COMPUTED = {"f64": "double", "s64": "long long", "s32": "int", "u8": "int", "s8": "int", "s16": "int"}
+_C_NAME = {
+    "u8": "unsigned char", "s8": "signed char", "s16": "short", "s32": "int", "u16": "u16", "u32": "u32",
+}  # fmt: skip
+_COMPUTED = {"f64": "double", "s64": "long long", "u32": "u32"} | dict.fromkeys(
+    ("s32", "u8", "s8", "s16", "u16", "s4", "u4"), "int"
+)
 """The C type of an element; a float where nothing is said."""
+
+_EXACT = ("u8", "s8", "s16", "u16", "s4", "u4")
+"""Integers that a float holds."""
 
 _ODD = MappingProxyType(
     {
         "double": ("__double2float_rz(x)", "static_cast<double>(f) != x"),
         "int": ("__int2float_rz(x)", "__float2int_rz(f) != x"),
         "long long": ("__ll2float_rz(x)", "__float2ll_rz(f) != x"),
+        "u32": ("__uint2float_rz(x)", "__float2uint_rz(f) != x"),
     }
 )
 
@@ -129,9 +189,31 @@ def _odd(kind: str) -> str:
     )
 
 
+_FROM = MappingProxyType(
+    {
+        # with the exponent of a float, at 2^-120 times the number: a product that is exact
+        "e4m3": """float from_e4m3(u32 code) {
+    const float x = __uint_as_float((code & 0x7Fu) << 20) * 0x1p120f;
+    return (code & 0x7Fu) == 0x7Fu ? __uint_as_float(0x7FFFFFFFu) : code & 0x80u ? -x : x;
+}""",
+        "e5m2": "float from_e5m2(u32 code) { return low_f16(code << 8 & 0xFF00u); }",  # half of an f16
+    }
+)
+"""A number of a code, its lowest byte."""
+
+
+def _to(element: str) -> str:
+    """The text of a function that makes a float a code."""
+    return (
+        f"u32 to_{element}(float x) {{\n    u16 code;\n"
+        f'    asm("cvt.rn.satfinite.{element}x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x));\n'
+        "    return code & 0xFFu;\n}"
+    )
+
+
 def _words(n: int, element: str) -> int:
     """32-bit words of n elements."""
-    return -(-n * width_of(element) // WORD_BYTES)
+    return -(-n * bits_of(element) // WORD_BITS)
 
 
 def _place(words: int, offset: int, rounds: int) -> str:
@@ -153,19 +235,27 @@ def _read(element: str, low: str, high: str, part: int) -> str:
             return f"__uint_as_float({low})"
         case "f16" | "bf16":
             return f"{'high' if part else 'low'}_{element}({low})"
-        case _:
-            shift = 8 * width_of(element) * part
-            return f"static_cast<{_C_NAME[element]}>({low}{f' >> {shift}' if shift else ''})"
+    shift = bits_of(element) * part
+    moved = f"{low}{f' >> {shift}' if shift else ''}"
+    match element:
+        case "e4m3" | "e5m2":
+            return f"from_{element}({moved})"
+        case "u4":
+            return f"static_cast<int>({moved} & 15u)"
+        case "s4":
+            up = 28 - shift
+            return f"static_cast<int>({low}{f' << {up}' if up else ''}) >> 28"
+    return f"static_cast<{_C_NAME[element]}>({moved})"
 
 
-def _truncation(kind: str, target: str) -> str:
+def truncation(kind: str, target: str) -> str:
     """The text of a function that makes a float or a double an integer of a type, in its low bits."""
-    wide, ends = target == "s64", numpy.iinfo(INTEGERS[target])
-    way = f"__{kind}2{'ll' if wide else 'int'}_rz(x)"
-    if ends.bits < 32:
-        way = f"min(max({way}, {ends.min}), {ends.max})"
+    wide, bits, (least, most) = target == "s64", bits_of(target), _ends(target)
+    way = f"__{kind}2{'ll' if wide else 'uint' if target == 'u32' else 'int'}_rz(x)"
+    if bits < 32:
+        way = f"min(max({way}, {least}), {most})"
     result = "u64" if wide else "u32"
-    mask = f" & 0x{(1 << ends.bits) - 1:X}u" if ends.bits < 32 else ""
+    mask = f" & 0x{(1 << bits) - 1:X}u" if bits < 32 else ""
     nan = "0ull" if wide else "0u"
     return (
         f"{result} truncated_{target}({kind} x) {{\n"
@@ -179,22 +269,23 @@ def _integer(source: str, target: str, x: str) -> str:
         return f"truncated_{target}({x})"
     if target == "s64":
         return f"static_cast<u64>(static_cast<long long>({x}))"
-    bits = 8 * width_of(target)
-    word = f"static_cast<u32>({x})"
+    bits, word = bits_of(target), f"static_cast<u32>({x})"
     return f"({word} & 0x{(1 << bits) - 1:X}u)" if bits < 32 else word
 
 
 def _float(source: str, target: str, x: str) -> str:
     """A number as a double, or as a float: of what is packed afterwards, one that is rounded to odd."""
     kind = _COMPUTED.get(source, "float")
-    exact = kind == "float" or source in ("u8", "s8", "s16")
+    exact = kind == "float" or source in _EXACT
     if target == "f64":
         return {"long long": f"__ll2double_rn({x})"}.get(kind, f"static_cast<double>({x})")
     if exact:
         return x if kind == "float" else f"static_cast<float>({x})"
-    if target in PACKED:
+    if target in PACKED or target in _CODES:
         return f"to_odd({x})"
-    made = {"double": "double2float", "int": "int2float", "long long": "ll2float"}[kind]
+    made = {
+        "double": "double2float", "int": "int2float", "long long": "ll2float", "u32": "uint2float"
+    }[kind]  # fmt: skip
     return f"__{made}_rn({x})"
 
 
@@ -203,54 +294,77 @@ def convert(n: int, source: str, target: str) -> Instr:
     """d = n elements of `target` in packed words, from n of `source`.
 
     What does not fill a word lies in its low bits.  Raises UnsupportedError for types that are not converted.
+    To e4m3 and e5m2 an sm_89 is needed.
 
     >>> convert(4, "f32", "f16").operands[0].words, convert(4, "u8", "f64").name
     (2, 'convert_4_u8_f64')
     """
-    have, wide = width_of(source), width_of(target)
+    have, wide, name = bits_of(source), bits_of(target), f"convert_{n}_{source}_{target}"
+    if source == target and source in _FROM:
+        source = target = "u8"  # the codes as they are, of what is infinite too
     words, read = _words(n, target), _words(n, source)
-    per = max(1, min(n, WORD_BYTES // wide))
-    together = max(1, min(n, WORD_BYTES // have))
-    name, lines = f"convert_{n}_{source}_{target}", list[str]()
+    per = max(1, min(n, WORD_BITS // wide))
+    together = max(1, min(n, WORD_BITS // have))
+    lines = list[str]()
     group = max(per, together)
     group = n if n % group else group  # a round begins with a word of both
     rounds, kind = n // group, _COMPUTED.get(source, "float")
     for e in range(group):
-        word, part = divmod(e * have, WORD_BYTES)
-        low, high = (at("s", _place(group * have // WORD_BYTES, word + n, rounds), read) for n in (0, 1))
+        word, part = divmod(e * have, WORD_BITS)
+        low, high = (at("s", _place(group * have // WORD_BITS, word + n, rounds), read) for n in (0, 1))
         lines.append(f"const {kind} x{e} = {_read(source, low, high, part // have)};")
     for e in range(0, group, per):
-        word = e * wide // WORD_BYTES
-        low, high = (at("d", _place(group * wide // WORD_BYTES, word + n, rounds), words) for n in (0, 1))
+        word = e * wide // WORD_BITS
+        low, high = (at("d", _place(group * wide // WORD_BITS, word + n, rounds), words) for n in (0, 1))
         lines += _written(source, target, range(e, min(e + per, group)), low, high)
+    code, rounded = target in _CODES and target not in PACKED, target in PACKED or target in _CODES
     uses = [*(half[source] for half in (LOW, HIGH) if source in PACKED)]
+    uses += [*([LOW["f16"]] if source == "e5m2" else []), *([_FROM[source]] if source in _FROM else [])]
     uses += [PACK[target]] if target in PACKED else []
-    uses += [_odd(kind)] if target in PACKED and source in ("f64", "s32", "s64") else []
-    uses += [_truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
+    uses += [_odd(kind)] if rounded and kind != "float" and source not in _EXACT else []
+    uses += [_to(target)] if code else []
+    uses += [truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
     text = f"void {name}({ref('d', words)}, {ref('s', read, const=True)}) {{\n{each(rounds, lines)}}}"
 
     def effect(machine: Any, group: Any, s: Array) -> Array:
-        raw = numpy.ascontiguousarray(s).view(numpy.uint8)[:, : n * have]
-        result = converted(numpy.ascontiguousarray(raw).view(f"u{have}"), source, target).view(numpy.uint8)
-        return numpy.pad(result, ((0, 0), (0, -result.shape[1] % WORD_BYTES))).view(numpy.uint32)
+        result = converted(_taken(s, n, have), source, target)
+        raw = _joined(result) if wide == 4 else result.view(numpy.uint8)
+        return numpy.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view(numpy.uint32)
 
-    return Instr(name, (out("d", words), into("s", read)), text, effect, uses=tuple(uses))
+    requires = Requires(sm=89) if code else Requires()
+    return Instr(name, (out("d", words), into("s", read)), text, effect, requires, uses=tuple(uses))
+
+
+def _taken(words: Array, n: int, bits: int) -> Array:
+    """The first n elements of words, each in a number of its width, or of 8 bits."""
+    raw = numpy.ascontiguousarray(words).view(numpy.uint8)
+    if bits == 4:
+        return numpy.stack([raw & 15, raw >> 4], axis=-1).reshape(len(raw), -1)[:, :n]
+    return numpy.ascontiguousarray(raw[:, : n * bits // 8]).view(f"u{bits // 8}")
+
+
+def _joined(nibbles: Array) -> Array:
+    """The bytes of pairs of 4 bits."""
+    pairs = numpy.pad(nibbles, ((0, 0), (0, nibbles.shape[1] % 2)))
+    joined: Array = pairs[:, ::2] | pairs[:, 1::2] << 4
+    return joined
 
 
 def _written(source: str, target: str, elements: range, low: str, high: str) -> list[str]:
     """The lines that put elements into a word of the result, or one into two words."""
     xs, y = [f"x{e}" for e in elements], f"y{elements[0]}"
     if target == "f64":
-        made = f"const double {y} = {_float(source, target, xs[0])};"
-        return [made, f"{low} = __double2loint({y});", f"{high} = __double2hiint({y});"]
+        line = f"const double {y} = {_float(source, target, xs[0])};"
+        return [line, f"{low} = __double2loint({y});", f"{high} = __double2hiint({y});"]
     if target == "s64":
-        made = f"const u64 {y} = {_integer(source, target, xs[0])};"
-        return [made, f"{low} = static_cast<u32>({y});", f"{high} = static_cast<u32>({y} >> 32);"]
+        line = f"const u64 {y} = {_integer(source, target, xs[0])};"
+        return [line, f"{low} = static_cast<u32>({y});", f"{high} = static_cast<u32>({y} >> 32);"]
     if target == "f32":
         return [f"{low} = __float_as_uint({_float(source, target, xs[0])});"]
     if target in PACKED:
         first, *rest = (_float(source, target, x) for x in xs)
         return [f"{low} = pack_{PACKED[target]}({first}, {rest[0] if rest else '0.0f'});"]
-    bits = 8 * width_of(target)
-    parts = [_integer(source, target, x) + (f" << {bits * k}" if k else "") for k, x in enumerate(xs)]
+    bits, code = bits_of(target), target in _CODES
+    made = [f"to_{target}({_float(source, target, x)})" if code else _integer(source, target, x) for x in xs]
+    parts = [x + (f" << {bits * k}" if k else "") for k, x in enumerate(made)]
     return [f"{low} = {' | '.join(parts)};"]

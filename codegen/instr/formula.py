@@ -1,8 +1,8 @@
 """Formulas of registers: an arithmetic expression of values, as one instruction for a vector of n elements.
 
 The idea.  A formula is a tree: inputs are registers, a vector of them or one that stands for all elements,
-words that the kernel is given, and numbers; what is above them computes with floats, or with integers modulo
-2^32.
+words that the kernel is given, and numbers; what is above them computes with floats, with integers modulo
+2^32, with a sign or without, and with predicates, by which `where` chooses.
 
     x * alpha + y           d[i] = fma(x[i], alpha, y[i])
     exp(x - m)              d[i] = e^(x[i] - m)                  m is one value for all
@@ -28,10 +28,13 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeAlias
 
+import numpy
+
 from layoutalg.codegen import terms
-from layoutalg.codegen.instr.lanewise import OPERATIONS, Block, Value, Writer, lanewise
+from layoutalg.codegen.instr.conversions import WORD_BITS
+from layoutalg.codegen.instr.lanewise import NUMPY, OPERATIONS, Block, Value, Writer, lanewise
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
-from layoutalg.codegen.instr.words import PACKED, words_of_vector
+from layoutalg.codegen.instr.words import PACKED, float_words, words_of_vector
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 
@@ -66,7 +69,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation of OPERATIONS on formulas of one type."""
+    """An operation of OPERATIONS on formulas of one type, but for the predicate of a choice."""
 
     op: str
     args: tuple[Formula, ...]
@@ -80,11 +83,14 @@ class Cast:
     element: str
 
 
+COMPUTED = ("f32", "s32", "u32")
+"""The types that formulas compute with and registers hold."""
+
 Formula: TypeAlias = Input | Word | Number | Apply | Cast
 
 
 def element_of(formula: Formula) -> str:
-    """The type of a formula's elements, f16 and bf16 only of an input or a cast.
+    """The type of a formula's elements: f16 and bf16 only of an input or a cast, bool of a predicate.
 
     Raises UnsupportedError where types differ, UnknownNameError for an operation.
 
@@ -94,22 +100,36 @@ def element_of(formula: Formula) -> str:
     match formula:
         case Cast(arg, element):
             if element not in PACKED or computed(arg) != "f32":
-                raise UnsupportedError(f"cast from {element_of(arg)} to {element}: from f32 to f16 or bf16")
+                raise UnsupportedError(
+                    f"cast from {element_of(arg)} to {element}: from f32 to f16 or bf16 is accepted, other "
+                    "narrow types as the last step alone"
+                )
             return element
         case Apply(op, args):
             if op not in OPERATIONS:
                 raise UnknownNameError("operation", op, OPERATIONS)
-            kinds = {computed(a) for a in args}
-            if len(kinds) > 1 or (kinds == {"s32"} and not OPERATIONS[op].integers):
-                needed = "one type" if len(kinds) > 1 else "f32"
-                raise UnsupportedError(f"{op} of {' and '.join(sorted(kinds))}: {needed} is needed")
-            return kinds.pop()
+            own, kinds = OPERATIONS[op], [computed(a) for a in args]
+            if own.of and kinds[0] != "bool":
+                raise UnsupportedError(f"{op} by a value of {kinds[0]}: a comparison is needed")
+            if len(set(kinds[own.of :])) > 1:
+                raise UnsupportedError(
+                    f"{op} of {' and '.join(sorted(set(kinds[own.of :])))}: one type is needed"
+                )
+            if not own.text_of(kind := kinds[own.of]):
+                there = ", ".join(x for x in NUMPY if own.text_of(x))
+                raise UnsupportedError(f"{op} of {kind}: {there} is needed")
+            if op in ("shl", "shr") and (most := largest(args[1])) >= WORD_BITS:
+                raise UnsupportedError(
+                    f"{op} of {kind} by an amount that may be {most}: the fact that it is below {WORD_BITS} "
+                    f"is missing, such as amount & {WORD_BITS - 1} states it"
+                )
+            return own.result or kind
         case _:
             return formula.element
 
 
 def computed(formula: Formula) -> str:
-    """The type that a formula's elements are computed with: f32 or s32.
+    """The type that a formula's elements are computed with: f32, s32, u32 or bool.
 
     Raises UnsupportedError for other types, and for a cast that is not the last step.
 
@@ -119,9 +139,36 @@ def computed(formula: Formula) -> str:
     element = element_of(formula)
     if isinstance(formula, Cast):
         raise UnsupportedError(f"a cast to {element} is the last step; keep the floats to go on")
-    if element not in ("f32", "s32", *PACKED):
-        raise UnsupportedError(f"arithmetic on {element}: f32, f16, bf16 and s32 are accepted")
+    if element not in (*NUMPY, *PACKED):
+        raise UnsupportedError(
+            f"arithmetic on {element}: f32, f16, bf16, s32 and u32 are accepted; convert it first"
+        )
     return "f32" if element in PACKED else element
+
+
+def largest(formula: Formula) -> int:
+    """The largest integer that a formula can be, taken as one without a sign.
+
+    >>> x = Input(0, "u32")
+    >>> largest(Apply("and", (x, Number(31, "u32")))), largest(x) == 2**32 - 1
+    (31, True)
+    """
+    match formula:
+        case Number(value, kind) if kind != "f32":
+            return int(value) % (1 << WORD_BITS)
+        case Apply("and", (a, b)):
+            return min(largest(a), largest(b))
+        case Apply("mod", (_, Number(by, _))) if by > 0:
+            return int(by) - 1
+        case Apply("min", (a, b)) if computed(a) == "u32":
+            return min(largest(a), largest(b))
+        case Apply("shr", (a, Number(amount, _))) if computed(a) == "u32":
+            return largest(a) >> int(amount)
+        case Apply("where", (_, a, b)):
+            return max(largest(a), largest(b))
+        case Apply("to_u32", (a,)) if computed(a) == "bool":
+            return 1
+    return (1 << WORD_BITS) - 1
 
 
 def fused(formula: Formula) -> Formula:
@@ -155,18 +202,21 @@ def elementwise(formula: Formula, n: int) -> Instr:
     'd[i] = __fmaf_rn(a[i], s0, b[i]);'
     """
     element = element_of(formula)
+    if element == "bool":
+        raise UnsupportedError("registers hold no predicates: to('u32') makes one 0 or 1")
     formula = fused(formula)
     leaves, steps = _leaves(formula), list(_steps(formula))
     ops = f"{len(steps)}_ops" if len(steps) > 2 else "_".join(steps) or "move"
     name = f"map{n}_{ops}_{sha256(repr((formula, n)).encode()).hexdigest()[:6]}"
-    kind = "s32" if element == "s32" else "f32"
+    kind = "f32" if element in PACKED else element
     operands = [out("d", words_of_vector(n, element), PACKED.get(element, ""))]
     operands += [_operand(leaf, spelled, n) for leaf, spelled in leaves.items()]
     read: dict[Formula, Value] = {
         x: ("first", spelled) if isinstance(x, Input) and x.single and x.element in PACKED else spelled
         for x, spelled in leaves.items()
     }
-    made = lanewise(name, operands, Block({"d": _stated(formula, read)}, n), element=kind)
+    types = {spelled: computed(leaf) for leaf, spelled in leaves.items()}
+    made = lanewise(name, operands, Block({"d": _stated(formula, read)}, n), element=kind, types=types)
     return _stepwise(made, "d", formula, leaves, read, n, kind)
 
 
@@ -252,7 +302,10 @@ def _stated(formula: Formula, read: Mapping[Formula, Value]) -> Value:
         case Cast(arg):
             return _stated(arg, read)
         case Number(number, element):
-            return float(number) if element == "f32" else int(number)
+            if element == "f32":  # NumPy's own, so that a number has a type beside others
+                return numpy.float32(float_words(numpy.array([number])).view(numpy.float32)[0])
+            word: Value = numpy.array(int(number) % (1 << WORD_BITS), numpy.uint32).view(NUMPY[element])[()]
+            return word
     return read[formula]
 
 
@@ -260,18 +313,23 @@ def _function(name: str, formula: Formula, leaves: Mapping[Input | Word, str], k
     """The text of a function of one element: each operation on a line of its own."""
     known: dict[Formula, str] = dict(leaves.items())
     lines: list[str] = []
-    c_type, writer = ("u32" if kind == "s32" else "float"), Writer(kind, ())
+    types = {x: computed(leaf) for leaf, x in leaves.items()}
 
-    def visit(f: Formula) -> str:
+    def visit(f: Formula) -> Value:
         match f:
             case Cast(arg):
                 return visit(arg)
             case Apply(op, args) if f not in known:
-                text = writer.value((op, *(visit(a) for a in args)))
+                text = Writer(kind, (), types=types).value((op, *(visit(a) for a in args)))
                 known[f] = f"t{len(lines)}"
-                lines.append(f"    const {c_type} {known[f]} = {text};\n")
-        return known[f] if f in known else writer.value(_stated(f, {}))
+                types[known[f]] = element_of(f)
+                lines.append(f"    const {_C_NAME[element_of(f)]} {known[f]} = {text};\n")
+        return known[f] if f in known else _stated(f, {})
 
-    result = visit(formula)
-    parameters = ", ".join(f"{c_type} {x}" for x in leaves.values())
-    return f"{c_type} {name}({parameters}) {{\n{''.join(lines)}    return {result};\n}}\n"
+    result = Writer(kind, ()).value(visit(formula))
+    parameters = ", ".join(f"{_C_NAME[types[x]]} {x}" for x in leaves.values())
+    return f"{_C_NAME[kind]} {name}({parameters}) {{\n{''.join(lines)}    return {result};\n}}\n"
+
+
+_C_NAME = {"f32": "float", "s32": "u32", "u32": "u32", "bool": "bool"}
+"""The C type of a value that is computed; integers wrap."""

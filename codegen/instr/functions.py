@@ -175,7 +175,8 @@ def _parts(formula: Any) -> Iterator[Any]:
 def _is_whole(part: Any) -> bool:
     """Whether a part of a formula has an integer value where x has one."""
     if isinstance(part, Value):
-        return bool(OPERATIONS[part.op].integers)
+        own = OPERATIONS[part.op]
+        return bool(own.integers) and "{f}" not in own.plain
     return isinstance(part, Argument) or float(part).is_integer()
 
 
@@ -202,8 +203,8 @@ def _text(formula: Any, element: str, *, inside: bool = False) -> str:
             if compared or op in ("add", "mul"):
                 args = tuple(sorted(args, key=lambda x: isinstance(x, int | float) is compared))
             calls = plain.endswith(")")
-            a, b = (*(_text(x, element, inside=not calls) for x in args), "")[:2]
-            text = plain.format(a=a, b=b, f="f" if element == "f32" else "")
+            a, b, c = (*(_text(x, element, inside=not calls) for x in args), "", "")[:3]
+            text = plain.format(a=a, b=b, c=c, f="f" if element == "f32" else "")
             if isinstance(args[-1], int | float) and not math.isnan(args[-1]):
                 text = text.replace(f" || {b} != {b}", "")
             return f"({text})" if inside and not calls else text

@@ -21,12 +21,16 @@ Between the registers of a warp:
     SHUFFLE_LANE     d = v of any lane                     every lane asks for one
     REDUX            d = the sum, max or min of all lanes  integers, from sm_80 on
 
+Atomics join a number of each lane to memory, with no result: ATOMICS["global", "add", "f32"].  Their order is
+undetermined, so that sums of floats are exact only where every order gives the same.
+
 Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no memory: what
 lanes wrote to shared memory still needs a barrier.
 
 Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.7.8 (selp), redux.sync, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9
 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3 (cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1
-(barrier), 9.7.13.2 (bar.warp.sync), 9.7.13.13 (griddepcontrol).
+(barrier), 9.7.13.2 (bar.warp.sync), 9.7.13.7 (red), 9.7.13.13 (griddepcontrol); CUDA C++ Programming Guide,
+"Atomic Functions".
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ from layoutalg.codegen.instr.record import (
     out,
     read,
     table,
+    update,
     value,
     write,
 )
@@ -65,6 +70,8 @@ WIDTHS_BYTES = (1, 2, 4, 8, 16)
 WIDE_BYTES = 32
 """The same from sm_100 on, in global memory alone."""
 
+GLOBAL: Space = "global"
+SHARED: Space = "shared"
 _GLOBAL_BYTES = (*WIDTHS_BYTES, WIDE_BYTES)
 _CARRIER = {1: "u8", 2: "u16", 4: "u32", 8: "uint2", 16: "uint4", WIDE_BYTES: "Words"}
 _FIELDS = "xyzwabcd"
@@ -276,6 +283,45 @@ CP_WAIT = in_ptx(
     Asked("wait_copies"), imm("newest"),
     requires=Requires(sm=80),
 )  # fmt: skip
+
+
+# --- atomics -----------------------------------------------------------------------------------------------
+
+_OWN = {"f32": "float", "f64": "double", "s32": "int", "u32": "u32", "s64": "long long", "u64": "u64"}
+"""The types that have atomics, and their names in C."""
+
+
+def _atomic(key: tuple[Space, str, str]) -> Instr:
+    space, op, element = key
+    # of integers in two's complement a sum is the same with a sign and without, and C++ has it without alone
+    kind = f"u{element[1:]}" if op == "add" and element[0] == "s" else element
+    nbytes, own = int(element[1:]) // 8, _OWN[kind]
+    word, words = ("f32" if element == "f32" else ""), nbytes // 4
+    number = "v" if word else f"static_cast<{own}>(v)"
+    if words == 2:
+        both = "static_cast<u64>(v[1]) << 32 | v[0]"
+        number = "__hiloint2double(v[1], v[0])" if element == "f64" else f"static_cast<{own}>({both})"
+    name = f"atomic_{op}_{element}_{space}"
+    text = (
+        f"void {name}(void* p, {ref('v', words, word, const=True)}) {{\n"
+        f"    atomic{op.capitalize()}(static_cast<{own}*>(p), {number});\n}}"
+    )
+    effect = Asked("update", (("op", op), ("element", element)))
+    target = update("p", space, nbytes, f"red.{space}.{op}.{element}")
+    return Instr(name, (target, into("v", words, word)), text, effect)
+
+
+ATOMICS: Mapping[tuple[Space, str, str], Instr] = table(
+    _atomic,
+    [
+        (space, op, element)
+        for space in (GLOBAL, SHARED)
+        for op in ("add", "max", "min")
+        for element in _OWN
+        if op == "add" or element[0] != "f"
+    ],
+)
+"""An atomic by space, operation and element."""
 
 
 # --- kernels that start early ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Operands, in the order of the helper's parameters:
 
     out in inout    registers: `words` 32-bit words per lane; narrower values live zero-extended in one word
     read write      memory: `bytes` per lane in `space`; `op` is the name the analysis knows the access by
+    update          memory that an atomic reads and writes at each lane's address; a `void*` of the helper
     imm             a Python int, a template argument of the helper; with element "u64" one of 64 bits
     value           an index expression, one 32-bit word per lane
     guard           a predicate: where it fails the instruction reads no memory and takes zeros instead
@@ -27,11 +28,11 @@ operands, `template <int ...>`.  An instruction with ANY operands has a second t
 registers of floats.  `uses` are texts of functions that the helper calls.
 
 `effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
-arrays of uint32 shaped (lanes, words); imm: the int; place, barrier, map and deferred registers: what the
-simulator has for them) and returns one array per operand that carries data out (out, inout, write), a bare
-array when there is one; deferred registers are written by the engine.
-`engine` names the asynchronous engine that performs the writes; they land when it is waited for.  A group
-whose `ready(machine, group)` is false is parked.
+arrays of uint32 shaped (lanes, words); imm: the int; place, update, barrier, map and deferred registers: what
+the simulator has for them) and returns one array per operand that carries data out (out, inout, write), a
+bare array when there is one; deferred registers are written by the engine. `engine` names the asynchronous
+engine that performs the writes; they land when it is waited for.  A group whose `ready(machine, group)` is
+false is parked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from layoutalg.codegen.instr.words import ADDRESS
 
 Role: TypeAlias = Literal[
-    "out", "in", "inout", "read", "write", "imm", "value", "guard", "place", "barrier", "map"
+    "out", "in", "inout", "read", "write", "update", "imm", "value", "guard", "place", "barrier", "map"
 ]
 Space: TypeAlias = Literal["global", "shared"]
 Effect: TypeAlias = Callable[..., Any]
@@ -109,6 +110,16 @@ def write(name: str, space: Space, bytes_per_lane: int, op: str, *, lanes: int =
     2
     """
     return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op, lanes=lanes)
+
+
+def update(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
+    """Memory that is read and written in one step, `bytes_per_lane` at each lane's address, aligned to as
+    much.
+
+    >>> update("p", "global", 4, "red.global.add.u32").bytes
+    4
+    """
+    return Operand(name, "update", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
 
 
 def imm(name: str, element: str = "") -> Operand:

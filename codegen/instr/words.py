@@ -153,6 +153,21 @@ def _e4m3(codes: Array) -> Array:
     return numbers
 
 
+def sum_to_odd(x: Array, y: Array) -> Array:
+    """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
+
+    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
+    rounding to odd", 2008.
+    """
+    near = numpy.ascontiguousarray(x + y)
+    part = near - x
+    error = (x - (near - part)) + (y - part)
+    bits = near.view(numpy.int64)
+    even = numpy.isfinite(error) & (error != 0) & (bits & 1 == 0)
+    outwards = numpy.where((error > 0) == (near > 0), 1, -1)
+    return numpy.where(even, bits + outwards, bits).view(numpy.float64)
+
+
 def _to_odd(values: Array) -> Array:
     """The float32 next to each value whose last bit is 1, unless it is exact: may be rounded once more."""
     wide = numpy.asarray(values, dtype=numpy.float64)

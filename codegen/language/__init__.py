@@ -2,8 +2,9 @@
 
 tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
 fragment    Fragment: the registers of a thread, with the layout of a partition
-values      arithmetic on fragments: v * alpha + b
-copying     tiled copies: load, store and copy partitions, under predicates
+values      arithmetic on fragments: v * alpha + b; choices, conversions, numbers taken as indices
+reducing    reductions over lanes, by a named operation or a join of one's own
+copying     tiled copies: load, store and copy partitions, under predicates; atomics
 ring        pipeline: a circular buffer of shared tiles that cp.async or TMA fills
 warpgroup   products of wgmma: tensors in shared memory as their operands
 asynchronous  tensor maps, mbarriers, TMA, roles (warp specialization), clusters
@@ -21,7 +22,7 @@ from layoutalg.codegen.language.copying import ThreadSlice, Where
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.ring import TmaRing, pipeline
 from layoutalg.codegen.language.tensor import Side, Tensor, local_tile, partition, whole
-from layoutalg.codegen.language.values import Scalar
+from layoutalg.codegen.language.values import Scalar, converted
 from layoutalg.optional import later
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "TmaRing",
     "Where",
     "compile",
+    "converted",
     "launch",
     "local_tile",
     "partition",

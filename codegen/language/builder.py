@@ -38,10 +38,11 @@ from layoutalg.codegen.expr import (
 )
 from layoutalg.codegen.instr import Instr
 from layoutalg.codegen.language.asynchronous import AsynchronousBuilder
-from layoutalg.codegen.language.copying import ThreadSlice, clear, copy, load, mma, store
+from layoutalg.codegen.language.copying import ThreadSlice, atomic, clear, copy, load, mma, store
 from layoutalg.codegen.language.fragment import Fragment, words_of
+from layoutalg.codegen.language.reducing import reduced
 from layoutalg.codegen.language.tensor import Tensor, whole
-from layoutalg.codegen.language.values import Scalar, mapped, reduced
+from layoutalg.codegen.language.values import Scalar, coordinates, index, mapped
 from layoutalg.codegen.language.warpgroup import wait_for_products
 from layoutalg.codegen.program import (
     Arg,
@@ -361,6 +362,17 @@ class KernelBuilder(AsynchronousBuilder):
 
     load, store, copy, mma, clear = load, store, copy, mma, clear
     map, reduce, warpgroup_wait = mapped, reduced, wait_for_products
+    coordinates, index, atomic = coordinates, index, atomic
+
+    def take(self, name: str, word: RegRef, most: int) -> Var:
+        """The number in a register, of which it is known that it is at most `most`, as an index."""
+        return self._named(Var(check_name(name), most + 1, "data"), word)
+
+    def _named(self, var: Var, value: Expr | RegRef) -> Var:
+        self._scopes[-1].body.append(Let(var, value))
+        self._scopes[-1].names.add(var.name)
+        self._level[var] = len(self._scopes) - 1
+        return var
 
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
@@ -370,11 +382,7 @@ class KernelBuilder(AsynchronousBuilder):
         f = value.facts
         steps = f.stride or 1, f.offset if f.stride else 0
         held = None if exists == Const(1) else exists
-        var = Var(check_name(name), f.hi + 1, "let", f.lo, *steps, held)
-        self._scopes[-1].body.append(Let(var, value))
-        self._scopes[-1].names.add(name)
-        self._level[var] = len(self._scopes) - 1
-        return var
+        return self._named(Var(check_name(name), f.hi + 1, "let", f.lo, *steps, held), value)
 
     def once(self, name: str, value: Operand) -> Expr:
         """The value under a name, given where its variables are known, so that loops do not compute it again;

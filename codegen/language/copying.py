@@ -21,7 +21,7 @@ Source: CUTLASS, include/cute/algorithm/copy.hpp; include/cute/atom/copy_atom.hp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from layoutalg.atoms import CopyAtom, TiledCopy, TiledMMA
 from layoutalg.codegen.expr import Const, Expr, Operand, simplify
 from layoutalg.codegen.instr import (
+    ATOMICS,
     CLEAR,
     CP_ASYNC,
     CP_ASYNC_ZFILL,
@@ -47,7 +48,7 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Side, Tensor, partition
 from layoutalg.codegen.language.warpgroup import is_wgmma, start_products
-from layoutalg.codegen.program import Global, Shared
+from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.codegen.terms import Value
 from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
@@ -282,6 +283,36 @@ def store(
         else:
             with k.If(where(at)):
                 k.do(chosen, part.at(at), source)
+
+
+def atomic(
+    k: KernelBuilder, op: Literal["add", "max", "min"], value: Fragment | Value | float, to: Tensor | MemRef,
+    *, where: Where = None,
+) -> None:  # fmt: skip
+    """Join registers, or a value of them, to memory element by element: a partition, or the place `t.at(i)`.
+
+    The order of atomics is undetermined, so that a sum of floats may be rounded in another way each time.
+    Raises UnsupportedError for an operation of a type that has none, ShapeError for other places.
+    """
+    place, tensor = (to, to.tensor) if isinstance(to, MemRef) else (None, to)
+    if tensor is None or tensor.element is None:
+        raise UnsupportedError(f"atomic {op} to {to}: the tensor that says its element type is needed")
+    element, space = tensor.element.name, tensor.buffer.space
+    if (space, op, element) not in ATOMICS:
+        have = ", ".join(f"{way} of {kind}" for where_, way, kind in ATOMICS if where_ == space)
+        raise UnsupportedError(f"atomic {op} of {element}, {tensor.buffer.name}: there are {have}")
+    if isinstance(value, int | float):
+        value = k.map(value, into=k.fragment("joined", element, (1,)))
+    held = value if isinstance(value, Fragment) else k.map(value)
+    size = 1 if place is not None else tensor.size
+    if held.size not in (1, size) or held.element.name != element:
+        raise ShapeError(f"atomic {op} of {held} of {held.element} to {to}: {size} of {element} are needed")
+    instr, per = ATOMICS[space, op, element], 0 if held.size == 1 else 1
+    if place is not None:
+        k.do(instr, place, held.at(0))
+        return
+    with k.Unroll(k.fresh("i"), size) as i, nullcontext() if where is None else k.If(where(i)):
+        k.do(instr, tensor.at(i), held.at(i * per))
 
 
 def mma(

@@ -18,13 +18,14 @@ import functools
 import math
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any
+from typing import Any, cast
 
+from layoutalg.algebra import recast_layout
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.codegen.terms import Arithmetic
 from layoutalg.decide import cosize, is_injective
-from layoutalg.dtype import DType
+from layoutalg.dtype import DType, dtype
 from layoutalg.errors import NotInjectiveError, ShapeError
 from layoutalg.layout import Layout, coalesce, layout_size, leaves, modes
 
@@ -109,17 +110,37 @@ class Fragment(Arithmetic):
         return self.at(0, values=self.size)
 
     def __getitem__(self, crd: Any) -> Fragment:
-        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to."""
+        """The modes that None keeps, at a place in the others: `acc[None, i, j]` is what one mma adds to,
+        `v[i]` the element at a flat index."""
         crd = crd if isinstance(crd, tuple) else (crd,)
-        if len(crd) != len(modes(self.layout)):
+        if len(crd) != len(modes(self.layout)) and (len(crd) > 1 or None in crd):
             raise ShapeError(f"{self}[{crd}]: the fragment has {len(modes(self.layout))} modes")
-        rest: Layout = self.layout(*(None if c is None else 0 for c in crd))
+        kept = any(c is None for c in crd)
+        rest: Layout = self.layout(*(None if c is None else 0 for c in crd)) if kept else Layout(1)
         moved = self.layout(*(0 if c is None else c for c in crd))
         return replace(self, layout=rest, start=simplify(self.start + as_expr(moved)))
 
     def view(self, layout: Layout) -> Fragment:
         """The same registers under another layout, such as `TiledCopy.retile` of its own."""
         return replace(self, layout=layout)
+
+    def recast(self, element: str | DType) -> Fragment:
+        """The same bits as elements of another width, such as the two s4 of each u8, from the low bits on.
+
+        Raises ShapeError where an element would lie in two parts.
+
+        >>> from layoutalg.dtype import dtype
+        >>> print(Fragment(Reg("v", (2, 1)), dtype("u8"), Layout((4, 2)), 4).recast("s4").layout)
+        (8,2):(1,8)
+        """
+        new, old = dtype(element), self.element.bits
+        side_by_side = self.per_word * old
+        if side_by_side % new.bits or not self.start.facts.divisible_by(max(1, new.bits // old)):
+            raise ShapeError(f"{self} of {self.element} as {new}: {side_by_side} bits lie in a register")
+        layout = cast(Layout, recast_layout(self.layout, old, new.bits))
+        start = simplify(self.start * old // new.bits)
+        per_word = max(1, min(32, side_by_side) // new.bits)
+        return replace(self, element=new, layout=layout, per_word=per_word, start=start)
 
     def __str__(self) -> str:
         return f"{self.reg.name} + {self.start} o {self.layout}"

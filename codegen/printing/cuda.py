@@ -331,7 +331,11 @@ class _Printer:
                 case Do():
                     yield from (f"{pad}// {line}" for line in self.names.layouts(s))
                     yield from (f"{pad}{line}" for line in self._call(s))
-                case Let(var, value):
+                case Let(var, value) if isinstance(value, RegRef):
+                    word = self._word(value, 0)
+                    bits = f"__float_as_uint({word})" if self.types.element(value.reg.name) == "f32" else word
+                    yield f"{pad}const {ctype(var)} {self.names.of(var)} = {bits};"
+                case Let(var, value) if not isinstance(value, RegRef):
                     yield from (f"{pad}// {line}" for line in self.names.base_layout(var))
                     yield f"{pad}const {ctype(var)} {self.names.of(var)} = {self._text(value)};"
                 case For():

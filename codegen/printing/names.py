@@ -50,8 +50,13 @@ def used_statements(body: Body) -> Body:
     """
     read = {
         arg.reg.name for s in calls(body) for o, arg in s.pairs if isinstance(arg, RegRef) and o.role != "out"
-    }
+    } | {held.reg.name for held in _taken_as_indices(body)}
     return _needed(body, set(), read)[0]
+
+
+def _taken_as_indices(body: Body) -> Iterator[RegRef]:
+    """Registers whose numbers are taken as indices."""
+    return (s.value for s in walk(body) if isinstance(s, Let) and isinstance(s.value, RegRef))
 
 
 def _needed(body: Body, after: set[Var], read: set[str]) -> tuple[Body, set[Var]]:
@@ -95,7 +100,9 @@ class Names:
         self._taken |= {s.instr.name for s in calls(body)}
         self._used = {v.name for s in walk(body) for e in expressions(s) for v in variables(e)}
         arguments = [arg for s in calls(body) for arg in s.args]
-        self._used |= {arg.reg.name for arg in arguments if isinstance(arg, RegRef)}
+        self._used |= {
+            arg.reg.name for arg in (*arguments, *_taken_as_indices(body)) if isinstance(arg, RegRef)
+        }
         self._used |= {arg.barrier.name for arg in arguments if isinstance(arg, BarrierRef)}
         self._said: set[object] = set()
         self._bases = self._base_names(body)

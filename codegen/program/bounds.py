@@ -237,8 +237,9 @@ def _body(body: Body, place: _Place) -> Iterator[Reach]:
             case Do():
                 yield from _do(s, place)
             case Let(var, value):
-                place.known[var] = interval(value, place.known)
-                place.lets[var] = value
+                if isinstance(value, Expr):  # of the number of a register only its range is known
+                    place.known[var] = interval(value, place.known)
+                    place.lets[var] = value
             case For(var, count, inner):
                 yield from _body(inner, place.looping(var, interval(count, place.known)))
             case Unroll(var, count, inner):

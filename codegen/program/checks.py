@@ -38,7 +38,7 @@ from layoutalg.codegen.expr import (
     substitute,
     variables,
 )
-from layoutalg.codegen.instr import WARP, WARPGROUP, Instr, Operand
+from layoutalg.codegen.instr import WARP, WARPGROUP, Instr, Operand, into
 from layoutalg.codegen.program.asynchronous import check_asynchronous
 from layoutalg.codegen.program.bounds import find_outside
 from layoutalg.codegen.program.conditions import check_tensors
@@ -167,7 +167,10 @@ def _body(
             case Let(var, value):
                 _fresh(var, scope, s)
                 scope |= {var}
-                lets = {**lets, var: value}
+                if isinstance(value, RegRef):
+                    _register(into(var.name, 1), value, s, kernel)
+                else:
+                    lets = {**lets, var: value}
             case For(var, count, inner, _, carry):
                 _fresh(var, scope, s)
                 inside = scope | {var} | {c.var for c in carry}
@@ -230,7 +233,7 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             return
         case ("in" | "out" | "inout", RegRef()):
             _register(operand, arg, s, kernel)
-        case ("read" | "write" | "place", MemRef()):
+        case ("read" | "write" | "update" | "place", MemRef()):
             _memory(operand, arg, s, kernel)
         case ("barrier", BarrierRef()) | ("map", TensorMapParam()):
             return
@@ -243,12 +246,13 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             raise IRError("operand", s, f"operand {operand.name} of {s.instr} is {operand.role}, got {arg}")
 
 
-def _register(operand: Operand, ref: RegRef, s: Do, kernel: Kernel) -> None:
+def _register(operand: Operand, ref: RegRef, s: Do | Let, kernel: Kernel) -> None:
     if ref.reg not in kernel.regs:
         raise IRError("register", s, f"{ref.reg.name} is not a register of {kernel.name}")
     if ref.words != operand.words:
         raise IRError(
-            "register words", s, f"operand {operand.name} of {s.instr} takes {operand.words} words, "
+            "register words", s,
+            f"operand {operand.name} of {s.instr if isinstance(s, Do) else s} takes {operand.words} words, "
             f"{ref} has {ref.words}",
         )  # fmt: skip
     for mode, (e, extent) in enumerate(zip(ref.index, ref.reg.shape, strict=False)):
@@ -265,7 +269,7 @@ def _memory(operand: Operand, ref: MemRef, s: Do, kernel: Kernel) -> None:
         raise IRError("buffer", s, f"{buffer.name} is not a buffer of {kernel.name}")
     if buffer.space != operand.space:
         raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
-    if operand.role == "write" and not buffer.writable:
+    if operand.role in ("write", "update") and not buffer.writable:
         raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
     if isinstance(buffer, Global) and buffer.align_bytes % operand.bytes:
         raise AlignmentError(

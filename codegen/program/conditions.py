@@ -46,6 +46,7 @@ from layoutalg.codegen.expr import (
     Var,
     resolved,
     simplify,
+    variables,
     weights,
 )
 from layoutalg.codegen.program.bounds import Interval, interval
@@ -292,7 +293,7 @@ def _body(body: Body, known: Conditions) -> None:
     for s in body:
         match s:
             case Let(var, value):
-                known = known.let(var, value)
+                known = known.let(var, value) if isinstance(value, Expr) else known
             case If(condition, inner, orelse):
                 condition = simplify(condition)
                 if condition != Const(0):  # what can never run needs no proof
@@ -307,6 +308,8 @@ def _body(body: Body, known: Conditions) -> None:
                     match ref:
                         case MemRef(Global() as buffer, _, tensor) if tensor is not None:
                             _access(s, ref, tensor, buffer, operand.bytes, here)
+                        case MemRef(_, _, tensor) if tensor is not None:
+                            _by_data(s, ref, tensor, here)
             case _:
                 for inner in bodies(s):
                     _body(inner, known)
@@ -325,11 +328,21 @@ def _access(s: Do, ref: MemRef, tensor: Tensor, buffer: Global, nbytes: int, kno
         fits = c.facts.divisible_by(values) and extent.facts.divisible_by(values)
         last = c if fits or r != along else simplify(c + (values - 1))
         if not known.is_below(last, extent):
-            raise IRError(
-                "extent", s,
-                f"'{s}' can pass the extent {extent} of mode {r} of {buffer.name}; a predicate such as "
-                f"where=part.inside is needed, or a tile that divides the extent",
-            )  # fmt: skip
+            raise IRError("extent", s, _PASSED.format(s, extent, r, buffer.name))
+
+
+_PASSED = (
+    "'{}' can pass the extent {} of mode {} of {}; a predicate such as where=part.inside is needed, or a "
+    "tile that divides the extent"
+)
+
+
+def _by_data(s: Do, ref: MemRef, tensor: Tensor, known: Conditions) -> None:
+    """Check the coordinates in shared memory that are numbers of registers, which no thread makes certain."""
+    for r, (c, extent) in enumerate(zip(ref.coordinate, tensor.extents, strict=True)):
+        numbers = [v for v in variables(c) if v.kind == "data"]
+        if numbers and extent is not None and not known.is_below(c, extent):
+            raise IRError("extent", s, _PASSED.format(s, extent, r, ref.buffer.name))
 
 
 def _check_vector(s: Do, ref: MemRef, values: int, strides: list[Expr], along: int | None) -> None:

@@ -209,14 +209,14 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 
 def _updated(kernel: Kernel) -> set[str]:
     """The names of pointers that are read and written, by threads or by TMA."""
-    by_role: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
+    by_role: dict[str, set[str]] = {"read": set(), "write": set(), "place": set(), "update": set()}
     for s in calls(kernel.body):
         if m := s.tensor_map:
             by_role["write" if s.instr.engine == "bulk" else "read"].add(m.source.name)
         for operand, at in s.memory:
             if isinstance(at.buffer, Global):
                 by_role[operand.role].add(at.buffer.name)
-    return by_role["read"] & by_role["write"]
+    return by_role["read"] & by_role["write"] | by_role["update"]
 
 
 def _parameter(p: Var | Global, holds: str) -> Parameter:

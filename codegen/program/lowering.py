@@ -305,9 +305,10 @@ def _split_body(
                 out.append(Do(instr, tuple(_split_arg(a, bases, lets, carried) for a in args)))
             case Let(var, value):
                 scope |= {var}
-                value_in_tid = simplify(substitute(value, lets))
-                if variables(value_in_tid) <= {bases.tid}:
-                    lets[var] = value_in_tid
+                if isinstance(value, Expr):
+                    value_in_tid = simplify(substitute(value, lets))
+                    if variables(value_in_tid) <= {bases.tid}:
+                        lets[var] = value_in_tid
                 out.append(s)
             case For() if carried is None:  # an inner loop would start its pointers anew in each outer turn
                 places = _Carried(bases, scope, s)
@@ -385,7 +386,7 @@ def chained(base: Expr, xor: Expr, immediate: Expr, moving: list[Expr]) -> Expr:
     return total([swizzled, *moving, *last])
 
 
-def map_arg(arg: Arg, change: Any) -> Arg:
+def map_arg(arg: Arg, change: Any) -> Any:
     """An argument with `change` applied to its index expressions."""
     match arg:
         case RegRef(reg, index, count):
@@ -406,7 +407,7 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
         case Do(instr, args):
             return Do(instr, tuple(map_arg(arg, change) for arg in args))
         case Let(var, value):
-            return Let(var, change(value))
+            return Let(var, map_arg(value, change))
         case For(_, count, _, _, carry):
             places = tuple(replace(c, first=change(c.first), step=change(c.step)) for c in carry)
             return replace(s, count=change(count), carry=places)

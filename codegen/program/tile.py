@@ -255,10 +255,8 @@ class RegRef:
 
 @dataclass(frozen=True, slots=True)
 class MemRef:
-    """A place in a buffer: `index` counts elements of a Global and bytes of a Shared, from its start.
-
-    `tensor` and `coordinate`, of the buffer, are what the index was made of, once; a place that was computed
-    by hand has none.
+    """A place in a buffer: `index` counts elements of a Global and bytes of a Shared, from its start.  It was
+    made of `tensor` and `coordinate`, once; a place that was computed by hand has none.
     """
 
     buffer: Global | Shared
@@ -310,10 +308,10 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Name the value of an expression."""
+    """Name the value of an expression, or the number of a register as an index, `var` of kind data."""
 
     var: Var
-    value: Expr
+    value: Expr | RegRef
 
     def __str__(self) -> str:
         return f"{self.var} = {self.value}"
@@ -577,8 +575,10 @@ def expressions(s: Stmt) -> Iterator[Expr]:
                         yield stage
                     case _ if isinstance(arg, Expr):
                         yield arg
-        case Let(_, e) | If(e):
+        case If(e):
             yield e
+        case Let(_, value):
+            yield from value.index if isinstance(value, RegRef) else (value,)
         case For(_, count, _, _, carry):
             yield count
             for c in carry:

@@ -2,6 +2,7 @@
 
     hazards      vector clocks: races between threads and copies
     machine      Machine, Group: memory, registers, warps, and the copies of cp.async in flight
+    atomics      numbers joined to memory, in no order
     memtrace     MemTrace: what every access cost
     engines/     what works beside the warps: TMA, wgmma, mbarriers, clusters
     closures     expressions, compiled to closures over lanes

@@ -113,6 +113,9 @@ class Clocks:
 class Shadow:
     """The record that each granule of a buffer keeps of its accesses; see the module's text.
 
+    Atomics are not ordered among themselves: they are kept as reads of a shadow of their own, `updates`, and
+    everything else is ordered with them.
+
     It covers `size_bytes` from `first_byte` on in granules of `granule_bytes`; without `reads` it does not
     remember reads, for buffers that are written only; `rank` is that of the block whose shared memory it is.
     Accesses come as (granules, threads): k granules for each of n lanes, shape (n, k), and their threads,
@@ -137,6 +140,8 @@ class Shadow:
         self.read_epoch: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int64)
         self.reader: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int32)
         self.reads, self.rank = reads, rank
+        self.updates: Shadow | None = None
+        self.did = "read"
 
     def granules(self, addresses: Array, width: int) -> Array:
         """The granules of accesses of `width` bytes at `addresses`: shape (n, width / granule)."""
@@ -145,14 +150,26 @@ class Shadow:
 
     def read(self, granules: Array, threads: Array) -> Race | None:
         """Note a read; the race it takes part in, or None."""
-        race = self._against_writes(granules, threads)
+        race = self._against_writes(granules, threads) or self._against_updates(granules, threads)
         if race is None and self.reads:
             self._note_read(granules, threads)
         return race
 
+    def update(self, granules: Array, threads: Array) -> Race | None:
+        """Note an atomic; its race, or None."""
+        race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
+        if race is None and self.updates is not None:
+            self.updates.did = "updated"
+            self.updates._note_read(granules, threads)
+        return race
+
+    def _against_updates(self, granules: Array, threads: Array) -> Race | None:
+        return None if self.updates is None else self.updates._against_reads(granules, threads)
+
     def write(self, granules: Array, threads: Array, *, pending: bool = False) -> Race | None:
         """Note a write, or with `pending` the start of an asynchronous one; its race, or None."""
         race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
+        race = race or self._against_updates(granules, threads)
         if race is not None:
             return race
         self._note_write(granules, PENDING if pending else self.clocks.now[threads >> WARP_BITS], threads)
@@ -171,7 +188,7 @@ class Shadow:
     def start(self, granules: Array, threads: Array, engine: int) -> Race | None:
         """An engine begins to write, for these threads; its race, or None.  Shapes as in `write`."""
         race = self._against_writes(granules, threads) or self._against_reads(granules, threads)
-        race = race or self._unfenced(granules, threads)
+        race = race or self._against_updates(granules, threads) or self._unfenced(granules, threads)
         if race is None:
             self._note_write(granules, PENDING, engine << WARP_BITS)
         return race
@@ -182,7 +199,8 @@ class Shadow:
 
     def read_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
         """An engine reads, for these threads, until its running epoch is over; its race, or None."""
-        race = self._against_writes(granules, threads) or self._unfenced(granules, threads)
+        race = self._against_writes(granules, threads) or self._against_updates(granules, threads)
+        race = race or self._unfenced(granules, threads)
         if race is None and self.reads:
             self.read_epoch[granules, engine] = self.clocks.now[engine]
             self.reader[granules, engine] = engine << WARP_BITS
@@ -278,7 +296,7 @@ class Shadow:
             who = f"lanes of {self.clocks.warp_name(warp)}"
         else:
             who = self.clocks.who(other)
-        return Race(i, f"{who} read it, {self._missing(thread, other)}", k)
+        return Race(i, f"{who} {self.did} it, {self._missing(thread, other)}", k)
 
     def _missing(self, thread: int, other: int) -> str:
         return f"with no {self.clocks.barriers(thread, other)} in between"
@@ -326,7 +344,7 @@ class GridShadow(Shadow):
         return race or super()._against_writes(granules, threads)
 
     def _against_reads(self, granules: Array, threads: Array) -> Race | None:
-        race = self._meets(self.block_read[granules], "read") if self.reads else None
+        race = self._meets(self.block_read[granules], self.did) if self.reads else None
         return race or super()._against_reads(granules, threads)
 
     def _meets(self, blocks: Array, did: str) -> Race | None:

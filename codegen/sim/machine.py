@@ -31,11 +31,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
 from layoutalg.codegen.instr import WARP, WARPGROUP
+from layoutalg.codegen.sim.atomics import update
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
 from layoutalg.errors import SimulationError, UnsupportedError
 
@@ -379,7 +381,7 @@ class Machine:
         self._grid_shadows: list[GridShadow] = []
         self._arrived: dict[int, tuple[int, str]] = {}  # warp -> the statement it waits at
         self._barriers = 0
-        self.warps, self.block = warps, 0
+        self.warps, self.block, self.backwards = warps, 0, False  # the order of lanes in atomics
         self.start_block(0)
 
     def start_block(self, number: int) -> None:
@@ -394,17 +396,27 @@ class Machine:
         for watched in self._grid_shadows:
             watched.block = number
 
-    def watch_shared(self, first_byte: int, size_bytes: int, granule_bytes: int) -> Shadow:
+    def watch_shared(
+        self, first_byte: int, size_bytes: int, granule_bytes: int, *, updates: bool = False
+    ) -> Shadow:
         """A shadow over a part of shared memory; buffers that overlap must share one."""
-        shadow = Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
-        self._shared_shadows.append(shadow)
-        return shadow
+        make = partial(Shadow, size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
+        self._shared_shadows.append(made := make())
+        if updates:
+            self._shared_shadows.append(further := make())
+            made.updates = further
+        return made
 
-    def watch_global(self, size_bytes: int, granule_bytes: int, *, reads: bool) -> GridShadow:
+    def watch_global(
+        self, size_bytes: int, granule_bytes: int, *, reads: bool, updates: bool = False
+    ) -> GridShadow:
         """A shadow over a global buffer that the kernel writes, and also reads if `reads`."""
-        shadow = GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads)
-        self._grid_shadows.append(shadow)
-        return shadow
+        made = GridShadow(size_bytes, granule_bytes, self.clocks, reads=reads or updates)
+        if updates:
+            made.updates = further = GridShadow(size_bytes, granule_bytes, self.clocks)
+            self._grid_shadows.append(further)
+        self._grid_shadows.append(made)
+        return made
 
     def shared_buffer(self, name: str, base: int, size_bytes: int, shadow: Shadow) -> Buffer:
         """A buffer that lies `base` bytes into shared memory."""
@@ -477,6 +489,8 @@ class Machine:
 
     # --- what effects call -----------------------------------------------------------------------------
 
+    update = update
+
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""
         group.copies.commit(group.active.mask)
@@ -539,14 +553,14 @@ class Machine:
     def _found(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str, fixed: int) -> Found:
         """The place the active lanes access; kept by the group for the offsets of a `fixed` operand."""
         if fixed < 0:
-            return self._where(group, buffer, offsets, width, does)
+            return self.places(group, buffer, offsets, width, does)
         key = fixed, group.active, id(offsets) if isinstance(offsets, numpy.ndarray) else offsets
         access = group.found.get(key)
         if access is None:
-            access = group.found[key] = self._where(group, buffer, offsets, width, does)
+            access = group.found[key] = self.places(group, buffer, offsets, width, does)
         return access
 
-    def _where(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
+    def places(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
         at = self.checked(group, buffer, offsets, width, does)
         granules = at if buffer.shadow is None else buffer.shadow.granules(at, width)
         return at, granules, at // width

@@ -15,7 +15,7 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -122,10 +122,17 @@ class MemTrace:
         machine = find_arch(arch)
         return tuple(self._total(n, machine) for n, records in enumerate(self._records) if records)
 
-    def total(self, op: str, arch: str | Arch = "sm_90") -> tuple[int, int, int]:
-        """(instructions, cost, ideal) of every site of an operation together."""
+    def total(
+        self, op: str, arch: str | Arch = "sm_90", *, statements: Collection[int] | None = None
+    ) -> tuple[int, int, int]:
+        """(instructions, cost, ideal) of every site of an operation together, or of those of some
+        statements."""
         machine = find_arch(arch)
-        totals = [self._total(n, machine) for n, site in enumerate(self.sites) if site.op == op]
+        totals = [
+            self._total(n, machine)
+            for n, site in enumerate(self.sites)
+            if site.op == op and (statements is None or site.statement in statements)
+        ]
         return (
             sum(t.instructions for t in totals),
             sum(t.total for t in totals),

@@ -25,7 +25,7 @@ import numpy
 
 from layoutalg.codegen.expr import Expr, simplify
 from layoutalg.codegen.instr import WARP, Operand
-from layoutalg.codegen.program import Arg, BarrierRef, Do, Kernel, MemRef, RegRef, TensorMapParam
+from layoutalg.codegen.program import Arg, BarrierRef, Do, Kernel, Let, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
 from layoutalg.codegen.sim.engines import BarrierPlace, BoundMap, Place, RegisterPlace
 from layoutalg.codegen.sim.hazards import Array
@@ -73,11 +73,7 @@ class Operands:
                 start = scope.compile(self._word(arg, s))
                 if operand.deferred:
                     return partial(_place_of_registers, str(arg), arg.words, start), None
-                source = (
-                    partial(_read_register, self.machine, arg, arg.words, start)
-                    if operand.role != "out"
-                    else None
-                )
+                source = self._reading(arg, start) if operand.role != "out" else None
                 target = partial(_write_register, self.machine, arg, start) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
@@ -96,6 +92,9 @@ class Operands:
             case "write", MemRef() if s.instr.engine == "cp.async":
                 access = self._access(operand, arg, s, statement, scope)
                 return None, partial(self._do, self.machine.start_copy, *access)
+            case "update", MemRef():
+                _, buffer, _, offsets, _ = self._access(operand, arg, s, statement, scope)
+                return partial(_place, buffer, offsets), None
             case "place", MemRef():
                 _, buffer, _, offsets, _ = self._access(operand, arg, s, statement, scope)
                 return partial(_place, buffer, offsets), None
@@ -111,7 +110,14 @@ class Operands:
                     "operand", s, f"operand {operand.name} of '{s}' is {operand.role}{words}; it got {arg}"
                 )
 
-    def _word(self, ref: RegRef, s: Do) -> Expr:
+    def register(self, ref: RegRef, s: Do | Let, scope: Scope) -> Source:
+        """The source of the words of a register."""
+        return self._reading(ref, scope.compile(self._word(ref, s)))
+
+    def _reading(self, ref: RegRef, start: Closure) -> Source:
+        return partial(_read_register, self.machine, ref, ref.words, start)
+
+    def _word(self, ref: RegRef, s: Do | Let) -> Expr:
         """Number of the first register word of `ref`."""
         if ref.reg.name not in self._registers:
             raise IRError("register", s, f"{ref.reg.name} of '{s}' is not a register of the kernel")
@@ -127,14 +133,14 @@ class Operands:
         if ref.buffer.name not in self.buffers:
             raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
         buffer, space, size = self.buffers[ref.buffer.name], ref.buffer.space, ref.buffer.unit_bytes
-        if operand.role == "write" and not ref.buffer.writable:
+        if operand.role in ("write", "update") and not ref.buffer.writable:
             raise IRError("read only", s, f"{buffer.name} is read only and '{s}' writes it")
         if space != operand.space:
             raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
         base = self._bases.get(buffer.name, buffer.base)
         index = ref.index if size == 1 else ref.index * size
         offsets = scope.compile(index)
-        if operand.role != "place":
+        if operand.role not in ("place", "update"):
             self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
         return len(self.sites) - 1, buffer, operand.bytes, offsets, scope.is_fixed(index)
 

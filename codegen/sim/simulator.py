@@ -239,6 +239,7 @@ def _units(
     maps = {m.name: BoundMap(m.name, m.evaluate(params), globals_[m.source.name]) for m in kernel.maps}
     units: list[_Unit] = []
     for machine in machines:
+        machine.backwards = way == "warp"
         machine.buffers.update(globals_, **_shared_buffers(kernel, machine))
         trace: MemTrace | Literal[True] | None = True if traced else None
         program = Program(kernel, machine, maps, units[0].program.trace if units else trace)
@@ -388,14 +389,22 @@ def _widths(kernel: Kernel) -> tuple[dict[str, int], set[str]]:
     return widths, loaded
 
 
+def _updated(kernel: Kernel) -> set[str]:
+    """The buffers with atomics."""
+    return {
+        at.buffer.name for s in calls(kernel.body) for operand, at in s.memory if operand.role == "update"
+    }
+
+
 def _global_buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array]) -> dict[str, Buffer]:
     """Every pointer's buffer; those that are written have a shadow, with the gcd of the widths as granule."""
     widths, loaded = _widths(kernel)
-    buffers = {}
+    updated, buffers = _updated(kernel), {}
     for p in kernel.pointers:
         raw, shadow = arrays[p.name], None
         if p.writable and p.name in widths:
-            shadow = machine.watch_global(len(raw), widths[p.name], reads=p.name in loaded)
+            reads, updates = p.name in loaded, p.name in updated
+            shadow = machine.watch_global(len(raw), widths[p.name], reads=reads, updates=updates)
         buffers[p.name] = Buffer(p.name, Memory(raw), 0, len(raw), shadow=shadow)
     return buffers
 
@@ -403,12 +412,13 @@ def _global_buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array
 def _shared_buffers(kernel: Kernel, machine: Machine) -> dict[str, Buffer]:
     """Every buffer of shared memory; those that overlap have one shadow."""
     widths, _ = _widths(kernel)
-    buffers = {}
+    updated, buffers = _updated(kernel), {}
     for part in _overlapping(kernel.shared):
         start, end = part[0].offset_bytes, max(s.offset_bytes + s.size_bytes for s in part)
         granule = math.gcd(*(widths.get(s.name, 0) for s in part)) or 16
         start = start // granule * granule
-        watched = machine.watch_shared(start, end - start, granule)
+        updates = any(b.name in updated for b in part)
+        watched = machine.watch_shared(start, end - start, granule, updates=updates)
         for b in part:
             buffers[b.name] = machine.shared_buffer(b.name, b.offset_bytes, b.size_bytes, watched)
     return buffers

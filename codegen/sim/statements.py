@@ -26,7 +26,7 @@ import numpy
 from layoutalg.budget import spend
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, Role, Roles, Stmt, Unroll
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, RegRef, Role, Roles, Stmt, Unroll
 from layoutalg.codegen.sim.closures import Closure, Scope
 from layoutalg.codegen.sim.engines import BoundMap
 from layoutalg.codegen.sim.hazards import Array
@@ -112,8 +112,12 @@ class Program:
                     steps.append(self._do(s, scope, loops))
                     waits = waits or s.instr.ready is not None
                 case Let(var, value):
-                    compute = scope.compile(value)
-                    steps.append(partial(_let, scope.declare(var, value), compute))
+                    if isinstance(value, RegRef):
+                        source = self.operands.register(value, s, scope)
+                        steps.append(partial(_take, scope.declare(var), source, str(s)))
+                    else:
+                        compute = scope.compile(value)
+                        steps.append(partial(_let, scope.declare(var, value), compute))
                 case For(var, count, inner, _, carry):
                     trips, inside = scope.compile(count), scope.inner()
                     slot = inside.declare(var)
@@ -149,7 +153,7 @@ class Program:
         sources: list[Source] = []
         targets: list[Target] = []
         shapes: list[int] = []
-        acts = any(o.role in ("place", "barrier", "map") for o in instr.operands)
+        acts = any(o.role in ("place", "update", "barrier", "map") for o in instr.operands)
         allowed = [scope.compile(guard) for guard in s.guards]
         for operand, arg in s.pairs:
             if operand.role == "guard":
@@ -229,6 +233,15 @@ def _in_turns(turns: Turns, group: Group) -> Waits:
 
 def _let(slot: int, value: Closure, group: Group) -> None:
     group.frame[slot] = value(group.frame)
+
+
+def _take(slot: int, source: Source, text: str, group: Group) -> None:
+    """The number of a register as an index."""
+    group.statement = lambda: repr(text)
+    value, poison = source(group)
+    if poison is not None and poison[group.active.index].any():
+        raise group.fail("takes bytes that nobody has written as an index")
+    group.frame[slot] = value[:, 0].astype(numpy.int64)
 
 
 def _once(body: Body, group: Group) -> Iterator[Steps]:

@@ -63,7 +63,7 @@ def uses(kernel: Kernel, scalars: Mapping[str, int], pick: Pick) -> Iterator[Use
 def _uses(body: tuple[Stmt, ...], env: dict[Var, int], pick: Pick) -> Iterator[Use]:
     for s in body:
         match s:
-            case Let(var, value):
+            case Let(var, value) if isinstance(value, Expr):
                 yield Use(value, ctype(var), dict(env))
                 env[var] = evaluate(value, env)
             case For(var, count, inner, _, carry):

@@ -103,7 +103,7 @@ def test_sums_of_f16_are_exact_and_a_mistake_in_them_is_seen(mutant: Mutant | No
         ((64, 64, 64), {"threads": 64}, "128 are needed"),
         ((64, 64, 64), {"warps": (2, 1, 2), "part": (32, 32, 32)}, "warps along k"),
         ((64, 64, 64), {"arch": "sm_75"}, "needs sm_80"),
-        ((64, 64, 64), {"result": "e4m3"}, "conversions of e4m3"),
+        ((64, 64, 64), {"result": "c64"}, "conversions of c64"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(tile: Any, options: dict[str, Any], part: str) -> None:

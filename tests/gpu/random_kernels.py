@@ -5,6 +5,7 @@ python -m tests.gpu.random_kernels permutes 500 1500      the last quarter of th
 python -m tests.gpu.random_kernels norms 600              within the stated bound
 python -m tests.gpu.random_kernels reductions 600
 python -m tests.gpu.random_kernels relayouts 200          pairs of layouts of registers, all their plans
+python -m tests.gpu.random_kernels values 300             of the kernel language: as the simulator has it
 python -m tests.gpu.random_kernels permutes plain         sixty small ones, alone in memory, for a sanitizer
 
 What is wrong is printed, by its seed.
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from layoutalg.codegen import gpu
+from layoutalg.codegen.language import words
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels import move
 from layoutalg.kernels.elements import CARRIER, whole_units
@@ -29,7 +31,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_
 from layoutalg.kernels.rowwise.programs import norm, reduce
 from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from layoutalg.registers import Conversion, convert_layout
-from tests.draws import norms, permutations, reductions, relayouts
+from tests.draws import norms, permutations, reductions, relayouts, value_kernels
 from tests.gpu.counters import verdict
 from tests.gpu.timing import plainly
 
@@ -224,7 +226,32 @@ def run_relayouts(seed: int, arch: str, made: Made) -> None:
         assert right, f"{found.src} to {found.dst} by {kind}"
 
 
+# --- the kernel language ---------------------------------------------------------------------------------
+
+Computed = tuple[dict[str, Any], gpu.Prepared]
+
+
+def compiled_values(asked: tuple[int, str]) -> Computed:
+    """The kernel of a seed, and what the simulator leaves."""
+    seed, arch = asked
+    made = value_kernels.random_kernel(random.Random(seed))
+    return made.simulated(), gpu.prepare(made.kernel, arch)
+
+
+def run_values(seed: int, arch: str, made: Computed) -> None:
+    """The tensors are those of the simulator: to the bit where nothing is approximated."""
+    kernel, (wanted, prepared) = value_kernels.random_kernel(random.Random(seed)), made
+    device = {
+        name: gpu.to_device(x) if isinstance(x, np.ndarray) else x
+        for name, x in {**kernel.arguments, **kernel.copies()}.items()
+    }
+    gpu.load_prepared(prepared)(**words(kernel.kernel, device))
+    found = kernel.differences({name: gpu.to_host(device[name]) for name in wanted}, wanted)
+    assert not found, ", ".join(f"{name} of {kernel.elements[name]}" for name in found)
+
+
 KINDS: Mapping[str, Kind] = {
+    "values": Kind(compiled_values, run_values, range(60)),
     "permutes": Kind(partial(compiled_permutes, False), partial(run_permutes, False)),
     "norms": norms_by(norm_of),
     "reductions": Kind(compiled_reductions, run_reductions),

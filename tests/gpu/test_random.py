@@ -14,7 +14,8 @@ pytestmark = needs_gpu
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [("norms", 600), ("permutes", 2000), ("reductions", 600), ("relayouts", 200)]
+    ("kind", "count"),
+    [("norms", 600), ("permutes", 2000), ("reductions", 600), ("relayouts", 200), ("values", 300)],
 )
 def test_random_kernels_are_their_definition(kind: str, count: int) -> None:
     assert list(wrong(KINDS[kind], range(count))) == []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 _STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*(?:"\s*"[^"]*)*)"(?P<operands>\s*:[^;]*)\);')
-_CONSTRAINT = re.compile(r'"[=+]?[rfd]"')
+_CONSTRAINT = re.compile(r'"[=+]?[rfdh]"')
 _MMA = re.compile(
     r"mma\.sync\.aligned\.m(?P<rows>8|16)n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)"
     r"\.(?P=sum)(?:\.(?P<bits>xor|and)\.popc)?"
@@ -37,6 +37,8 @@ _FLOAT = {
     _HALF + "h;}": "shim::ptx_half<1>",
     "ex2.approx.ftz.f32 %0, %1;": "shim::ptx_ex2",
     "rcp.approx.ftz.f32 %0, %1;": "shim::ptx_rcp",
+    "cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;": "shim::ptx_code<3>",
+    "cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;": "shim::ptx_code<2>",
     "movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;": "shim::ptx_movmatrix",
 }
 

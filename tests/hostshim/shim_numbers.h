@@ -28,6 +28,10 @@ inline float expf(float x) { return __builtin_expf(x); }
     inline double NAME(double x) { return __builtin_##NAME(x); } \
     inline float NAME##f(float x) { return static_cast<float>(__builtin_##NAME(static_cast<double>(x))); }
 SHIM_FUNCTION(exp2) SHIM_FUNCTION(log) SHIM_FUNCTION(log1p) SHIM_FUNCTION(sqrt) SHIM_FUNCTION(tanh)
+SHIM_FUNCTION(log2) SHIM_FUNCTION(sin) SHIM_FUNCTION(cos) SHIM_FUNCTION(erf)
+inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 inline double exp(double x) { return __builtin_exp(x); }
 inline double fabs(double x) { return __builtin_fabs(x); }
 inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
@@ -66,6 +70,13 @@ inline float __ll2float_rz(long long x) {
     const bool past = near >= 0x1p63f || (x < 0 ? static_cast<long long>(near) < x : static_cast<long long>(near) > x);
     return past ? shim_bits<float>(shim_bits<unsigned>(near) - 1) : near;
 }
+inline float __uint2float_rz(unsigned x) { return __double2float_rz(x); }
+template <class From>
+unsigned shim_unsigned(From x) {
+    return x != x || x <= 0 ? 0u : x >= From(4294967296.0) ? 0xFFFFFFFFu : static_cast<unsigned>(x);
+}
+inline unsigned __float2uint_rz(float x) { return shim_unsigned(x); }
+inline unsigned __double2uint_rz(double x) { return shim_unsigned(x); }
 template <class To, class From>
 To shim_truncated(From x, To nan) {
     constexpr int bits = 8 * sizeof(To) - 1;
@@ -118,6 +129,35 @@ struct Float16 {
         return sign | (size == 0 ? 0 : pattern > infinity ? infinity : pattern);
     }
 };
+
+}  // namespace shim
+
+// Atomics: threads of the shim take turns.
+template <class T>
+T atomicAdd(T* p, T x) { const T old = *p; *p = old + x; return old; }
+template <class T>
+T atomicMax(T* p, T x) { const T old = *p; *p = old < x ? x : old; return old; }
+template <class T>
+T atomicMin(T* p, T x) { const T old = *p; *p = x < old ? x : old; return old; }
+
+namespace shim {
+
+// A float of 8 bits: to the nearest code, ties to the even one, past the largest number to that, by trying all.
+template <int mantissa>
+void ptx_code(unsigned short& d, float high, float low) {
+    constexpr int bias = (1 << (6 - mantissa)) - 1, numbers = mantissa == 3 ? 0x7F : 0x7C;
+    const double all = __builtin_fabs(static_cast<double>(low)), size = all < 65536 ? all : 65536;
+    unsigned best = 0;
+    double least = __builtin_inf();
+    for (unsigned code = 0; code < numbers; ++code) {
+        const unsigned e = code >> mantissa, fraction = code & ((1 << mantissa) - 1);
+        const double x = __builtin_ldexp(
+            fraction + (e ? 1 << mantissa : 0), static_cast<int>(e ? e : 1) - bias - mantissa);
+        const double off = __builtin_fabs(x - size);
+        if (off < least || (off == least && code % 2 == 0)) best = code, least = off;
+    }
+    d = static_cast<unsigned short>(low != low ? 0x7F : best | (__builtin_signbit(low) ? 0x80 : 0));
+}
 
 using f16 = Float16<10>;
 using bf16 = Float16<7>;

@@ -161,7 +161,7 @@ def _statement(s: Stmt, around: _Around) -> Iterator[tuple[str, tuple[Stmt, ...]
         case For(_, count):
             yield f"{s}: one turn more", (replace(s, count=count + 1),)
             yield f"{s}: one turn fewer", (replace(s, count=minus(count, Const(1))),)
-        case Let(var, value):
+        case Let(var, value) if isinstance(value, Expr):
             yield f"{s}: one more", (Let(var, (value + 1) % (var.facts.hi + 1)),)
         case _:
             pass

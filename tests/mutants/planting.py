@@ -42,7 +42,10 @@ def with_let(kernel: Kernel, name: str, value: Callable[[Expr], Expr]) -> Kernel
     """Give what has a name another value."""
 
     def change(s: Stmt) -> tuple[Stmt, ...]:
-        return (replace(s, value=value(s.value)),) if isinstance(s, Let) and s.var.name == name else (s,)
+        match s:
+            case Let(var, old) if var.name == name and isinstance(old, Expr):
+                return (Let(var, value(old)),)
+        return (s,)
 
     return rewrite(kernel, change)
 
@@ -65,7 +68,7 @@ def unguarded(kernel: Kernel) -> Kernel:
     """Run the body of every branch on the thread's own position, named or not, without asking."""
     own = {kernel.tid}
     for s in walk(kernel.body):
-        if isinstance(s, Let) and own & set(variables(s.value)):
+        if isinstance(s, Let) and isinstance(s.value, Expr) and own & set(variables(s.value)):
             own.add(s.var)
 
     def change(s: Stmt) -> tuple[Stmt, ...]:

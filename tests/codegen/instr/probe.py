@@ -29,6 +29,26 @@ ALL: Mapping[str, Instr] = {
 }
 """Every instruction that has a name of its own, or is a row of a table."""
 
+ROWS = [(op, x) for op, own in isa.OPERATIONS.items() for x in (*isa.COMPUTED, "bool") if own.text_of(x)]
+"""The operations of formulas, each with each type that it takes."""
+
+
+def trial(op: str, kind: str) -> isa.Formula:
+    """An operation of as many operands as it has, the second one for all elements, as registers hold it."""
+    own = isa.OPERATIONS[op]
+    arity = 1 + sum(f"{{{x}}}" in own.text_of(kind) for x in "bc")
+    args: list[isa.Formula] = [
+        isa.Input(i, "u32" if kind == "bool" or i < own.of else kind, i == 1) for i in range(arity)
+    ]
+    if op in ("shl", "shr"):
+        args[1] = isa.Apply("and", (args[1], isa.Number(31, kind)))
+    tested = range(arity) if kind == "bool" else range(own.of)
+    for i in tested:
+        args[i] = isa.Apply("lt", (isa.Number(0, "u32"), args[i]))
+    made = isa.Apply(op, tuple(args))
+    return isa.Apply("to_u32", (made,)) if isa.element_of(made) == "bool" else made
+
+
 MADE = (
     isa.fma_outer(8, 8), isa.fma_outer(1, 4), isa.fma_outer(2, 2, "f64"), isa.scale(1), isa.scale(8),
     isa.add_scaled(1, "f32"), isa.add_scaled(8, "f16"), isa.add_scaled(2, "bf16"), isa.pack(8, "f16"),
@@ -39,11 +59,7 @@ MADE = (
     isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),
     isa.add_one(2),
     *(f.instr(n, kind) for n, f in enumerate(isa.FUNCTIONS.values(), 1) for kind in f.elements),
-    *(
-        isa.elementwise(isa.Apply(op, tuple(isa.Input(i, "f32", i == 1) for i in range(arity))), 4)
-        for op, known in isa.OPERATIONS.items()
-        for arity in [1 + sum(f"{{{x}}}" in known.text for x in "bc")]
-    ),
+    *(isa.elementwise(trial(op, kind), 4) for op, kind in ROWS),
 )  # fmt: skip
 """Instructions that are made for a number of elements."""
 

@@ -9,25 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.instr import CONVERTED, convert, converted
+from layoutalg.codegen.instr import convert, converted
+from layoutalg.codegen.instr.conversions import TYPES, bits_of, numbers_of
 from layoutalg.errors import UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, packed, ran
 from tests.sweeps import each
 
 NUMPY = {
     "f64": "f8", "f32": "f4", "f16": "f2", "u8": "u1", "s8": "i1", "s16": "i2", "s32": "i4", "s64": "i8",
+    "u16": "u2", "u32": "u4",
 }  # fmt: skip
-PAIRS = [(a, b) for a in CONVERTED for b in CONVERTED]
-FLOATS = ("f64", "f32", "f16", "bf16")
-WORD = {name: np.dtype(f"u{np.dtype(NUMPY.get(name, 'u2')).itemsize}") for name in CONVERTED}
+PAIRS = [(a, b) for a in TYPES for b in TYPES]
+FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2")
+WORD = {name: np.dtype(f"u{max(8, bits_of(name)) // 8}") for name in TYPES}
 
 
 def drawn(element: str, n: int = 4000) -> Any:
     """Random bits, numbers near 100, and ends, as words."""
-    rng = np.random.default_rng(CONVERTED.index(element))
+    rng = np.random.default_rng(TYPES.index(element))
     bits = rng.integers(0, 256, n * WORD[element].itemsize, np.uint8).view(WORD[element])
     near = converted((100 * rng.standard_normal(n)).view("u8"), "f64", element)
     ends = [np.nan, np.inf, -np.inf, -0.0, 0.5, -0.5, 65519.9, 65520.0, 2.0**31, 2.0**63, -(2.0**63), 1e-8]
+    bits &= WORD[element].type((1 << bits_of(element)) - 1)
     return np.concatenate([bits, near, converted(np.array(ends).view("u8"), "f64", element)])
 
 
@@ -57,7 +60,7 @@ def test_the_definition_is_numpys_where_c_states_one(pair: tuple[str, str]) -> N
     assert np.array_equal(found, expected, equal_nan=target in FLOATS)
 
 
-@each("target", [name for name in CONVERTED if name not in FLOATS])
+@each("target", [name for name in TYPES if name in NUMPY and name not in FLOATS])
 def test_floats_past_the_ends_of_an_integer_become_its_ends_and_nan_zero(target: str) -> None:
     ends = np.iinfo(NUMPY[target])
     values = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, float(ends.max) * 2, ends.min * 2.0 - 1])
@@ -93,6 +96,49 @@ def test_narrow_floats_are_rounded_once(source: str, target: str) -> None:
                 assert closer < further or (closer == further and int(got) % 2 == 0), (word, got)
 
 
+def nibbles(words: Any) -> Any:
+    """Elements of 4 bits, a byte each."""
+    raw = np.ascontiguousarray(words).view("u1")
+    return np.stack([raw & 15, raw >> 4], axis=-1).reshape(len(raw), -1)
+
+
+def joined(codes: Any) -> Any:
+    """The inverse, in bytes."""
+    even = np.pad(codes, ((0, 0), (0, codes.shape[1] % 2)))
+    return even[:, ::2] | even[:, 1::2] << 4
+
+
+@each("element", ["e4m3", "e5m2"])
+def test_a_float_of_8_bits_is_the_nearest_code(element: str) -> None:
+    """By all codes: each is itself, of what lies between two the nearer one, the even one of a middle."""
+    numbers = numbers_of(element)
+    finite = np.flatnonzero(np.isfinite(numbers[:128]))
+    assert np.array_equal(converted(numbers[finite].view("u8"), "f64", element), finite.astype("u1"))
+    low, high = numbers[finite[:-1]], numbers[finite[1:]]
+    middle = (low + high) / 2
+    for shift, wanted in ((0, finite[:-1] + finite[:-1] % 2), (1e-9, finite[1:]), (-1e-9, finite[:-1])):
+        for sign, bit in ((1, 0), (-1, 0x80)):
+            found = converted((sign * middle * (1 + shift)).view("u8"), "f64", element)
+            assert np.array_equal(found, (wanted | bit).astype("u1"))
+    ends = np.array([np.inf, -np.inf, 1e9, np.nan])
+    assert [hex(x) for x in converted(ends.view("u8"), "f64", element)][:3] == [
+        hex(x) for x in (finite[-1], finite[-1] | 0x80, finite[-1])
+    ]
+    assert np.isnan(numbers_of(element)[converted(ends.view("u8"), "f64", element)[3]])
+
+
+def test_integers_of_4_bits_wrap_and_saturate() -> None:
+    """All numbers of 8 bits, and floats on both sides of each end."""
+    every = np.arange(256, dtype="u1")
+    assert np.array_equal(converted(every, "u8", "u4"), every & 15)
+    assert np.array_equal(converted(every, "s8", "s4"), every & 15)
+    signed = converted(every[:16], "s4", "s32").view("i4")
+    assert signed.tolist() == [*range(8), *range(-8, 0)]
+    floats = np.array([-9.0, -8.5, -1.5, 7.9, 15.9, 16.0, np.nan])
+    assert converted(floats.view("u8"), "f64", "s4").tolist() == [8, 8, 15, 7, 7, 7, 0]
+    assert converted(floats.view("u8"), "f64", "u4").tolist() == [0, 0, 0, 7, 15, 15, 0]
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_the_instruction_and_its_text_compute_the_definition(part: int) -> None:
     """Every pair of types, of numbers of elements that fill words and that do not."""
@@ -100,18 +146,21 @@ def test_the_instruction_and_its_text_compute_the_definition(part: int) -> None:
     for i, (source, target) in enumerate(PAIRS[part::4]):
         for n in ((1, 8), (2, 3), (4, 6))[i % 3]:
             instr, given = convert(n, source, target), drawn(source, LANES * n // 2 - 6).reshape(LANES, n)
-            cases.append((instr, [np.zeros((LANES, instr.operands[0].words), "u4"), packed(given)], []))
+            words = packed(given if bits_of(source) > 4 else joined(given))
+            cases.append((instr, [np.zeros((LANES, instr.operands[0].words), "u4"), words], []))
             elements.append(converted(given, source, target))
     for (instr, (text, _), (found,)), wanted in zip(ran(cases), elements, strict=True):
         target = instr.name.rpartition("_")[2]
         for x in (text, found):
-            got = x.view(wanted.dtype)[:, : wanted.shape[1]]
+            used = -(-wanted.shape[1] * bits_of(target) // 8)
+            got = x.view(wanted.dtype) if bits_of(target) > 4 else nibbles(x)
+            got = got[:, : wanted.shape[1]]
             if target in FLOATS:  # of NaN what payload is left open
                 got, numbers = (converted(y.copy(), target, "f64").view("f8") for y in (got, wanted))
                 np.testing.assert_array_equal(got, numbers, err_msg=instr.name)
             else:
                 np.testing.assert_array_equal(got, wanted, err_msg=instr.name)
-            left = np.ascontiguousarray(x).view("u1")[:, wanted.itemsize * wanted.shape[1] :]
+            left = np.ascontiguousarray(x).view("u1")[:, used:]
             assert not left.any()
 
 
@@ -127,7 +176,7 @@ def test_the_definition_keeps_the_shape(pair: tuple[str, str], shape: tuple[int,
 
 
 def test_other_types_are_refused() -> None:
-    for source, target in (("tf32", "f32"), ("f32", "c64"), ("e4m3", "f16")):
+    for source, target in (("tf32", "f32"), ("f32", "c64"), ("b1", "f16")):
         for call in (partial(convert, 4), partial(converted, np.zeros(4, "u4"))):
             with pytest.raises(UnsupportedError, match="are accepted"):
                 call(source, target)

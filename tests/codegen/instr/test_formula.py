@@ -141,7 +141,8 @@ def test_a_formula_is_the_numbers_that_it_says_and_its_text_computes_them(seed: 
         cases.append((instr, registers, given))
         exact.append(words_of(result, formula))
     for (instr, got, (found,)), wanted in zip(ran(cases), exact, strict=True):
-        element = "f32" if instr.operands[0].element == "f32" else "s32"
+        element = {pair: e for e, pair in PACKED.items()}.get(instr.operands[0].element, "")
+        element = element or instr.operands[0].element or "s32"
         for x in (got[0], found):
             np.testing.assert_array_equal(decode(x, element), decode(wanted, element), err_msg=instr.text)
 

@@ -13,16 +13,22 @@ from layoutalg import codegen
 from layoutalg.codegen.instr import FUNCTIONS, OPERATIONS, ScalarFunction, decode, encode
 from layoutalg.codegen.terms import (
     Value,
+    cos,
+    erf,
     exp,
     exp2,
+    fma,
     log,
     log1p,
+    log2,
     maximum,
     minimum,
     reciprocal,
     rsqrt,
+    sin,
     sqrt,
     tanh,
+    where,
 )
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnknownNameError, UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, ran
@@ -40,6 +46,10 @@ OWN = (
     ScalarFunction("softplus", lambda x: maximum(x, 0) + log1p(exp(-abs(x))), absolute=2.0**-126),
     ScalarFunction("bent", lambda x: minimum(maximum(x, 3 - x), reciprocal(x) + 9), bent_places),
     ScalarFunction("bounded", lambda x: tanh(x) * 2, lambda x, y: 16 * abs(y)),
+    ScalarFunction("chosen", lambda x: where(x < 0, where(x >= -1, x * 3, -3), x), lambda x, y: abs(y)),
+    ScalarFunction("told", lambda x: where(x.eq(x), where(x.ne(1), x, 5), 2), lambda x, y: 0),
+    ScalarFunction("waves", lambda x: sin(x) + cos(x) * erf(x), lambda x, y: 32),
+    ScalarFunction("powers", lambda x: fma(abs(x), 2, log2(abs(x) + 1)), lambda x, y: 64 + 8 * abs(y)),
     ScalarFunction("clipped", lambda x: maximum(-5, minimum(x, 7)), lambda x, y: 0),
 )
 NARROW = tuple(f.narrow for f in FUNCTIONS.values() if f.narrow)
@@ -92,12 +102,18 @@ def test_meanings_are_the_definitions_and_slopes_bound_how_errors_grow() -> None
         assert np.abs(np.diff(f.meaning(far)) / np.diff(far)).max() <= f.slope * (1 + 1e-9)
 
 
+OPERATORS = {"add", "sub", "mul", "div", "neg", "abs", "lt", "le", "eq", "ne"}
+OF_BITS = {"and", "or", "xor", "not", "shl", "shr", "floordiv", "mod"}
+"""Operators, of numbers and of integers or predicates."""
+
+
 def test_an_operation_has_a_function_and_is_tried() -> None:
     """Beside operators, and what formulas become by themselves."""
     named = {name.removesuffix("imum") for name in codegen._PLACES["terms"].split()}
-    operators = {"add", "sub", "mul", "div", "neg", "abs"}
-    assert named | operators | {"fma", "widen"} == set(OPERATIONS)
-    assert named | operators == {op for f in EVERY for op in re.findall(r"(\w+)\(", str(f.formula))}
+    made = {"widen", "to_f32", "to_s32", "to_u32"}
+    assert named | OPERATORS | OF_BITS | made == set(OPERATIONS)
+    assert named | OPERATORS == {op for f in EVERY for op in re.findall(r"(\w+)\(", str(f.formula))}
+    assert named | OPERATORS == {op for op, own in OPERATIONS.items() if own.plain}
 
 
 def test_texts_are_the_meanings_within_their_bounds() -> None:

@@ -165,7 +165,7 @@ def touched(body: tuple[Stmt, ...], known: dict[Var, int]) -> Iterator[tuple[int
             case Run(_, args):
                 (place,) = (a for a in args if isinstance(a, MemRef))
                 yield id(s), int(evaluate(place.index, known)) + 4
-            case Let(var, value):
+            case Let(var, value) if isinstance(value, Expr):
                 known = {**known, var: int(evaluate(value, known))}
             case For(var, count, inner) | Unroll(var, count, inner):
                 for n in range(int(evaluate(count, known)) if isinstance(count, Expr) else count):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from layoutalg.codegen.costs import sequence_traffic
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import Kernel, LaunchSequence, Let, dynamic_bytes, printed_sequence
@@ -117,7 +117,7 @@ def host_run(
 def assigned(body: Sequence[Any], env: dict[Var, Any]) -> dict[Var, Any]:
     """The values of variables behind statements that do nothing but name values."""
     for s in body:
-        assert isinstance(s, Let)
+        assert isinstance(s, Let) and isinstance(s.value, Expr)
         env[s.var] = evaluate(s.value, env)
     return env
 

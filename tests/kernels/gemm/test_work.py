@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Var, evaluate, variables
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import For, Let
 from layoutalg.kernels.gemm import gemm_problem, groups
@@ -85,7 +85,8 @@ def test_tiles_that_are_moved_inward_cover_every_row(rows: int, tiles: int, step
     first = k.block(0, (m + (rows - 1)) // rows) * rows
     at = tile_start(k, "at", first, rows, m, edges=True)
     (let,), (block,) = k.build().body, variables(first)
-    assert isinstance(let, Let) and let.var.facts.divisible_by(step) and at == let.var
+    assert isinstance(let, Let) and isinstance(let.value, Expr)
+    assert let.var.facts.divisible_by(step) and at == let.var
     covered: list[int] = []
     for number in range(-(-extent // rows)):
         start = evaluate(let.value, {m: extent, block: number})
