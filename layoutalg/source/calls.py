@@ -181,7 +181,9 @@ class Calls(Expressions):
         hidden = {key: self.references.pop(key) for key in copies if key in self.references}
         self.variables |= copies
         caller, self.caller = self.caller, (self.caller or node) if function.library else None
+        self.calls.append(node)
         frame = self.entered(function, bound, this)
+        self.calls.pop()
         self.caller = caller
         changed = any(self.variables.get(key) is not value for key, value in copies.items())
         self.variables |= outside
@@ -271,7 +273,7 @@ class Calls(Expressions):
         values = [self.handed(child, name) for child in nodes]
         if name in _LOADS and (place := _pointed(values[0], node.type)) is not None:
             self.memory(node, "ld", place)
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return self.loaded(node, place)
         if (
             name in _STORES
             and nodes[0].type is not None

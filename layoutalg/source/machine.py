@@ -27,9 +27,12 @@ from layoutalg.source.terms import (
     floor_div,
     minus,
     negated,
+    opened,
     table_of,
+    warp_uniform,
 )
 from layoutalg.source.values import (
+    LOADED,
     PUNNED,
     REAL,
     UNSET,
@@ -38,9 +41,12 @@ from layoutalg.source.values import (
     Cells,
     Number,
     Real,
+    Record,
     Unknown,
     Value,
+    blank,
     chosen,
+    elements,
     leaf,
     lost,
     only_real,
@@ -175,6 +181,11 @@ class State:
         self.constants: dict[tuple[int, int], str] = {}
         self.fetches: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
+        self.calls: list[Node] = []
+        self.counters: list[int] = []
+        self.events: dict[tuple[object, ...], tuple[str, tuple[Node, ...]]] = {}
+        self.opened: dict[str, tuple[int, int]] = {}
+        self.place_of: Callable[[int], str] = "line {}".format
         self.caller: Node | None = None
         self.reached: set[tuple[str, tuple[int, int]]] = set()
         self.shared: dict[int, Declaration] = {}
@@ -272,6 +283,7 @@ class State:
         frames = [(f, replace(f, leaving=[*f.leaving], breaks=[*f.breaks])) for f in around]
         variables, references, registers = dict(self.variables), dict(self.references), dict(self.registers)
         functions, turns, touches, caller = [*self.functions], [*self.turns], [*self.touches], self.caller
+        calls, counters = [*self.calls], [*self.counters]
 
         def back() -> None:
             for f, was in frames:
@@ -280,6 +292,7 @@ class State:
             self.variables, self.registers = dict(variables), dict(registers)
             self.references = dict(references)
             self.functions, self.turns, self.touches, self.caller = [*functions], [*turns], [*touches], caller
+            self.calls, self.counters = [*calls], [*counters]
 
         return back
 
@@ -336,6 +349,44 @@ class State:
         made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
+
+    # --- numbers that are not known, alike in all lanes of a warp ---------------------------------------
+
+    def loaded(self, node: Node, place: Place) -> Value:
+        """The value that a load takes from a place in memory: open where a warp's lanes load the same."""
+        kind, address = place.type, place.address
+        if kind is None or isinstance(blank(kind), Real):
+            return REAL
+        uniform = address is not None and place.why is None and warp_uniform(address.offset, self.threads)
+        if address is None or not uniform or "volatile" in kind.name:
+            return LOADED
+        return self.alike(node, f"{address.array.name}[]", kind, (address.array.key,))
+
+    def alike(self, node: Node, what: str, kind: Type, part: tuple[object, ...] = ()) -> Value:
+        """A value of a type that all lanes of a warp have, of `part` of what a node gives.
+
+        It is another one for each place in the text, call and turn, whatever is stored in between.
+        """
+        if kind.kind == "record" and kind.fields and not (kind.union or kind.narrow or kind.others):
+            return Record({n: self.alike(node, what, t, (*part, n)) for n, _, t in kind.fields})
+        if array := elements(kind, lambda i, t: self.alike(node, what, t, (*part, i))):
+            return array
+        if kind.kind == "float":
+            return REAL
+        turns = [self.variables.get(key) for key in self.counters]
+        known = [turn.exact for turn in turns if isinstance(turn, Number)]
+        if kind.kind not in ("int", "pointer") or len(known) < len(turns):
+            return LOADED
+        called = (*self.calls, node)
+        key = (*map(id, called), *part)
+        if key not in self.events:  # the nodes are kept, so that no other has the number of one of them
+            where = ", called in ".join(self.place_of(each.line) for each in reversed(called))
+            name, others = f"{what} in {where}", sum(n.partition(" #")[0] == f"{what} in {where}" for n in self.opened)
+            self.events[key] = (f"{name} #{others + 1}" if others else name), called
+        name, bits = self.events[key][0], 8 * kind.bytes
+        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)
+        self.opened[name] = (0, 1) if kind.bool else (least, most)
+        return Number(opened(name, *self.opened[name], known), bits, kind.signed)
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:
         """Keep an access that is not read."""

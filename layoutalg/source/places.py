@@ -354,7 +354,8 @@ class Places(Unread):
         if place.choice is not None:
             condition, a, b = place.choice
             first = self.only_where(condition, lambda: self.load(node, a))
-            second = self.only_where(inverse(condition), lambda: self.load(node, b))
+            other = replace(node)  # what the one place holds, and the other, are two numbers
+            second = self.only_where(inverse(condition), lambda: self.load(other, b))
             return chosen(condition, first, second)
         if place.base is not None:
             owner = self.load(node, place.base)
@@ -372,7 +373,7 @@ class Places(Unread):
             self.memory(node, "ld", place)
             if place.why is None and self.is_constant(place.address.array):
                 return self.load_register(place.address, place.type)
-            return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
+            return self.loaded(node, place)
         if place.why is not None:
             if place.type is not None and place.type.kind != "array":
                 self.touch(node, "ld", place.why, 0)

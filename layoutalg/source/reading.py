@@ -210,6 +210,7 @@ class _Reading:
         self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
+        self.opened: dict[str, tuple[int, int]] = {}
         self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
@@ -335,6 +336,7 @@ class _Reading:
         """
         self.ranges = {}
         reader = Reader(kernel, {}, self._geometry(taken), self.launch.threads)
+        reader.place_of = lambda line: line_of(*self.parsed.place(line))
         reader.removed = [(each.first, each.last, each.text) for each in self.parsed.removed]
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
@@ -352,6 +354,7 @@ class _Reading:
         except RecursionError:
             return reader, "its sums are nested too deeply"
         finally:
+            self.opened |= reader.opened
             for touch in reader.touches:
                 touch.block = self.launch.block
         return reader, ""
@@ -437,7 +440,7 @@ class _Reading:
             touched = [touch for touch, _ in pairs]
             instructions = {(t.line, t.column, t.op, t.array): ops for t, ops in pairs}
         rows = by_row(touched)
-        numbers = Open(dict(self.ranges), reader.bounds)
+        numbers = Open(self.ranges | reader.opened, reader.bounds)
         for row, touches in rows.items():
             unread[row] = next((t.why for t in touches if t.why), "")
             if not unread[row]:
@@ -447,7 +450,7 @@ class _Reading:
                     unread[row] = error.message
         wanted = [row for row, why in unread.items() if why]
         again = (
-            self._with_values(kernel, root, set(map(_access, wanted))) if wanted and numbers.ranges else {}
+            self._with_values(kernel, root, set(map(_access, wanted))) if wanted and self.ranges else {}
         )
         for row in wanted:
             if not any(_access(row) == _access(other) for other in again):
@@ -456,6 +459,7 @@ class _Reading:
                 self._tell(*row, unread[row], rows[row][0].function)
                 self.unread += rows[row]
         counted |= again
+        most = self.ranges | self.opened
         placed = {(*_access(row), row[3]) for row in wanted if row[3]}
         elsewhere = {row for row in again if (*_access(row), row[3]) not in placed}
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
@@ -469,7 +473,7 @@ class _Reading:
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
-            self.taken = {n: min(TAKEN, numbers.ranges[n][1]) for n in taken} | open_ | self.taken
+            self.taken = {n: min(TAKEN, most[n][1]) for n in taken} | open_ | self.taken
             note, compiled, ops = self._note(taken | open_, joined.get(row)), None, instructions.get(row)
             if ops is not None:
                 compiled = ops[row[2].partition(":")[0]]
@@ -498,17 +502,20 @@ class _Reading:
         """
         reader, failed = self._executed(kernel, root, taken=True)
         values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
+        numbers = Open(reader.opened, reader.bounds)
         rows = by_row(() if failed else reader.touches)
         found: dict[Row, Sized] = {}
         lost = set[tuple[int, int, str]]()
         for row, touches in rows.items():
             if _access(row) in wanted:
                 try:
-                    cost = Cost() if any(touch.why for touch in touches) else self._cost(touches)
+                    lost |= {_access(row)} if any(touch.why for touch in touches) else set()
+                    own = numbers.sized(touches, self.machine, self._cost)
                 except (LayoutAlgError, RecursionError):
-                    cost = Cost()
-                found[row] = Sized(cost, touches, values, tuple(values), tuple(values))
-                lost |= set() if cost.instructions else {_access(row)}
+                    own = Sized(Cost(), touches, {}, (), ())
+                names = tuple({**values, **dict.fromkeys(own.sizes)})
+                found[row] = own._replace(taken=values | own.taken, sizes=names, depends=names)
+                lost |= set() if own.cost.instructions else {_access(row)}
         return {row: sized for row, sized in found.items() if _access(row) not in lost}
 
     def _statement(self, access: Any) -> tuple[str, int]:

@@ -4,12 +4,13 @@ The idea.  An index is nearly always a sum of products with constants, of thread
 turns of loops; what is not a sum (a division, a mask, an XOR, a comparison) is an ATOM in it.
 
     Sum      constant + coefficient * atom + ...      the parts of an address that only shift it stay apart
-    Atom     var | div | mod | cdiv | cmod | and | or | xor | mul | min | max | nonneg | zero | select |
-             wrap | table
+    Atom     var | open | div | mod | cdiv | cmod | and | or | xor | mul | min | max | nonneg | zero |
+             select | wrap | table
 
 `nonneg(x)` is 1 where x >= 0 and `zero(x)` where x == 0: every comparison is one of the two, so a condition
 has the same parts as an index.  `table` holds the values of something that a loop changes in another way
-than by a constant step.  Atoms are unique: the same operation on the same operands is the same object, and
+than by a constant step, `open` a number that is alike in all lanes of a warp and not known, another one in
+each turn of the loops that are its operands.  Atoms are unique: the same operation on the same operands is the same object, and
 knows between which bounds its values lie.  Sums are exact integers; a value that its C type may not hold is
 a `wrap` of it, which is how the machine wraps it.
 
@@ -110,7 +111,7 @@ def _atom(op: str, args: tuple[Sum, ...], low: int, high: int, data: Any = None,
         atom.op, atom.args, atom.data, atom.low, atom.high, atom.order = op, args, data, low, high, _made
         atom.fresh = fresh or any(arg.fresh for arg in args)
         atom.widest = widest(*args)
-        own = frozenset({data}) if op == "var" else frozenset()
+        own = frozenset({data}) if op in ("var", "open") else frozenset()
         atom.variables = own.union(*(arg.variables for arg in args))
         if op == "table" and getattr(data, "ndim", 1) == 2:
             atom.variables |= {"thread"}
@@ -138,6 +139,11 @@ SIZE = "$"
 def size(name: str, low: int, high: int) -> Sum:
     """A number that is not given, alike in all lanes."""
     return variable(SIZE + name, low, high)
+
+
+def opened(name: str, low: int, high: int, turns: Sequence[Sum]) -> Sum:
+    """A number that is alike in all lanes of a warp and not known, another one in each of some turns."""
+    return _atom("open", tuple(turns), low, high, SIZE + name, (name, low, high))
 
 
 def sizes(*sums: Sum) -> list[str]:
@@ -414,6 +420,32 @@ def widest(*sums: Sum) -> int:
     return max((max(-one.low, one.high, *(atom.widest for atom, _ in one.parts)) for one in sums), default=0)
 
 
+def warp_uniform(one: Sum, threads: Mapping[str, Any]) -> bool:
+    """Whether a sum is alike in all lanes of each warp, as far as that is seen of its parts.
+
+    >>> import numpy as np
+    >>> x, n = variable("x", 0, 63), size("n", 0, 9)
+    >>> block = {"x": np.arange(64), "y": np.zeros(64), "z": np.zeros(64), "thread": np.arange(64)}
+    >>> warp_uniform(add(floor_div(x, 32), n), block), warp_uniform(add(x, n), block)
+    (True, False)
+    """
+    import numpy as np
+
+    lanes = frozenset(("x", "y", "z", "thread"))
+    mixed = [atom for atom, _ in one.parts if atom.variables & lanes and not atom.variables <= lanes]
+    alone = Sum(0, tuple((atom, k) for atom, k in one.parts if atom.variables and atom.variables <= lanes))
+    if alone.parts and widest(alone) >= MOST_VALUE:
+        return False
+    if alone.parts:
+        found = np.broadcast_to(np.asarray(values(alone, threads)), threads["thread"].shape)
+        warps = np.pad(found, (0, -len(found) % 32), mode="edge").reshape(-1, 32)
+        if (warps != warps[:, :1]).any():
+            return False
+    return all(warp_uniform(arg, threads) for atom in mixed for arg in atom.args) and all(
+        atom.op != "table" or atom.data.ndim == 1 for atom in mixed
+    )
+
+
 def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:
     """A sum of thread numbers alone as a table of its values, of others itself.
 
@@ -464,10 +496,12 @@ def unwrapped(one: Sum) -> Sum:
 
 def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
     """An atom on replaced operands."""
-    if a.op == "var":
+    if a.op == "var" or (a.op == "open" and a.data in replacing):
         return replacing.get(a.data, Sum(0, ((a, 1),)))
     args = [of(arg) for arg in a.args]
     match a.op:
+        case "open":
+            return opened(a.data.removeprefix(SIZE), a.low, a.high, args)
         case "div":
             return floor_div(args[0], a.data)
         case "mod":
@@ -495,7 +529,10 @@ def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
 
 
 def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None) -> Any:
-    """The values for numbers or NumPy arrays of the variables; "thread" is the number that tables want."""
+    """The values for numbers or NumPy arrays of the variables; "thread" is the number that tables want.
+
+    An open number has a function of its turns.
+    """
     known = {} if known is None else known
 
     def of(total: Sum) -> Any:
@@ -506,7 +543,8 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
 
     def atom(a: Atom) -> Any:
         if a.order not in known:
-            known[a.order] = env[a.data] if a.op == "var" else _value(a, [of(arg) for arg in a.args], env)
+            args = [of(arg) for arg in a.args]
+            known[a.order] = env[a.data] if a.op == "var" else _value(a, args, env)
         return known[a.order]
 
     return of(one)
@@ -515,6 +553,8 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
 def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
     import numpy as np
 
+    if a.op == "open":
+        return env[a.data](*args)
     x = args[0]
     match a.op:
         case "div":
