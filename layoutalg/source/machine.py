@@ -380,8 +380,9 @@ class State:
         called = (*self.calls, node)
         key = (*map(id, called), *part)
         if key not in self.events:  # the nodes are kept, so that no other has the number of one of them
-            where = ", called in ".join(self.place_of(each.line) for each in reversed(called))
-            name, others = f"{what} in {where}", sum(n.partition(" #")[0] == f"{what} in {where}" for n in self.opened)
+            where = " called in ".join(self.place_of(each.line) for each in reversed(called))
+            name = f"{what} of {where}"
+            others = sum(each.partition(" #")[0] == name for each in self.opened)
             self.events[key] = (f"{name} #{others + 1}" if others else name), called
         name, bits = self.events[key][0], 8 * kind.bytes
         least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)

@@ -218,7 +218,7 @@ int a = (t, 2 * t); int b = (a += 2, a * 2);
 s[a] = 1;
 s[b] = 1;
 // --- volatile_and_static
-volatile int a = t; a = a * 2; static int b; b = t * 3;
+volatile int a = t; a = a * 2; static int b; b = n * 3;
 s[a] = 1;
 s[b] = 1;
 // --- unsigned_char_promoted

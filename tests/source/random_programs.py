@@ -356,7 +356,7 @@ class Writer:
         if form == 1:
             self.put(f"if ({x} {self.pick('<', '>', '==', '!=')} {self.pick(str(k), 't', 'n')})")
             return self.block(2)
-        if form == 2 and self.loops < 2 and "char" not in self.lines[-1]:
+        if form == 2 and self.loops < 2 and "unsigned" not in self.lines[-1]:
             i = self.name()
             self.loops += 1
             self.put(f"{{ LOOP for (int {i} = {self.pick('0', 't & 3', 't / 32')}; {i} < {x}; ++{i}) {{ TURN")
