@@ -27,6 +27,7 @@ from layoutalg.source.terms import (
     ZERO,
     constant,
     truth,
+    warp_uniform,
 )
 from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
@@ -59,7 +60,11 @@ _SAME = re.compile(r"__cvta_generic_to_(shared|global)\Z|__builtin_(assume_align
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
 _EXCHANGE = re.compile(r"__shfl(?:_(up|down|xor))?_sync\Z")
+_ALL = 0xFFFFFFFF
 _SEGMENTS = {constant(1 << n).key for n in range(6)}
+_VOTE = re.compile(r"__(ballot|any|all|reduce_\w+)_sync\Z|__syncthreads_(count|and|or)\Z")
+"""Names of functions whose result all lanes have alike."""
+
 _FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
 """Names of fetches of a texture or a surface, and of stores to a surface."""
 
@@ -284,7 +289,10 @@ class Calls(Expressions):
         if _SAME.match(name):
             return values[0]
         if (way := _EXCHANGE.match(name)) is not None:
-            return self._exchanged(way[1] or "", values)
+            return self._exchanged(node, way[1] or "", values)
+        if _VOTE.match(name) and node.type is not None and (name[2] == "s" or _is_full(values[0])):
+            self.fence()
+            return self.alike(node, name, node.type)
         if name in ("memcpy", "memmove"):
             return self._moved(node, nodes, values)
         if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
@@ -301,11 +309,15 @@ class Calls(Expressions):
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
         return self._foreign(node, name, nodes, values)
 
-    def _exchanged(self, way: str, values: list[Value]) -> Value:
+    def _exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
         """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
         self.fence()
-        _, value, lane, width = values
+        mask, value, lane, width = values
         segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
+        if not way and isinstance(value, Unknown) and isinstance(lane, Number) and _is_full(mask) \
+                and segment is not None and segment.key == constant(32).key \
+                and warp_uniform(lane.sum, self.threads) and node.type is not None and node.type.kind == "int":  # fmt: skip
+            return self.alike(node, node.value["name"], node.type)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
         x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
@@ -570,6 +582,11 @@ def _copies(instruction: Instruction) -> bool:
     parts = instruction.opcode.split(".")
     wide = parts[0] in ("mov", "cvta") or (parts[0] == "cvt" and {*parts[1:]} <= {"u32", "u64", "b32", "b64"})
     return wide and len(instruction.operands) == 2 and not instruction.predicate
+
+
+def _is_full(mask: Value) -> bool:
+    """Whether a mask names all lanes of a warp."""
+    return isinstance(mask, Number) and mask.exact.known and mask.exact.constant & _ALL == _ALL
 
 
 def _pointed(value: Value, kind: Type | None) -> Place | None:

@@ -28,6 +28,7 @@ from layoutalg.source.terms import (
     minus,
     negated,
     opened,
+    scale,
     table_of,
     warp_uniform,
 )
@@ -71,7 +72,7 @@ class Touch:
     are of.  `why` says why it is not read, "" where it
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
-    `function` is what it stands in, `block` what it is executed by.
+    `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded.
     """
 
     line: int
@@ -92,6 +93,7 @@ class Touch:
     align: int = 0
     function: str = ""
     block: tuple[int, int, int] = (1, 1, 1)
+    through: bool = False
 
     @property
     def never(self) -> bool:
@@ -184,6 +186,7 @@ class State:
         self.calls: list[Node] = []
         self.counters: list[int] = []
         self.events: dict[tuple[object, ...], tuple[str, tuple[Node, ...]]] = {}
+        self.mixed = False
         self.opened: dict[str, tuple[int, int]] = {}
         self.place_of: Callable[[int], str] = "line {}".format
         self.caller: Node | None = None
@@ -345,7 +348,7 @@ class State:
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)
         made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
-        made.epoch = self.epoch
+        made.epoch, made.through = self.epoch, of is not None and of.loaded
         made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
@@ -368,14 +371,14 @@ class State:
         It is another one for each place in the text, call and turn, whatever is stored in between.
         """
         if kind.kind == "record" and kind.fields and not (kind.union or kind.narrow or kind.others):
-            return Record({n: self.alike(node, what, t, (*part, n)) for n, _, t in kind.fields})
-        if array := elements(kind, lambda i, t: self.alike(node, what, t, (*part, i))):
+            return Record({n: self.alike(node, f"{what}.{n}", t, (*part, n)) for n, _, t in kind.fields})
+        if array := elements(kind, lambda i, t: self.alike(node, f"{what}[{i}]", t, (*part, i))):
             return array
         if kind.kind == "float":
             return REAL
         turns = [self.variables.get(key) for key in self.counters]
         known = [turn.exact for turn in turns if isinstance(turn, Number)]
-        if kind.kind not in ("int", "pointer") or len(known) < len(turns):
+        if kind.kind not in ("int", "pointer") or len(known) < len(turns) or (kind.kind == "pointer" and self.mixed):
             return LOADED
         called = (*self.calls, node)
         key = (*map(id, called), *part)
@@ -385,9 +388,19 @@ class State:
             others = sum(each.partition(" #")[0] == name for each in self.opened)
             self.events[key] = (f"{name} #{others + 1}" if others else name), called
         name, bits = self.events[key][0], 8 * kind.bytes
+        if kind.kind == "pointer":
+            return self._pointer(name, kind, known)
         least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)
         self.opened[name] = (0, 1) if kind.bool else (least, most)
         return Number(opened(name, *self.opened[name], known), bits, kind.signed)
+
+    def _pointer(self, name: str, kind: Type, turns: list[Sum]) -> Address:
+        """A pointer that was loaded: an aligned address in global memory of its own."""
+        align = kind.to.align if kind.to is not None else 1
+        self.opened[name] = (0, 1 << 44)
+        key = -1 - list(self.opened).index(name)
+        own = Array(f"*{name.partition('[]')[0]}", "global", key, kind, loaded=True)
+        return Address(own, scale(opened(name, *self.opened[name], turns), max(align, 1)))
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:
         """Keep an access that is not read."""

@@ -340,7 +340,11 @@ class Places(Unread):
                 return Place(node.type, Address(base.address.array, ZERO), why=at)
             return Place(node.type, at, why=base.why)
         if node.type is not None and node.type.kind == "array":
-            at = self.address_of(Place(node.type, base=base, member=name))
+            own = Place(node.type, base=base, member=name)
+            held = self.load(node, own) if base.address is None else UNSET
+            if isinstance(held, Address):  # an array in a parameter, which is in constant memory
+                return Place(node.type, held)
+            at = self.address_of(own)
             if isinstance(at, Unknown):
                 return Place(node.type, why=at)
             return Place(node.type, at)
@@ -419,7 +423,10 @@ class Places(Unread):
         if place.address is not None:
             if place.address.array.space != "local":
                 self.leaked |= arrays_in(kept)
+                self.mixed |= bool(arrays_in(kept, ("local", "shared")))
                 self.memory(node, "st", place)
+                if place.address.array.loaded:
+                    self.stray(LOADED)
             elif place.why is not None:  # some element: none of them is known now
                 self.lose((place.address.array.key,), place.why)
             else:

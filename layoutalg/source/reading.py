@@ -54,6 +54,7 @@ from layoutalg.source.unread import (
     untold,
 )
 from layoutalg.source.values import (
+    LOADED,
     Address,
     Array,
     Number,
@@ -357,6 +358,8 @@ class _Reading:
             self.opened |= reader.opened
             for touch in reader.touches:
                 touch.block = self.launch.block
+                if reader.mixed and touch.through:  # what it is loaded from may hold other addresses
+                    touch.why = touch.why or LOADED.why
         return reader, ""
 
     def _geometry(self, taken: bool) -> dict[str, Value]:
@@ -403,6 +406,8 @@ class _Reading:
             return Record({n: self._parameter(f"{name}.{n}", t, key, taken) for n, _, t in kind.fields})
         if array := elements(kind, lambda i, part: self._parameter(f"{name}[{i}]", part, key, taken)):
             return array
+        if kind.kind == "array":
+            return Address(Array(name, "constant", key * 1000 + len(name), kind), ZERO)
         if name in self.given:
             self.used.add(name)
             value = _number_of(self.given[name])

@@ -25,22 +25,26 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from layoutalg.source.front.parsing import Type
-from layoutalg.source.terms import ZERO, Sum, add, constant, held, minus, select
+from layoutalg.source.terms import ONE, ZERO, Sum, add, constant, held, minus, select, truth
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Memory with a name: `space` is shared, global, constant or local (registers); `key` tells it apart."""
+    """Memory with a name: `space` is shared, global, constant or local (registers); `key` tells it apart.
+
+    Of a `loaded` one the address is in memory, and an offset is the address itself, which may be null.
+    """
 
     name: str
     space: str
     key: int
     type: Type | None = field(default=None, compare=False)
+    loaded: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,8 +225,6 @@ def converted(value: Value, to: Type | None) -> Value:
     if to.kind == "int":
         if isinstance(value, Number):
             if to.bool:
-                from layoutalg.source.terms import truth
-
                 return Number(truth(value.exact), 8, False)
             bits = 8 * to.bytes
             total = value.exact if bits > value.bits else value.sum
@@ -230,7 +232,7 @@ def converted(value: Value, to: Type | None) -> Value:
         if isinstance(value, Real):
             return _from_real(value, to)
         if isinstance(value, Address) and to.bool:
-            return number(1, to)
+            return Number(present(value), 8, False)
         if isinstance(value, Address) and to.bytes < 4:
             return Unknown(f"a part of an address of {value.array.name}")
         return value
@@ -275,6 +277,11 @@ def _rounded(value: float, width: int) -> float | None:
 def moved(address: Address, by: Sum) -> Address:
     """An address some bytes on."""
     return Address(address.array, add(address.offset, by), address.inner, address.base)
+
+
+def present(address: Address) -> Sum:
+    """1 where an address is not null, else 0."""
+    return truth(address.offset) if address.array.loaded else ONE
 
 
 def apart(a: Address, b: Address) -> Sum | None:
@@ -447,10 +454,10 @@ def fitted(value: Value, width: int | None) -> Value:
     return Number(held(value.sum, width, value.signed), value.bits, value.signed)
 
 
-def arrays_in(value: Value) -> set[int]:
-    """The variables whose addresses are in a value."""
+def arrays_in(value: Value, spaces: Collection[str] = ("local",)) -> set[int]:
+    """The variables, or the arrays in other memory spaces, whose addresses are in a value."""
     if isinstance(value, Address):
-        return {value.array.key} if value.array.space == "local" else set()
+        return {value.array.key} if value.array.space in spaces else set()
     parts: list[Value] = []
     if isinstance(value, Record):
         parts = list(value.members.values())
@@ -458,4 +465,4 @@ def arrays_in(value: Value) -> set[int]:
         parts = [*value.elements.values(), value.rest]
     elif isinstance(value, Closure):
         parts = list(value.copies.values())
-    return set().union(*(arrays_in(part) for part in parts)) if parts else set()
+    return set().union(*(arrays_in(part, spaces) for part in parts)) if parts else set()
