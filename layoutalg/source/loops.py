@@ -71,6 +71,9 @@ FEW_UNROLLED = 16
 SHARE = 2
 """The part of all steps that a loop may take which is read turn by turn."""
 
+MOST_DEPTH = 256
+"""Operations inside one another in a number that a loop makes turn by turn: each later access repeats them."""
+
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
 
@@ -514,7 +517,10 @@ class Reader(Statements):
         """Keep what a turn has changed small."""
         for key, value in self.variables.items():
             if isinstance(value, Number) and before.get(key) is not value:
-                self.variables[key] = Number(tabled(value.exact, self.threads), value.bits, value.signed)
+                small = tabled(value.exact, self.threads)
+                self.variables[key] = Number(small, value.bits, value.signed)
+                if small.depth > MOST_DEPTH:
+                    raise NoForm("from turn to turn, a number of it is made of more and more others")
         if isinstance(frame.off, Sum):
             frame.off = tabled(frame.off, self.threads)
 

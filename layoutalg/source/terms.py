@@ -38,11 +38,14 @@ FREE = 1 << 70
 class Atom:
     """An operation on sums; `data` is a variable's name, a type's (bits, signed), or a table's array.
 
-    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of.
+    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of, `depth` counts
+    the atoms inside one another.
     `fresh`: it depends on a value that is only being tried.
     """
 
-    __slots__ = ("__weakref__", "args", "data", "fresh", "high", "low", "op", "order", "variables", "widest")
+    __slots__ = (
+        "__weakref__", "args", "data", "depth", "fresh", "high", "low", "op", "order", "variables", "widest",
+    )  # fmt: skip
 
     op: str
     args: tuple[Sum, ...]
@@ -53,6 +56,7 @@ class Atom:
     order: int
     variables: frozenset[str]
     widest: int
+    depth: int
 
     def __str__(self) -> str:
         if self.op == "var":
@@ -87,6 +91,11 @@ class Sum:
         return (self.constant, tuple((atom.order, k) for atom, k in self.parts))
 
     @property
+    def depth(self) -> int:
+        """Atoms that stand inside one another, at most."""
+        return max((atom.depth for atom, _ in self.parts), default=0)
+
+    @property
     def variables(self) -> frozenset[str]:
         """Names of the variables in it."""
         return frozenset().union(*(atom.variables for atom, _ in self.parts))
@@ -111,6 +120,7 @@ def _atom(op: str, args: tuple[Sum, ...], low: int, high: int, data: Any = None,
         atom.op, atom.args, atom.data, atom.low, atom.high, atom.order = op, args, data, low, high, _made
         atom.fresh = fresh or any(arg.fresh for arg in args)
         atom.widest = widest(*args)
+        atom.depth = 1 + max((arg.depth for arg in args), default=0)
         own = frozenset({data}) if op in ("var", "open") else frozenset()
         atom.variables = own.union(*(arg.variables for arg in args))
         if op == "table" and getattr(data, "ndim", 1) == 2:
@@ -485,13 +495,17 @@ def unwrapped(one: Sum) -> Sum:
     >>> print(unwrapped(held(add(variable("x", 0, 255), constant(1)), 8, False)))
     x + 1
     """
-    return add(
-        constant(one.constant),
-        *(
-            scale(unwrapped(a.args[0]) if a.op == "wrap" else _replaced(a, unwrapped, {}), k)
-            for a, k in one.parts
-        ),
-    )
+    known: dict[int, Sum] = {}
+
+    def of(total: Sum) -> Sum:
+        return add(constant(total.constant), *(scale(atom(a), k) for a, k in total.parts))
+
+    def atom(a: Atom) -> Sum:
+        if a.order not in known:
+            known[a.order] = of(a.args[0]) if a.op == "wrap" else _replaced(a, of, {})
+        return known[a.order]
+
+    return of(one)
 
 
 def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
