@@ -459,6 +459,12 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
         return read(held, kind, address.offset.constant, given)
     if isinstance(held, Real):
         return REAL if only_real(given) else PUNNED
+    if isinstance(held, Record) and not kind.union and address.inner:  # an element of an array in it
+        start = minus(address.offset, scale(address.inner[-1][0], given.bytes))
+        for name, at, t in kind.fields:
+            if start.known and 0 <= at <= start.constant < at + t.bytes and name in held.members:
+                inside = Address(replace(address.array, type=t), minus(address.offset, constant(at)), address.inner)
+                return part_of(held.members[name], inside, given)
     if not isinstance(held, Cells):
         return Unknown("a part of a variable is taken by an index that is not constant", carried=True)
     own = leaf(kind, 0)
