@@ -22,13 +22,8 @@ from layoutalg.source.front import (
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, Place, inverse
-from layoutalg.source.places import MOST_MOVED
-from layoutalg.source.terms import (
-    ZERO,
-    constant,
-    truth,
-    warp_uniform,
-)
+from layoutalg.source.places import MOST_MOVED, pointed
+from layoutalg.source.terms import constant, truth
 from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
     LOADED,
@@ -48,6 +43,7 @@ from layoutalg.source.values import (
     moved,
     number,
     unknown,
+    warp_uniform,
 )
 
 CALLS_INSIDE = 40
@@ -61,6 +57,7 @@ _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local",
 
 _EXCHANGE = re.compile(r"__shfl(?:_(up|down|xor))?_sync\Z")
 _ALL = 0xFFFFFFFF
+_WARP = constant(32).key
 _SEGMENTS = {constant(1 << n).key for n in range(6)}
 _VOTE = re.compile(r"__(ballot|any|all|reduce_\w+)_sync\Z|__syncthreads_(count|and|or)\Z")
 """Names of functions whose result all lanes have alike."""
@@ -276,13 +273,13 @@ class Calls(Expressions):
         if function is not None and not function.library:  # the user's own, whatever it is called
             return self._foreign(node, "", nodes, [self.handed(child, "") for child in nodes])
         values = [self.handed(child, name) for child in nodes]
-        if name in _LOADS and (place := _pointed(values[0], node.type)) is not None:
+        if name in _LOADS and (place := pointed(values[0], node.type)) is not None:
             self.memory(node, "ld", place)
             return self.loaded(node, place)
         if (
             name in _STORES
             and nodes[0].type is not None
-            and (place := _pointed(values[0], nodes[0].type.to)) is not None
+            and (place := pointed(values[0], nodes[0].type.to)) is not None
         ):
             self.memory(node, "st", place)
             return UNSET
@@ -300,13 +297,13 @@ class Calls(Expressions):
             self.fence()
             for value in values:
                 self.lose(arrays_in(value), LOADED)
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return _loaded(node)
         if name in _SPACES and isinstance(values[0], Address):
             return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
         if _ATOMIC.match(name) and self._atomic(node, nodes, values):
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return _loaded(node)
         return self._foreign(node, name, nodes, values)
 
     def _exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
@@ -314,9 +311,9 @@ class Calls(Expressions):
         self.fence()
         mask, value, lane, width = values
         segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
-        if not way and isinstance(value, Unknown) and isinstance(lane, Number) and _is_full(mask) \
-                and segment is not None and segment.key == constant(32).key \
-                and warp_uniform(lane.sum, self.threads) and node.type is not None and node.type.kind == "int":  # fmt: skip
+        whole = not way and _is_full(mask) and segment is not None and segment.key == _WARP
+        integer = node.type is not None and node.type.kind == "int" and isinstance(value, Unknown)
+        if whole and integer and isinstance(lane, Number) and warp_uniform(lane.sum, self.threads):
             return self.alike(node, node.value["name"], node.type)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
@@ -461,7 +458,7 @@ class Calls(Expressions):
     def _atomic(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
         """An atomic operation that is one instruction; others are loops of compare and swap."""
         kind = nodes[0].type.to if nodes[0].type is not None else None
-        place = _pointed(values[0], kind)
+        place = pointed(values[0], kind)
         if place is None and isinstance(values[0], Unknown):
             self.touch(node, f"call {node.value['name']}", values[0], 0)
             return True
@@ -584,18 +581,14 @@ def _copies(instruction: Instruction) -> bool:
     return wide and len(instruction.operands) == 2 and not instruction.predicate
 
 
+def _loaded(node: Node) -> Value:
+    """The value of a call that loads something of each lane."""
+    return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+
+
 def _is_full(mask: Value) -> bool:
     """Whether a mask names all lanes of a warp."""
     return isinstance(mask, Number) and mask.exact.known and mask.exact.constant & _ALL == _ALL
-
-
-def _pointed(value: Value, kind: Type | None) -> Place | None:
-    """The place that a pointer points at; at least its array is known."""
-    if isinstance(value, Address):
-        return Place(kind, value)
-    if isinstance(value, Unknown) and value.array is not None:
-        return Place(kind, Address(value.array, ZERO), why=value)
-    return None
 
 
 def _immediate(operand: str, names: dict[str, Value]) -> str:

@@ -28,11 +28,13 @@ from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
     Affine,
+    MoreChanges,
     NoForm,
     Walk,
     alike,
     array_of,
     changed_to,
+    declared_in,
     entering,
     kind_of,
     plain,
@@ -72,7 +74,7 @@ SHARE = 2
 """The part of all steps that a loop may take which is read turn by turn."""
 
 MOST_DEPTH = 256
-"""Operations inside one another in a number that a loop makes turn by turn: each later access repeats them."""
+"""Operations inside one another in a number that a loop makes turn by turn; later accesses have them all."""
 
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
@@ -141,7 +143,7 @@ class Reader(Statements):
                     return False
                 reason = carried or "what it leaves in variables is not known"
                 break
-            except _More as more:
+            except MoreChanges as more:
                 changed |= dict.fromkeys(more.keys)
                 formless |= more.formless
                 back()
@@ -214,7 +216,7 @@ class Reader(Statements):
     # --- once for all turns -----------------------------------------------------------------------------
 
     def _at_once(self, parts: _Parts, may_change: Collection[int], formless: set[int]) -> None:
-        for key in _declared_in(parts.body):
+        for key in declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
         tried = self._tried(parts, start, may_change, formless)
@@ -266,7 +268,7 @@ class Reader(Statements):
         """Raise where a turn has changed a variable that was not known to change."""
         fresh = [k for k, v in before.items() if k not in known and self.variables.get(k) is not v]
         if fresh:
-            raise _More(fresh)
+            raise MoreChanges(fresh)
 
     def _as_tried(self, before: dict[int, Value], tried: _Tried, forms: dict[int, Any]) -> None:
         """Raise where a turn has changed a variable in another way than the try.
@@ -284,7 +286,7 @@ class Reader(Statements):
             if not same:
                 formless.add(key)
         if formless:
-            raise _More([], formless)
+            raise MoreChanges([], formless)
 
     def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: _Tried) -> None:
         """Give every variable that the loop changes its value at a turn."""
@@ -596,16 +598,3 @@ class Reader(Statements):
             through = through or node.kind == "subscript" or (node.kind == "unary" and node.value == "*")
             node = node.children[0]
         return None
-
-
-class _More(Exception):
-    """Variables that a loop changes beyond those that its text names, or that have no form after all."""
-
-    def __init__(self, keys: list[int], formless: Collection[int] = ()) -> None:
-        super().__init__("a loop changes more variables")
-        self.keys, self.formless = keys, set(formless)
-
-
-def _declared_in(body: Node) -> list[int]:
-    """The variables that are declared inside."""
-    return [node.value[0] for node in body.walk() if node.kind == "var"]

@@ -30,7 +30,6 @@ from layoutalg.source.terms import (
     opened,
     scale,
     table_of,
-    warp_uniform,
 )
 from layoutalg.source.values import (
     LOADED,
@@ -53,6 +52,7 @@ from layoutalg.source.values import (
     only_real,
     read,
     same_kind,
+    warp_uniform,
     written,
 )
 
@@ -378,7 +378,11 @@ class State:
             return REAL
         turns = [self.variables.get(key) for key in self.counters]
         known = [turn.exact for turn in turns if isinstance(turn, Number)]
-        if kind.kind not in ("int", "pointer") or len(known) < len(turns) or (kind.kind == "pointer" and self.mixed):
+        if (
+            kind.kind not in ("int", "pointer")
+            or len(known) < len(turns)
+            or (kind.kind == "pointer" and self.mixed)
+        ):
             return LOADED
         called = (*self.calls, node)
         key = (*map(id, called), *part)
@@ -463,7 +467,9 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
         start = minus(address.offset, scale(address.inner[-1][0], given.bytes))
         for name, at, t in kind.fields:
             if start.known and 0 <= at <= start.constant < at + t.bytes and name in held.members:
-                inside = Address(replace(address.array, type=t), minus(address.offset, constant(at)), address.inner)
+                inside = Address(
+                    replace(address.array, type=t), minus(address.offset, constant(at)), address.inner
+                )
                 return part_of(held.members[name], inside, given)
     if not isinstance(held, Cells):
         return Unknown("a part of a variable is taken by an index that is not constant", carried=True)

@@ -29,7 +29,6 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     arrays_in,
-    blank,
     chosen,
     converted,
     fitted,
@@ -492,3 +491,12 @@ class Places(Unread):
         stored = fitted(converted(value, node.type), place.narrow)
         self.store(node, place, stored)
         return stored
+
+
+def pointed(value: Value, kind: Type | None) -> Place | None:
+    """The place that a pointer points at; at least its array is known."""
+    if isinstance(value, Address):
+        return Place(kind, value)
+    if isinstance(value, Unknown) and value.array is not None:
+        return Place(kind, Address(value.array, ZERO), why=value)
+    return None

@@ -10,13 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    ParseError,
-    ShapeError,
-    UnknownNameError,
-)
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
 from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
@@ -454,9 +448,7 @@ class _Reading:
                 except LayoutAlgError as error:
                     unread[row] = error.message
         wanted = [row for row, why in unread.items() if why]
-        again = (
-            self._with_values(kernel, root, set(map(_access, wanted))) if wanted and self.ranges else {}
-        )
+        again = self._with_values(kernel, root, set(map(_access, wanted))) if wanted and self.ranges else {}
         for row in wanted:
             if not any(_access(row) == _access(other) for other in again):
                 for name in (name for t in rows[row] for name in t.wanted):

@@ -10,9 +10,9 @@ turns of loops; what is not a sum (a division, a mask, an XOR, a comparison) is 
 `nonneg(x)` is 1 where x >= 0 and `zero(x)` where x == 0: every comparison is one of the two, so a condition
 has the same parts as an index.  `table` holds the values of something that a loop changes in another way
 than by a constant step, `open` a number that is alike in all lanes of a warp and not known, another one in
-each turn of the loops that are its operands.  Atoms are unique: the same operation on the same operands is the same object, and
-knows between which bounds its values lie.  Sums are exact integers; a value that its C type may not hold is
-a `wrap` of it, which is how the machine wraps it.
+each turn of the loops that are its operands.  Atoms are unique: the same operation on the same operands is
+the same object, and knows between which bounds its values lie.  Sums are exact integers; a value that its C
+type may not hold is a `wrap` of it, which is how the machine wraps it.
 
 >>> x = variable("x", 0, 31)
 >>> print(add(scale(x, 4), floor_div(add(scale(x, 8), constant(3)), 8)))
@@ -38,8 +38,8 @@ FREE = 1 << 70
 class Atom:
     """An operation on sums; `data` is a variable's name, a type's (bits, signed), or a table's array.
 
-    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of, `depth` counts
-    the atoms inside one another.
+    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of; `depth`
+    counts the atoms inside one another.
     `fresh`: it depends on a value that is only being tried.
     """
 
@@ -428,32 +428,6 @@ def atoms_of(*sums: Sum) -> Iterator[Atom]:
 def widest(*sums: Sum) -> int:
     """The greatest magnitude that a number in sums may reach."""
     return max((max(-one.low, one.high, *(atom.widest for atom, _ in one.parts)) for one in sums), default=0)
-
-
-def warp_uniform(one: Sum, threads: Mapping[str, Any]) -> bool:
-    """Whether a sum is alike in all lanes of each warp, as far as that is seen of its parts.
-
-    >>> import numpy as np
-    >>> x, n = variable("x", 0, 63), size("n", 0, 9)
-    >>> block = {"x": np.arange(64), "y": np.zeros(64), "z": np.zeros(64), "thread": np.arange(64)}
-    >>> warp_uniform(add(floor_div(x, 32), n), block), warp_uniform(add(x, n), block)
-    (True, False)
-    """
-    import numpy as np
-
-    lanes = frozenset(("x", "y", "z", "thread"))
-    mixed = [atom for atom, _ in one.parts if atom.variables & lanes and not atom.variables <= lanes]
-    alone = Sum(0, tuple((atom, k) for atom, k in one.parts if atom.variables and atom.variables <= lanes))
-    if alone.parts and widest(alone) >= MOST_VALUE:
-        return False
-    if alone.parts:
-        found = np.broadcast_to(np.asarray(values(alone, threads)), threads["thread"].shape)
-        warps = np.pad(found, (0, -len(found) % 32), mode="edge").reshape(-1, 32)
-        if (warps != warps[:, :1]).any():
-            return False
-    return all(warp_uniform(arg, threads) for atom in mixed for arg in atom.args) and all(
-        atom.op != "table" or atom.data.ndim == 1 for atom in mixed
-    )
 
 
 def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:

@@ -30,7 +30,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from layoutalg.source.front.parsing import Type
-from layoutalg.source.terms import ONE, ZERO, Sum, add, constant, held, minus, select, truth
+from layoutalg.source.terms import (
+    MOST_VALUE,
+    ONE,
+    ZERO,
+    Sum,
+    add,
+    constant,
+    held,
+    minus,
+    select,
+    truth,
+    widest,
+)
+from layoutalg.source.terms import values as values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +290,33 @@ def _rounded(value: float, width: int) -> float | None:
 def moved(address: Address, by: Sum) -> Address:
     """An address some bytes on."""
     return Address(address.array, add(address.offset, by), address.inner, address.base)
+
+
+def warp_uniform(one: Sum, threads: Mapping[str, Any]) -> bool:
+    """Whether a sum is alike in all lanes of each warp, as far as that is seen of its parts.
+
+    >>> import numpy as np
+    >>> from layoutalg.source.terms import floor_div, size, variable
+    >>> x, n = variable("x", 0, 63), size("n", 0, 9)
+    >>> block = {"x": np.arange(64), "y": np.zeros(64), "z": np.zeros(64), "thread": np.arange(64)}
+    >>> warp_uniform(add(floor_div(x, 32), n), block), warp_uniform(add(x, n), block)
+    (True, False)
+    """
+    import numpy as np
+
+    lanes = frozenset(("x", "y", "z", "thread"))
+    mixed = [atom for atom, _ in one.parts if atom.variables & lanes and not atom.variables <= lanes]
+    alone = Sum(0, tuple((atom, k) for atom, k in one.parts if atom.variables and atom.variables <= lanes))
+    if alone.parts and widest(alone) >= MOST_VALUE:
+        return False
+    if alone.parts:
+        found = np.broadcast_to(np.asarray(values_of(alone, threads)), threads["thread"].shape)
+        warps = np.pad(found, (0, -len(found) % 32), mode="edge").reshape(-1, 32)
+        if (warps != warps[:, :1]).any():
+            return False
+    return all(warp_uniform(arg, threads) for atom in mixed for arg in atom.args) and all(
+        atom.op != "table" or atom.data.ndim == 1 for atom in mixed
+    )
 
 
 def present(address: Address) -> Sum:

@@ -12,7 +12,7 @@ The text marks what a run cannot see by itself, with macros that are empty in CU
     CALL        before a statement that calls a function, on the same line
     ENTER       first in the body of such a function
 
-Elements of its array `g` in global memory are random numbers: another one for each index, line, turn and call.
+Elements of its array `g` in global memory are random numbers, others for each index, line, turn and call.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def ran(cases: Sequence[Case]) -> list[Touched]:
             "break;"
         )
     parts.append(
-        'extern "C" long run(long number) { kernel_ = number; rows_.clear(); loads_.clear(); blockDim = {1, 1, 1}; '
+        'extern "C" long run(long number) { kernel_ = number; rows_.clear(); loads_.clear(); '
+        "blockDim = {1, 1, 1}; "
         "gridDim = {1, 1, 1}; switch (number) {" + "\n".join(runs) + "} return rows_.size(); }\n"
         'extern "C" const Row* result() { return rows_.data(); }\n'
         'extern "C" const long* loads(long* count) { *count = loads_.size(); return loads_.data(); }'
@@ -381,7 +382,7 @@ def _lanes(touch: Touch, threads: dict[str, Any], loads: Loads, found: Counter[L
 
 
 def _loaded(name: str, start: int, count: int, loads: Loads, *turns: Any) -> NDArray[np.int64]:
-    """What the threads have loaded in a turn: where one of them did not, 0, and where two numbers, 1 << 40."""
+    """What the threads have loaded in a turn; 0 where one of them did not, 1 << 40 where two numbers."""
     line, *calls = (int(n) - start for n in re.findall(r"line (\d+)", name))
     here = loads.get((line, tuple(reversed(calls)), tuple(int(turn) + 1 for turn in turns)), {})
     found = (here.get(thread, 0) for thread in range(count))

@@ -2,8 +2,8 @@
 
 `program(seed)` is a text that is CUDA for layoutalg.source and C++ for tests.source.lane_oracle.  Every loop
 ends, every shift and division is defined, no operand of an operator changes what its other operand reads; a
-value is loaded from shared memory only where it then decides nothing.  Bit-fields are read as operands of a sum: compilers
-disagree on the type of `c ? -1 : x.bits`.
+value is loaded from shared memory only where it then decides nothing.  Bit-fields are read as operands of a
+sum: compilers disagree on the type of `c ? -1 : x.bits`.
 """
 
 from __future__ import annotations

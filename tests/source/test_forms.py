@@ -164,7 +164,8 @@ def test_a_predicate_of_an_asm_statement_is_a_condition() -> None:
 def test_what_all_lanes_are_told_is_alike_in_them() -> None:
     """One word for all lanes is one wavefront; each lane of an atomic is told another number."""
     given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, g[t], 3)", "__syncthreads_count(t & 1)",
-             "__syncthreads_or(t)", "g[n]", "atomicAdd(&s[0], 1)", "g[t]", "__shfl_sync(1 << t, g[t], 3)")  # fmt: skip
+             "__syncthreads_or(t)", "g[n]", "atomicAdd(&s[0], 1)", "g[t]",
+             "__shfl_sync(1 << t, g[t], 3)")  # fmt: skip
     found = readings([f"int v = {v};\ns[v] = 1;" for v in given])
     assert [memory[-1].read for memory in found] == [True] * 5 + [False] * 3
     assert all(memory[-1].total == memory[-1].instructions == 2 for memory in found[:5])

@@ -37,7 +37,9 @@ def test_what_is_read_of_random_kernels_is_what_they_do(golden: Callable[[str, s
 @pytest.mark.parametrize("first", [0, pytest.param(20_000, marks=pytest.mark.deep)])
 def test_numbers_that_are_loaded_are_what_a_run_loads(first: int) -> None:
     """Whatever a run finds in memory: another number in each turn and each call, alike in a warp or not."""
-    lines, unread = map(sum, zip(*_judged(range(first, first + 20), wide=True, loads=True).values(), strict=True))
+    lines, unread = map(
+        sum, zip(*_judged(range(first, first + 20), wide=True, loads=True).values(), strict=True)
+    )
     assert unread <= (1 - LEAST_READ) * lines, (lines, unread)
 
 
