@@ -22,12 +22,8 @@ from layoutalg.source.front import (
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, Place, inverse
-from layoutalg.source.places import MOST_MOVED
-from layoutalg.source.terms import (
-    ZERO,
-    constant,
-    truth,
-)
+from layoutalg.source.places import MOST_MOVED, pointed
+from layoutalg.source.terms import constant, truth
 from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
     LOADED,
@@ -47,6 +43,7 @@ from layoutalg.source.values import (
     moved,
     number,
     unknown,
+    warp_uniform,
 )
 
 CALLS_INSIDE = 40
@@ -59,7 +56,12 @@ _SAME = re.compile(r"__cvta_generic_to_(shared|global)\Z|__builtin_(assume_align
 _SPACES = {"__isShared": "shared", "__isGlobal": "global", "__isLocal": "local", "__isConstant": "constant"}
 
 _EXCHANGE = re.compile(r"__shfl(?:_(up|down|xor))?_sync\Z")
+_ALL = 0xFFFFFFFF
+_WARP = constant(32).key
 _SEGMENTS = {constant(1 << n).key for n in range(6)}
+_VOTE = re.compile(r"__(ballot|any|all|reduce_\w+)_sync\Z|__syncthreads_(count|and|or)\Z")
+"""Names of functions whose result all lanes have alike."""
+
 _FETCH = re.compile(r"(tex|surf)(1D|2D|3D|Cubemap)")
 """Names of fetches of a texture or a surface, and of stores to a surface."""
 
@@ -181,7 +183,9 @@ class Calls(Expressions):
         hidden = {key: self.references.pop(key) for key in copies if key in self.references}
         self.variables |= copies
         caller, self.caller = self.caller, (self.caller or node) if function.library else None
+        self.calls.append(node)
         frame = self.entered(function, bound, this)
+        self.calls.pop()
         self.caller = caller
         changed = any(self.variables.get(key) is not value for key, value in copies.items())
         self.variables |= outside
@@ -269,20 +273,23 @@ class Calls(Expressions):
         if function is not None and not function.library:  # the user's own, whatever it is called
             return self._foreign(node, "", nodes, [self.handed(child, "") for child in nodes])
         values = [self.handed(child, name) for child in nodes]
-        if name in _LOADS and (place := _pointed(values[0], node.type)) is not None:
+        if name in _LOADS and (place := pointed(values[0], node.type)) is not None:
             self.memory(node, "ld", place)
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return self.loaded(node, place)
         if (
             name in _STORES
             and nodes[0].type is not None
-            and (place := _pointed(values[0], nodes[0].type.to)) is not None
+            and (place := pointed(values[0], nodes[0].type.to)) is not None
         ):
             self.memory(node, "st", place)
             return UNSET
         if _SAME.match(name):
             return values[0]
         if (way := _EXCHANGE.match(name)) is not None:
-            return self._exchanged(way[1] or "", values)
+            return self._exchanged(node, way[1] or "", values)
+        if _VOTE.match(name) and node.type is not None and (name[2] == "s" or _is_full(values[0])):
+            self.fence()
+            return self.alike(node, name, node.type)
         if name in ("memcpy", "memmove"):
             return self._moved(node, nodes, values)
         if _FETCH.match(name) and self.reaching(name, nodes, values) is None:
@@ -290,20 +297,24 @@ class Calls(Expressions):
             self.fence()
             for value in values:
                 self.lose(arrays_in(value), LOADED)
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return _loaded(node)
         if name in _SPACES and isinstance(values[0], Address):
             return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
         if _ATOMIC.match(name) and self._atomic(node, nodes, values):
-            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+            return _loaded(node)
         return self._foreign(node, name, nodes, values)
 
-    def _exchanged(self, way: str, values: list[Value]) -> Value:
+    def _exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
         """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
         self.fence()
-        _, value, lane, width = values
+        mask, value, lane, width = values
         segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
+        whole = not way and _is_full(mask) and segment is not None and segment.key == _WARP
+        integer = node.type is not None and node.type.kind == "int" and isinstance(value, Unknown)
+        if whole and integer and isinstance(lane, Number) and warp_uniform(lane.sum, self.threads):
+            return self.alike(node, node.value["name"], node.type)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
         x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
@@ -447,7 +458,7 @@ class Calls(Expressions):
     def _atomic(self, node: Node, nodes: list[Node], values: list[Value]) -> bool:
         """An atomic operation that is one instruction; others are loops of compare and swap."""
         kind = nodes[0].type.to if nodes[0].type is not None else None
-        place = _pointed(values[0], kind)
+        place = pointed(values[0], kind)
         if place is None and isinstance(values[0], Unknown):
             self.touch(node, f"call {node.value['name']}", values[0], 0)
             return True
@@ -570,13 +581,14 @@ def _copies(instruction: Instruction) -> bool:
     return wide and len(instruction.operands) == 2 and not instruction.predicate
 
 
-def _pointed(value: Value, kind: Type | None) -> Place | None:
-    """The place that a pointer points at; at least its array is known."""
-    if isinstance(value, Address):
-        return Place(kind, value)
-    if isinstance(value, Unknown) and value.array is not None:
-        return Place(kind, Address(value.array, ZERO), why=value)
-    return None
+def _loaded(node: Node) -> Value:
+    """The value of a call that loads something of each lane."""
+    return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+
+
+def _is_full(mask: Value) -> bool:
+    """Whether a mask names all lanes of a warp."""
+    return isinstance(mask, Number) and mask.exact.known and mask.exact.constant & _ALL == _ALL
 
 
 def _immediate(operand: str, names: dict[str, Value]) -> str:

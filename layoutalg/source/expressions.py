@@ -51,6 +51,7 @@ from layoutalg.source.values import (
     moved,
     number,
     only_real,
+    present,
     unknown,
     written,
 )
@@ -179,9 +180,7 @@ class Expressions(Places):
             return truth(value.exact)
         if isinstance(value, Real) and value.value is not None:
             return ONE if value.value else ZERO
-        if isinstance(value, Address):
-            return ONE
-        return unknown(value)
+        return present(value) if isinstance(value, Address) else unknown(value)
 
     def _cast(self, node: Node) -> Value:
         inner = node.children[0]
@@ -329,7 +328,12 @@ class Expressions(Places):
             return Unknown("two addresses are combined")
         pointers = of is None or of.kind == "pointer"
         if op in ("==", "!=") and pointers and (isinstance(a, Number) or isinstance(b, Number)):
-            return number(int(op == "!="))  # to null: nothing else is a number and a pointer
+            there = (
+                present(a if isinstance(a, Address) else b)
+                if isinstance(a, Address) or isinstance(b, Address)
+                else ONE
+            )
+            return Number(there if op == "!=" else negated(there), 8, False)  # a number and a pointer: null
         if isinstance(b, Address):
             a, b = b, a
             if op == "-":

@@ -22,17 +22,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
-from layoutalg.source.front import Node
+from layoutalg.source.front import Node, Type
 from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
     Affine,
+    MoreChanges,
     NoForm,
     Walk,
     alike,
     array_of,
     changed_to,
+    declared_in,
     entering,
     kind_of,
     plain,
@@ -58,7 +60,10 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost
+from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost, number
+
+_COUNTER = Type("int", "long", 8, 8, True)
+"""The type of the number of a turn."""
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
@@ -67,6 +72,9 @@ FEW_UNROLLED = 16
 
 SHARE = 2
 """The part of all steps that a loop may take which is read turn by turn."""
+
+MOST_DEPTH = 256
+"""Operations inside one another in a number that a loop makes turn by turn; later accesses have them all."""
 
 FEW = 4
 """Turns that are read one by one with their sums as they are."""
@@ -110,6 +118,16 @@ class Reader(Statements):
             parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
             parts = _Parts(node.children[1], None, node.part(0), False)
+        counter = self.hold(number(0, _COUNTER), _COUNTER)
+        self.counters.append(counter)
+        try:
+            return self._looped(node, parts, counter)
+        finally:
+            self.counters = self.counters[: self.counters.index(counter)]
+            self.variables.pop(counter, None)
+
+    def _looped(self, node: Node, parts: _Parts, counter: int) -> bool:
+        """Read a loop whose turns are counted in a variable of no name."""
         start, mark, back = dict(self.variables), len(self.touches), self.kept()
         if id(node) in self.unrolled:
             with contextlib.suppress(NoForm):
@@ -119,13 +137,13 @@ class Reader(Statements):
         changed, formless = self._changed(parts), set[int]()
         while True:
             try:
-                self._at_once(parts, changed, formless)
+                self._at_once(parts, {**changed, counter: None}, formless)
                 carried = next((t.why for t in self.touches[mark:] if t.carried), "")
                 if not carried and not self._lost(start, changed):
                     return False
                 reason = carried or "what it leaves in variables is not known"
                 break
-            except _More as more:
+            except MoreChanges as more:
                 changed |= dict.fromkeys(more.keys)
                 formless |= more.formless
                 back()
@@ -178,7 +196,7 @@ class Reader(Statements):
         reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
         lost = Unknown(f"a loop changes it: {why}", name, carried)
         start, back = dict(self.variables), self.kept()
-        changed = {key for key in self._changed(parts) if key in start}
+        changed = {key for key in (*self._changed(parts), self.counters[-1]) if key in start}
         while True:
             self.lose(changed, lost)
             before = dict(self.variables)
@@ -198,12 +216,12 @@ class Reader(Statements):
     # --- once for all turns -----------------------------------------------------------------------------
 
     def _at_once(self, parts: _Parts, may_change: Collection[int], formless: set[int]) -> None:
-        for key in _declared_in(parts.body):
+        for key in declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
         tried = self._tried(parts, start, may_change, formless)
         self.loops += 1
-        name = f"t{self.loops}"
+        counter, name = self.counters[-1], f"t{self.loops}"
         forms, guard, turns, count = self._solved(tried, start, parts, name)
         if self.trying and all(callable(forms.get(k)) or isinstance(start[k], Real) for k in tried.after):
             self._enter(forms, start, count, tried)  # nothing that is accessed is kept, and no value is left
@@ -225,6 +243,7 @@ class Reader(Statements):
                 condition = self.condition(parts.condition)
             if parts.step is not None:
                 self.value(parts.step)
+            self._count(counter)
         del self.turns[depth:]
         self._more(before, tried.after)
         self._as_tried(before, tried, forms)
@@ -239,11 +258,17 @@ class Reader(Statements):
             if isinstance(value, (Number, Address, Cells)) and not callable(forms.get(key)):
                 self.variables[key] = chosen(some, settled(value, name, minus(count, ONE)), start[key])
 
+    def _count(self, counter: int) -> None:
+        """Go on to the next turn of a loop."""
+        value = self.variables[counter]
+        if isinstance(value, Number):
+            self.variables[counter] = Number(add(value.sum, ONE), value.bits)
+
     def _more(self, before: dict[int, Value], known: Collection[int]) -> None:
         """Raise where a turn has changed a variable that was not known to change."""
         fresh = [k for k, v in before.items() if k not in known and self.variables.get(k) is not v]
         if fresh:
-            raise _More(fresh)
+            raise MoreChanges(fresh)
 
     def _as_tried(self, before: dict[int, Value], tried: _Tried, forms: dict[int, Any]) -> None:
         """Raise where a turn has changed a variable in another way than the try.
@@ -261,7 +286,7 @@ class Reader(Statements):
             if not same:
                 formless.add(key)
         if formless:
-            raise _More([], formless)
+            raise MoreChanges([], formless)
 
     def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: _Tried) -> None:
         """Give every variable that the loop changes its value at a turn."""
@@ -283,6 +308,7 @@ class Reader(Statements):
     ) -> _Tried:
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
+        counter = self.counters[-1]
         changed = [key for key in may_change if key in start]
         back, around = self.kept(), self.departed()
         self.trying += 1
@@ -320,6 +346,7 @@ class Reader(Statements):
                     ended = False
                 if parts.step is not None:
                     self.value(parts.step)
+                self._count(counter)
                 if not parts.first:
                     condition = self.condition(parts.condition)
             if frame.breaks or self.departed() != around:
@@ -437,32 +464,35 @@ class Reader(Statements):
         """Read the body for each turn, and return their number; raises NoForm where it does not end."""
         effects = parts.condition is not None and self._acts(parts.condition)
         with self.frame("loop") as frame:
-            for number in range(MOST_UNROLLED + 1):
+            for turn in range(MOST_UNROLLED + 1):
                 condition: Condition = ONE
-                if parts.first or number:
+                if parts.first or turn:
                     inside = self._inside(frame)
                     condition = self.only_where(inside, lambda: self.condition(parts.condition))
                 if isinstance(condition, Unknown):
                     raise NoForm(condition.why, condition.name)
                 if names := sizes(condition):
+                    if names[0] in self.opened:
+                        raise NoForm(f"{names[0]} is not known")
                     raise NoForm(f"{names[0]} is not known: --set {names[0]}=VALUE", names[0])
                 if not condition.known and (
                     condition.fresh or condition.variables & {n for n, _ in self.turns}
                 ):
                     raise NoForm("its condition depends on another loop")
                 running = conjunction(condition, self._inside(frame))
-                if number >= FEW and isinstance(running, Sum):
+                if turn >= FEW and isinstance(running, Sum):
                     running = tabled(running, self.threads)
                     condition = tabled(condition, self.threads)
                 if isinstance(running, Sum) and running.known and not running.constant:
                     self.after_breaks(frame)
-                    return number
+                    return turn
                 if effects:  # for lanes that have ended, it is not asked again
                     frame.breaks.append((conjunction(self._inside(frame), inverse(condition)),
                                          dict(self.variables)))  # fmt: skip
                     frame.off = disjunction(frame.off, inverse(condition))
-                if number == MOST_UNROLLED:
+                if turn == MOST_UNROLLED:
                     break
+                self.variables[self.counters[-1]] = number(turn, _COUNTER)
                 before = dict(self.variables)
                 frame.leaving = []
                 frame.turn_off = ZERO
@@ -475,13 +505,13 @@ class Reader(Statements):
                 if ended:  # lanes that did not come in go on with what they had
                     self.variables = self.merge(condition, self.variables, before)
                     self.after_breaks(frame)
-                    return number
+                    return turn
                 if parts.step is not None:
                     with self.under(condition):
                         self.value(parts.step)
                 if isinstance(condition, Sum) and not condition.known:
                     self.variables = self.merge(condition, self.variables, before)
-                if number >= FEW:
+                if turn >= FEW:
                     self._tabled(frame, before)
         raise NoForm(f"it was read for {MOST_UNROLLED} turns and has not ended")
 
@@ -489,7 +519,10 @@ class Reader(Statements):
         """Keep what a turn has changed small."""
         for key, value in self.variables.items():
             if isinstance(value, Number) and before.get(key) is not value:
-                self.variables[key] = Number(tabled(value.exact, self.threads), value.bits, value.signed)
+                small = tabled(value.exact, self.threads)
+                self.variables[key] = Number(small, value.bits, value.signed)
+                if small.depth > MOST_DEPTH:
+                    raise NoForm("from turn to turn, a number of it is made of more and more others")
         if isinstance(frame.off, Sum):
             frame.off = tabled(frame.off, self.threads)
 
@@ -565,16 +598,3 @@ class Reader(Statements):
             through = through or node.kind == "subscript" or (node.kind == "unary" and node.value == "*")
             node = node.children[0]
         return None
-
-
-class _More(Exception):
-    """Variables that a loop changes beyond those that its text names, or that have no form after all."""
-
-    def __init__(self, keys: list[int], formless: Collection[int] = ()) -> None:
-        super().__init__("a loop changes more variables")
-        self.keys, self.formless = keys, set(formless)
-
-
-def _declared_in(body: Node) -> list[int]:
-    """The variables that are declared inside."""
-    return [node.value[0] for node in body.walk() if node.kind == "var"]

@@ -27,9 +27,12 @@ from layoutalg.source.terms import (
     floor_div,
     minus,
     negated,
+    opened,
+    scale,
     table_of,
 )
 from layoutalg.source.values import (
+    LOADED,
     PUNNED,
     REAL,
     UNSET,
@@ -38,14 +41,18 @@ from layoutalg.source.values import (
     Cells,
     Number,
     Real,
+    Record,
     Unknown,
     Value,
+    blank,
     chosen,
+    elements,
     leaf,
     lost,
     only_real,
     read,
     same_kind,
+    warp_uniform,
     written,
 )
 
@@ -65,7 +72,7 @@ class Touch:
     are of.  `why` says why it is not read, "" where it
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
-    `function` is what it stands in, `block` what it is executed by.
+    `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded.
     """
 
     line: int
@@ -86,6 +93,7 @@ class Touch:
     align: int = 0
     function: str = ""
     block: tuple[int, int, int] = (1, 1, 1)
+    through: bool = False
 
     @property
     def never(self) -> bool:
@@ -175,6 +183,12 @@ class State:
         self.constants: dict[tuple[int, int], str] = {}
         self.fetches: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
+        self.calls: list[Node] = []
+        self.counters: list[int] = []
+        self.events: dict[tuple[object, ...], tuple[str, tuple[Node, ...]]] = {}
+        self.mixed = False
+        self.opened: dict[str, tuple[int, int]] = {}
+        self.place_of: Callable[[int], str] = "line {}".format
         self.caller: Node | None = None
         self.reached: set[tuple[str, tuple[int, int]]] = set()
         self.shared: dict[int, Declaration] = {}
@@ -272,6 +286,7 @@ class State:
         frames = [(f, replace(f, leaving=[*f.leaving], breaks=[*f.breaks])) for f in around]
         variables, references, registers = dict(self.variables), dict(self.references), dict(self.registers)
         functions, turns, touches, caller = [*self.functions], [*self.turns], [*self.touches], self.caller
+        calls, counters = [*self.calls], [*self.counters]
 
         def back() -> None:
             for f, was in frames:
@@ -280,6 +295,7 @@ class State:
             self.variables, self.registers = dict(variables), dict(registers)
             self.references = dict(references)
             self.functions, self.turns, self.touches, self.caller = [*functions], [*turns], [*touches], caller
+            self.calls, self.counters = [*calls], [*counters]
 
         return back
 
@@ -332,10 +348,63 @@ class State:
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)
         made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
-        made.epoch = self.epoch
+        made.epoch, made.through = self.epoch, of is not None and of.loaded
         made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
+
+    # --- numbers that are not known, alike in all lanes of a warp ---------------------------------------
+
+    def loaded(self, node: Node, place: Place) -> Value:
+        """The value that a load takes from a place in memory: open where a warp's lanes load the same."""
+        kind, address = place.type, place.address
+        if kind is None or isinstance(blank(kind), Real):
+            return REAL
+        uniform = address is not None and place.why is None and warp_uniform(address.offset, self.threads)
+        if address is None or not uniform or "volatile" in kind.name:
+            return LOADED
+        return self.alike(node, f"{address.array.name}[]", kind, (address.array.key,))
+
+    def alike(self, node: Node, what: str, kind: Type, part: tuple[object, ...] = ()) -> Value:
+        """A value of a type that all lanes of a warp have, of `part` of what a node gives.
+
+        It is another one for each place in the text, call and turn, whatever is stored in between.
+        """
+        if kind.kind == "record" and kind.fields and not (kind.union or kind.narrow or kind.others):
+            return Record({n: self.alike(node, f"{what}.{n}", t, (*part, n)) for n, _, t in kind.fields})
+        if array := elements(kind, lambda i, t: self.alike(node, f"{what}[{i}]", t, (*part, i))):
+            return array
+        if kind.kind == "float":
+            return REAL
+        turns = [self.variables.get(key) for key in self.counters]
+        known = [turn.exact for turn in turns if isinstance(turn, Number)]
+        if (
+            kind.kind not in ("int", "pointer")
+            or len(known) < len(turns)
+            or (kind.kind == "pointer" and self.mixed)
+        ):
+            return LOADED
+        called = (*self.calls, node)
+        key = (*map(id, called), *part)
+        if key not in self.events:  # the nodes are kept, so that no other has the number of one of them
+            where = " called in ".join(self.place_of(each.line) for each in reversed(called))
+            name = f"{what} of {where}"
+            others = sum(each.partition(" #")[0] == name for each in self.opened)
+            self.events[key] = (f"{name} #{others + 1}" if others else name), called
+        name, bits = self.events[key][0], 8 * kind.bytes
+        if kind.kind == "pointer":
+            return self._pointer(name, kind, known)
+        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.signed else (0, (1 << bits) - 1)
+        self.opened[name] = (0, 1) if kind.bool else (least, most)
+        return Number(opened(name, *self.opened[name], known), bits, kind.signed)
+
+    def _pointer(self, name: str, kind: Type, turns: list[Sum]) -> Address:
+        """A pointer that was loaded: an aligned address in global memory of its own."""
+        align = kind.to.align if kind.to is not None else 1
+        self.opened[name] = (0, 1 << 44)
+        key = -1 - list(self.opened).index(name)
+        own = Array(f"*{name.partition('[]')[0]}", "global", key, kind, loaded=True)
+        return Address(own, scale(opened(name, *self.opened[name], turns), max(align, 1)))
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:
         """Keep an access that is not read."""
@@ -394,6 +463,14 @@ def part_of(held: Value, address: Address, given: Type | None) -> Value:
         return read(held, kind, address.offset.constant, given)
     if isinstance(held, Real):
         return REAL if only_real(given) else PUNNED
+    if isinstance(held, Record) and not kind.union and address.inner:  # an element of an array in it
+        start = minus(address.offset, scale(address.inner[-1][0], given.bytes))
+        for name, at, t in kind.fields:
+            if start.known and 0 <= at <= start.constant < at + t.bytes and name in held.members:
+                inside = Address(
+                    replace(address.array, type=t), minus(address.offset, constant(at)), address.inner
+                )
+                return part_of(held.members[name], inside, given)
     if not isinstance(held, Cells):
         return Unknown("a part of a variable is taken by an index that is not constant", carried=True)
     own = leaf(kind, 0)

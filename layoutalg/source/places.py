@@ -29,7 +29,6 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     arrays_in,
-    blank,
     chosen,
     converted,
     fitted,
@@ -340,7 +339,11 @@ class Places(Unread):
                 return Place(node.type, Address(base.address.array, ZERO), why=at)
             return Place(node.type, at, why=base.why)
         if node.type is not None and node.type.kind == "array":
-            at = self.address_of(Place(node.type, base=base, member=name))
+            own = Place(node.type, base=base, member=name)
+            held = self.load(node, own) if base.address is None else UNSET
+            if isinstance(held, Address):  # an array in a parameter, which is in constant memory
+                return Place(node.type, held)
+            at = self.address_of(own)
             if isinstance(at, Unknown):
                 return Place(node.type, why=at)
             return Place(node.type, at)
@@ -354,7 +357,8 @@ class Places(Unread):
         if place.choice is not None:
             condition, a, b = place.choice
             first = self.only_where(condition, lambda: self.load(node, a))
-            second = self.only_where(inverse(condition), lambda: self.load(node, b))
+            other = replace(node)  # what the one place holds, and the other, are two numbers
+            second = self.only_where(inverse(condition), lambda: self.load(other, b))
             return chosen(condition, first, second)
         if place.base is not None:
             owner = self.load(node, place.base)
@@ -372,7 +376,7 @@ class Places(Unread):
             self.memory(node, "ld", place)
             if place.why is None and self.is_constant(place.address.array):
                 return self.load_register(place.address, place.type)
-            return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
+            return self.loaded(node, place)
         if place.why is not None:
             if place.type is not None and place.type.kind != "array":
                 self.touch(node, "ld", place.why, 0)
@@ -418,7 +422,10 @@ class Places(Unread):
         if place.address is not None:
             if place.address.array.space != "local":
                 self.leaked |= arrays_in(kept)
+                self.mixed |= bool(arrays_in(kept, ("local", "shared")))
                 self.memory(node, "st", place)
+                if place.address.array.loaded:
+                    self.stray(LOADED)
             elif place.why is not None:  # some element: none of them is known now
                 self.lose((place.address.array.key,), place.why)
             else:
@@ -484,3 +491,12 @@ class Places(Unread):
         stored = fitted(converted(value, node.type), place.narrow)
         self.store(node, place, stored)
         return stored
+
+
+def pointed(value: Value, kind: Type | None) -> Place | None:
+    """The place that a pointer points at; at least its array is known."""
+    if isinstance(value, Address):
+        return Place(kind, value)
+    if isinstance(value, Unknown) and value.array is not None:
+        return Place(kind, Address(value.array, ZERO), why=value)
+    return None

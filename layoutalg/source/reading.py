@@ -10,13 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    ParseError,
-    ShapeError,
-    UnknownNameError,
-)
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
 from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
@@ -54,6 +48,7 @@ from layoutalg.source.unread import (
     untold,
 )
 from layoutalg.source.values import (
+    LOADED,
     Address,
     Array,
     Number,
@@ -210,6 +205,7 @@ class _Reading:
         self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
+        self.opened: dict[str, tuple[int, int]] = {}
         self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
@@ -335,6 +331,7 @@ class _Reading:
         """
         self.ranges = {}
         reader = Reader(kernel, {}, self._geometry(taken), self.launch.threads)
+        reader.place_of = lambda line: line_of(*self.parsed.place(line))
         reader.removed = [(each.first, each.last, each.text) for each in self.parsed.removed]
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
@@ -352,8 +349,11 @@ class _Reading:
         except RecursionError:
             return reader, "its sums are nested too deeply"
         finally:
+            self.opened |= reader.opened
             for touch in reader.touches:
                 touch.block = self.launch.block
+                if reader.mixed and touch.through:  # what it is loaded from may hold other addresses
+                    touch.why = touch.why or LOADED.why
         return reader, ""
 
     def _geometry(self, taken: bool) -> dict[str, Value]:
@@ -400,6 +400,8 @@ class _Reading:
             return Record({n: self._parameter(f"{name}.{n}", t, key, taken) for n, _, t in kind.fields})
         if array := elements(kind, lambda i, part: self._parameter(f"{name}[{i}]", part, key, taken)):
             return array
+        if kind.kind == "array":
+            return Address(Array(name, "constant", key * 1000 + len(name), kind), ZERO)
         if name in self.given:
             self.used.add(name)
             value = _number_of(self.given[name])
@@ -437,7 +439,7 @@ class _Reading:
             touched = [touch for touch, _ in pairs]
             instructions = {(t.line, t.column, t.op, t.array): ops for t, ops in pairs}
         rows = by_row(touched)
-        numbers = Open(dict(self.ranges), reader.bounds)
+        numbers = Open(self.ranges | reader.opened, reader.bounds)
         for row, touches in rows.items():
             unread[row] = next((t.why for t in touches if t.why), "")
             if not unread[row]:
@@ -446,9 +448,7 @@ class _Reading:
                 except LayoutAlgError as error:
                     unread[row] = error.message
         wanted = [row for row, why in unread.items() if why]
-        again = (
-            self._with_values(kernel, root, set(map(_access, wanted))) if wanted and numbers.ranges else {}
-        )
+        again = self._with_values(kernel, root, set(map(_access, wanted))) if wanted and self.ranges else {}
         for row in wanted:
             if not any(_access(row) == _access(other) for other in again):
                 for name in (name for t in rows[row] for name in t.wanted):
@@ -456,6 +456,7 @@ class _Reading:
                 self._tell(*row, unread[row], rows[row][0].function)
                 self.unread += rows[row]
         counted |= again
+        most = self.ranges | self.opened
         placed = {(*_access(row), row[3]) for row in wanted if row[3]}
         elsewhere = {row for row in again if (*_access(row), row[3]) not in placed}
         own = [touch for row, sized in counted.items() if row not in again for touch in sized.touches]
@@ -469,7 +470,7 @@ class _Reading:
             (self.unread if shared and depends else self.touches).extend(touches)
             moved = cost.total * self.machine.sector_bytes
             efficiency = None if shared else (cost.useful_bytes / moved if moved else 1.0)
-            self.taken = {n: min(TAKEN, numbers.ranges[n][1]) for n in taken} | open_ | self.taken
+            self.taken = {n: min(TAKEN, most[n][1]) for n in taken} | open_ | self.taken
             note, compiled, ops = self._note(taken | open_, joined.get(row)), None, instructions.get(row)
             if ops is not None:
                 compiled = ops[row[2].partition(":")[0]]
@@ -498,17 +499,20 @@ class _Reading:
         """
         reader, failed = self._executed(kernel, root, taken=True)
         values = {name: min(TAKEN, most) for name, (_, most) in self.ranges.items()}
+        numbers = Open(reader.opened, reader.bounds)
         rows = by_row(() if failed else reader.touches)
         found: dict[Row, Sized] = {}
         lost = set[tuple[int, int, str]]()
         for row, touches in rows.items():
             if _access(row) in wanted:
                 try:
-                    cost = Cost() if any(touch.why for touch in touches) else self._cost(touches)
+                    lost |= {_access(row)} if any(touch.why for touch in touches) else set()
+                    own = numbers.sized(touches, self.machine, self._cost)
                 except (LayoutAlgError, RecursionError):
-                    cost = Cost()
-                found[row] = Sized(cost, touches, values, tuple(values), tuple(values))
-                lost |= set() if cost.instructions else {_access(row)}
+                    own = Sized(Cost(), touches, {}, (), ())
+                names = tuple({**values, **dict.fromkeys(own.sizes)})
+                found[row] = own._replace(taken=values | own.taken, sizes=names, depends=names)
+                lost |= set() if own.cost.instructions else {_access(row)}
         return {row: sized for row, sized in found.items() if _access(row) not in lost}
 
     def _statement(self, access: Any) -> tuple[str, int]:

@@ -13,11 +13,12 @@ The turn is a sum too: a variable of the loop, or a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
+from layoutalg.source.front import Node
 from layoutalg.source.terms import (
     FREE,
     ONE,
@@ -51,6 +52,14 @@ class NoForm(Exception):
     def __init__(self, why: str, name: str = "") -> None:
         super().__init__(why)
         self.name = name
+
+
+class MoreChanges(Exception):
+    """Variables that a loop changes beyond those that its text names, or that have no form after all."""
+
+    def __init__(self, keys: list[int], formless: Collection[int] = ()) -> None:
+        super().__init__("a loop changes more variables")
+        self.keys, self.formless = keys, set(formless)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +373,8 @@ def settled(value: Value, name: str, last: Sum) -> Value:
         elements = {at: settled(element, name, last) for at, element in value.elements.items()}
         return Cells(elements, settled(value.rest, name, last))
     return value
+
+
+def declared_in(body: Node) -> list[int]:
+    """The variables that are declared inside."""
+    return [node.value[0] for node in body.walk() if node.kind == "var"]

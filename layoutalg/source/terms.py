@@ -4,14 +4,15 @@ The idea.  An index is nearly always a sum of products with constants, of thread
 turns of loops; what is not a sum (a division, a mask, an XOR, a comparison) is an ATOM in it.
 
     Sum      constant + coefficient * atom + ...      the parts of an address that only shift it stay apart
-    Atom     var | div | mod | cdiv | cmod | and | or | xor | mul | min | max | nonneg | zero | select |
-             wrap | table
+    Atom     var | open | div | mod | cdiv | cmod | and | or | xor | mul | min | max | nonneg | zero |
+             select | wrap | table
 
 `nonneg(x)` is 1 where x >= 0 and `zero(x)` where x == 0: every comparison is one of the two, so a condition
 has the same parts as an index.  `table` holds the values of something that a loop changes in another way
-than by a constant step.  Atoms are unique: the same operation on the same operands is the same object, and
-knows between which bounds its values lie.  Sums are exact integers; a value that its C type may not hold is
-a `wrap` of it, which is how the machine wraps it.
+than by a constant step, `open` a number that is alike in all lanes of a warp and not known, another one in
+each turn of the loops that are its operands.  Atoms are unique: the same operation on the same operands is
+the same object, and knows between which bounds its values lie.  Sums are exact integers; a value that its C
+type may not hold is a `wrap` of it, which is how the machine wraps it.
 
 >>> x = variable("x", 0, 31)
 >>> print(add(scale(x, 4), floor_div(add(scale(x, 8), constant(3)), 8)))
@@ -37,11 +38,14 @@ FREE = 1 << 70
 class Atom:
     """An operation on sums; `data` is a variable's name, a type's (bits, signed), or a table's array.
 
-    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of.
+    `low` and `high` bound its values, `widest` the magnitude of all numbers that it is made of; `depth`
+    counts the atoms inside one another.
     `fresh`: it depends on a value that is only being tried.
     """
 
-    __slots__ = ("__weakref__", "args", "data", "fresh", "high", "low", "op", "order", "variables", "widest")
+    __slots__ = (
+        "__weakref__", "args", "data", "depth", "fresh", "high", "low", "op", "order", "variables", "widest",
+    )  # fmt: skip
 
     op: str
     args: tuple[Sum, ...]
@@ -52,6 +56,7 @@ class Atom:
     order: int
     variables: frozenset[str]
     widest: int
+    depth: int
 
     def __str__(self) -> str:
         if self.op == "var":
@@ -86,6 +91,11 @@ class Sum:
         return (self.constant, tuple((atom.order, k) for atom, k in self.parts))
 
     @property
+    def depth(self) -> int:
+        """Atoms that stand inside one another, at most."""
+        return max((atom.depth for atom, _ in self.parts), default=0)
+
+    @property
     def variables(self) -> frozenset[str]:
         """Names of the variables in it."""
         return frozenset().union(*(atom.variables for atom, _ in self.parts))
@@ -110,7 +120,8 @@ def _atom(op: str, args: tuple[Sum, ...], low: int, high: int, data: Any = None,
         atom.op, atom.args, atom.data, atom.low, atom.high, atom.order = op, args, data, low, high, _made
         atom.fresh = fresh or any(arg.fresh for arg in args)
         atom.widest = widest(*args)
-        own = frozenset({data}) if op == "var" else frozenset()
+        atom.depth = 1 + max((arg.depth for arg in args), default=0)
+        own = frozenset({data}) if op in ("var", "open") else frozenset()
         atom.variables = own.union(*(arg.variables for arg in args))
         if op == "table" and getattr(data, "ndim", 1) == 2:
             atom.variables |= {"thread"}
@@ -138,6 +149,11 @@ SIZE = "$"
 def size(name: str, low: int, high: int) -> Sum:
     """A number that is not given, alike in all lanes."""
     return variable(SIZE + name, low, high)
+
+
+def opened(name: str, low: int, high: int, turns: Sequence[Sum]) -> Sum:
+    """A number that is alike in all lanes of a warp and not known, another one in each of some turns."""
+    return _atom("open", tuple(turns), low, high, SIZE + name, (name, low, high))
 
 
 def sizes(*sums: Sum) -> list[str]:
@@ -453,21 +469,27 @@ def unwrapped(one: Sum) -> Sum:
     >>> print(unwrapped(held(add(variable("x", 0, 255), constant(1)), 8, False)))
     x + 1
     """
-    return add(
-        constant(one.constant),
-        *(
-            scale(unwrapped(a.args[0]) if a.op == "wrap" else _replaced(a, unwrapped, {}), k)
-            for a, k in one.parts
-        ),
-    )
+    known: dict[int, Sum] = {}
+
+    def of(total: Sum) -> Sum:
+        return add(constant(total.constant), *(scale(atom(a), k) for a, k in total.parts))
+
+    def atom(a: Atom) -> Sum:
+        if a.order not in known:
+            known[a.order] = of(a.args[0]) if a.op == "wrap" else _replaced(a, of, {})
+        return known[a.order]
+
+    return of(one)
 
 
 def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
     """An atom on replaced operands."""
-    if a.op == "var":
+    if a.op == "var" or (a.op == "open" and a.data in replacing):
         return replacing.get(a.data, Sum(0, ((a, 1),)))
     args = [of(arg) for arg in a.args]
     match a.op:
+        case "open":
+            return opened(a.data.removeprefix(SIZE), a.low, a.high, args)
         case "div":
             return floor_div(args[0], a.data)
         case "mod":
@@ -495,7 +517,10 @@ def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
 
 
 def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None) -> Any:
-    """The values for numbers or NumPy arrays of the variables; "thread" is the number that tables want."""
+    """The values for numbers or NumPy arrays of the variables; "thread" is the number that tables want.
+
+    An open number has a function of its turns.
+    """
     known = {} if known is None else known
 
     def of(total: Sum) -> Any:
@@ -506,7 +531,8 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
 
     def atom(a: Atom) -> Any:
         if a.order not in known:
-            known[a.order] = env[a.data] if a.op == "var" else _value(a, [of(arg) for arg in a.args], env)
+            args = [of(arg) for arg in a.args]
+            known[a.order] = env[a.data] if a.op == "var" else _value(a, args, env)
         return known[a.order]
 
     return of(one)
@@ -515,6 +541,8 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
 def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
     import numpy as np
 
+    if a.op == "open":
+        return env[a.data](*args)
     x = args[0]
     match a.op:
         case "div":

@@ -25,22 +25,39 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from layoutalg.source.front.parsing import Type
-from layoutalg.source.terms import ZERO, Sum, add, constant, held, minus, select
+from layoutalg.source.terms import (
+    MOST_VALUE,
+    ONE,
+    ZERO,
+    Sum,
+    add,
+    constant,
+    held,
+    minus,
+    select,
+    truth,
+    widest,
+)
+from layoutalg.source.terms import values as values_of
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Memory with a name: `space` is shared, global, constant or local (registers); `key` tells it apart."""
+    """Memory with a name: `space` is shared, global, constant or local (registers); `key` tells it apart.
+
+    Of a `loaded` one the address is in memory, and an offset is the address itself, which may be null.
+    """
 
     name: str
     space: str
     key: int
     type: Type | None = field(default=None, compare=False)
+    loaded: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,8 +238,6 @@ def converted(value: Value, to: Type | None) -> Value:
     if to.kind == "int":
         if isinstance(value, Number):
             if to.bool:
-                from layoutalg.source.terms import truth
-
                 return Number(truth(value.exact), 8, False)
             bits = 8 * to.bytes
             total = value.exact if bits > value.bits else value.sum
@@ -230,7 +245,7 @@ def converted(value: Value, to: Type | None) -> Value:
         if isinstance(value, Real):
             return _from_real(value, to)
         if isinstance(value, Address) and to.bool:
-            return number(1, to)
+            return Number(present(value), 8, False)
         if isinstance(value, Address) and to.bytes < 4:
             return Unknown(f"a part of an address of {value.array.name}")
         return value
@@ -275,6 +290,38 @@ def _rounded(value: float, width: int) -> float | None:
 def moved(address: Address, by: Sum) -> Address:
     """An address some bytes on."""
     return Address(address.array, add(address.offset, by), address.inner, address.base)
+
+
+def warp_uniform(one: Sum, threads: Mapping[str, Any]) -> bool:
+    """Whether a sum is alike in all lanes of each warp, as far as that is seen of its parts.
+
+    >>> import numpy as np
+    >>> from layoutalg.source.terms import floor_div, size, variable
+    >>> x, n = variable("x", 0, 63), size("n", 0, 9)
+    >>> block = {"x": np.arange(64), "y": np.zeros(64), "z": np.zeros(64), "thread": np.arange(64)}
+    >>> warp_uniform(add(floor_div(x, 32), n), block), warp_uniform(add(x, n), block)
+    (True, False)
+    """
+    import numpy as np
+
+    lanes = frozenset(("x", "y", "z", "thread"))
+    mixed = [atom for atom, _ in one.parts if atom.variables & lanes and not atom.variables <= lanes]
+    alone = Sum(0, tuple((atom, k) for atom, k in one.parts if atom.variables and atom.variables <= lanes))
+    if alone.parts and widest(alone) >= MOST_VALUE:
+        return False
+    if alone.parts:
+        found = np.broadcast_to(np.asarray(values_of(alone, threads)), threads["thread"].shape)
+        warps = np.pad(found, (0, -len(found) % 32), mode="edge").reshape(-1, 32)
+        if (warps != warps[:, :1]).any():
+            return False
+    return all(warp_uniform(arg, threads) for atom in mixed for arg in atom.args) and all(
+        atom.op != "table" or atom.data.ndim == 1 for atom in mixed
+    )
+
+
+def present(address: Address) -> Sum:
+    """1 where an address is not null, else 0."""
+    return truth(address.offset) if address.array.loaded else ONE
 
 
 def apart(a: Address, b: Address) -> Sum | None:
@@ -447,10 +494,10 @@ def fitted(value: Value, width: int | None) -> Value:
     return Number(held(value.sum, width, value.signed), value.bits, value.signed)
 
 
-def arrays_in(value: Value) -> set[int]:
-    """The variables whose addresses are in a value."""
+def arrays_in(value: Value, spaces: Collection[str] = ("local",)) -> set[int]:
+    """The variables, or the arrays in other memory spaces, whose addresses are in a value."""
     if isinstance(value, Address):
-        return {value.array.key} if value.array.space == "local" else set()
+        return {value.array.key} if value.array.space in spaces else set()
     parts: list[Value] = []
     if isinstance(value, Record):
         parts = list(value.members.values())
@@ -458,4 +505,4 @@ def arrays_in(value: Value) -> set[int]:
         parts = [*value.elements.values(), value.rest]
     elif isinstance(value, Closure):
         parts = list(value.copies.values())
-    return set().union(*(arrays_in(part) for part in parts)) if parts else set()
+    return set().union(*(arrays_in(part, spaces) for part in parts)) if parts else set()

@@ -217,10 +217,9 @@ s[d + t] = 1;
 int a = (t, 2 * t); int b = (a += 2, a * 2);
 s[a] = 1;
 s[b] = 1;
-// --- volatile_and_static
-volatile int a = t; a = a * 2; static int b; b = t * 3;
+// --- volatile
+volatile int a = t; a = a * 2;
 s[a] = 1;
-s[b] = 1;
 // --- unsigned_char_promoted
 unsigned char c = 200; int x = c << 1; int y = c + 100; unsigned char z = c + 100; int w = ~c;
 s[(x + y + z + w) * t & 4095] = 1;

@@ -11,6 +11,8 @@ The text marks what a run cannot see by itself, with macros that are empty in CU
     TURN        first in the body of a loop
     CALL        before a statement that calls a function, on the same line
     ENTER       first in the body of such a function
+
+Elements of its array `g` in global memory are random numbers, others for each index, line, turn and call.
 """
 
 from __future__ import annotations
@@ -22,24 +24,27 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layoutalg.analysis import wavefronts
+from layoutalg.arch import find_arch
 from layoutalg.errors import CompileError
-from layoutalg.source import SourceAccess, read_kernel
-from layoutalg.source.costs import Launch
+from layoutalg.source import SourceAccess, read_kernel, reading
+from layoutalg.source.costs import Launch, cost_of
 from layoutalg.source.machine import Touch
-from layoutalg.source.terms import values
+from layoutalg.source.terms import SIZE, ZERO, sizes, table, values, variable
 from layoutalg.testing import compile_shared
 
 HEAD = "#define LOOP\n#define TURN\n#define CALL\n#define ENTER\n"
 """In front of the CUDA text; the lines of a text count from behind it."""
 
 SHARED = "__shared__ int s[4096];"
+GLOBAL = "__device__ int g[64];"
 
 _MACHINE = """
 #include <cstddef>
@@ -52,6 +57,7 @@ static long thread_, kernel_;
 struct Row { long kernel, line, thread, offset, bytes, store; unsigned long path; };
 static std::vector<Row> rows_;
 static std::vector<long> path_;
+static std::vector<long> loads_;
 static long call_;
 static unsigned long steps_;
 struct Loop_ {
@@ -63,10 +69,13 @@ struct Enter_ {
     Enter_() { path_.push_back(-call_); }
     ~Enter_() { path_.pop_back(); }
 };
-static void record_(long line, long offset, long bytes, bool store) {
+static unsigned long hash_() {
     unsigned long h = 1469598103934665603ul;
     for (long p : path_) { h ^= (unsigned long)p; h *= 1099511628211ul; h ^= h >> 29; }
-    rows_.push_back({kernel_, line, thread_, offset, bytes, store, h});
+    return h;
+}
+static void record_(long line, long offset, long bytes, bool store) {
+    rows_.push_back({kernel_, line, thread_, offset, bytes, store, hash_()});
 }
 struct Index_ {
     long at, line;
@@ -90,6 +99,18 @@ struct Recorder_ {
     Element_ operator[](Index_ where) const { return {where}; }
     Pointer_ operator+(long n) const { return {n}; }
 };
+struct Found_ {
+    Index_ where;
+    int operator=(int value) { return value; }
+    operator int() const {
+        unsigned long h = (hash_() ^ where.line * 131 ^ where.at) * 0x9e3779b97f4a7c15ul;
+        long value = (h >> 40) % 47 - 5;
+        loads_.insert(loads_.end(), {thread_, where.line, value, (long)path_.size()});
+        loads_.insert(loads_.end(), path_.begin(), path_.end());
+        return value;
+    }
+};
+struct Source_ { Found_ operator[](Index_ where) const { return {where}; } };
 template <class A, class B> static auto min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> static auto max(A a, B b) { return a < b ? b : a; }
 static unsigned __brev(unsigned x) {
@@ -130,12 +151,25 @@ class _Row(ctypes.Structure):
 
 
 Lanes: TypeAlias = "tuple[int | None, ...]"
-Touched: TypeAlias = "dict[tuple[int, bool], Counter[Lanes]]"
-"""By (line, whether it is a store): the byte offsets of a warp's lanes, and how often they occur."""
+Loads: TypeAlias = "dict[tuple[int, tuple[int, ...], tuple[int, ...]], dict[int, int | None]]"
+"""By line, lines of the calls around and turns of the loops: what each thread loads, None of several."""
+
+
+class Touched(dict[tuple[int, bool], Counter[Lanes]]):
+    """By (line, whether it is a store): the byte offsets of a warp's lanes, and how often they occur."""
+
+    loads: Loads
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = {}
+
+    def __missing__(self, key: tuple[int, bool]) -> Counter[Lanes]:
+        return self.setdefault(key, Counter())
 
 
 def _host_text(case: Case, number: int) -> str:
-    body = case.text.replace(SHARED, "Recorder_ s;")
+    body = case.text.replace(SHARED, "Recorder_ s;").replace(GLOBAL, "Source_ g;")
     return f'namespace k_{number} {{\n#line 1 "case{number}"\n{body}\n}}'
 
 
@@ -162,13 +196,16 @@ def ran(cases: Sequence[Case]) -> list[Touched]:
             "break;"
         )
     parts.append(
-        'extern "C" long run(long number) { kernel_ = number; rows_.clear(); blockDim = {1, 1, 1}; '
+        'extern "C" long run(long number) { kernel_ = number; rows_.clear(); loads_.clear(); '
+        "blockDim = {1, 1, 1}; "
         "gridDim = {1, 1, 1}; switch (number) {" + "\n".join(runs) + "} return rows_.size(); }\n"
-        'extern "C" const Row* result() { return rows_.data(); }'
+        'extern "C" const Row* result() { return rows_.data(); }\n'
+        'extern "C" const long* loads(long* count) { *count = loads_.size(); return loads_.data(); }'
     )
     library = compile_shared("\n".join(parts), flags=FLAGS)
     library.run.restype, library.run.argtypes = ctypes.c_long, [ctypes.c_long]
     library.result.restype = ctypes.POINTER(_Row)
+    library.loads.restype = ctypes.POINTER(ctypes.c_long)
     out = []
     for number in range(len(cases)):
         count = library.run(number)
@@ -177,7 +214,22 @@ def ran(cases: Sequence[Case]) -> list[Touched]:
             words = ctypes.cast(library.result(), ctypes.POINTER(ctypes.c_long))
             raw = np.ctypeslib.as_array(words, (count, 7)).copy()
         out.append(_grouped(raw))
+        words = library.loads(ctypes.byref(length := ctypes.c_long()))
+        out[-1].loads = _loads(words[: length.value])
     return out
+
+
+def _loads(words: list[int]) -> Loads:
+    """What each thread loads, of (thread, line, value, length of the path, path) again and again."""
+    found: Loads = {}
+    at = 0
+    while at < len(words):
+        thread, line, value, length = words[at : at + 4]
+        path, at = words[at + 4 : at + 4 + length], at + 4 + length
+        calls, turns = tuple(-p for p in path if p < 0), tuple(p % 100000 for p in path if p >= 0)
+        threads = found.setdefault((line, calls, turns), {})
+        threads[thread] = value if threads.get(thread, value) == value else None
+    return found
 
 
 def _grouped(rows: NDArray[np.int64]) -> Touched:
@@ -188,7 +240,7 @@ def _grouped(rows: NDArray[np.int64]) -> Touched:
         turn = again[line, store, path, thread]  # of a loop that jumps make
         again[line, store, path, thread] += 1
         groups[line, store, path, turn, thread // 32][thread % 32] = offset
-    found: Touched = defaultdict(Counter)
+    found = Touched()
     for (line, store, *_), lanes in groups.items():
         found[line, bool(store)][tuple(lanes)] += 1
     return found
@@ -196,30 +248,48 @@ def _grouped(rows: NDArray[np.int64]) -> Touched:
 
 @dataclass
 class Told:
-    """What is read of a text: touched lanes, counts of every line, lines that are not read, and notes."""
+    """What is read of a text: touches, counts of every line, lines that are not read, and notes.
 
-    touched: Touched = field(default_factory=lambda: defaultdict(Counter))
+    `open` are lines whose counts depend on numbers that are loaded, with the most ways that they are said to
+    have, or 0 where that depends on the numbers too.
+    """
+
+    touches: list[Touch] = field(default_factory=list)
     counts: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
+    open: dict[tuple[int, bool], int] = field(default_factory=dict)
     unread: dict[int, str] = field(default_factory=dict)
     accesses: int = 0
     note: str = ""
+    threads: int = 64
 
     def wrong(self, ran: Touched) -> list[Any]:
         """The lines that are said to be read and are not what was run; none of a kernel read in part."""
         if self.note:
             return []
         out: list[Any] = []
+        touched = self.touched(ran.loads)
         for key in {*self.counts, *ran}:
             if key[0] in self.unread:
                 continue
             here = ran.get(key, Counter())
             said = self.counts.get(key, (0, 0))
             taken = sum(times * _wavefronts(key[1], lanes) for lanes, times in here.items())
-            if said != (sum(here.values()), taken):
+            most = max((_ways(key[1], lanes) for lanes in here), default=1)
+            if key not in self.open and said != (sum(here.values()), taken):
                 out.append((key, said, (sum(here.values()), taken)))
-            elif self.touched.get(key, Counter()) != here:
+            elif touched[key] != here:
                 out.append((key, "other addresses"))
+            elif most > (self.open.get(key) or most):
+                out.append((key, f"{self.open[key]} ways at most, and {most} as it is run"))
         return out
+
+    def touched(self, loads: Loads) -> Touched:
+        """What is read, with the numbers that a run has loaded."""
+        found, threads = Touched(), Launch((self.threads, 1, 1), None).threads
+        for touch in self.touches:
+            if touch.line not in self.unread:
+                _lanes(touch, threads, loads, found[touch.line, touch.op.startswith("st")])
+        return found
 
 
 def readings(
@@ -236,6 +306,23 @@ def readings(
     return [[a for a in memory if first <= a.line < last] for first, last in zip(starts, ends, strict=True)]
 
 
+class _Kept(reading._Reading):
+    """A reading that keeps its touches as they were read, before numbers have values."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.as_read = _AS_READ
+
+    def _executed(self, *given: Any, **options: Any) -> Any:
+        reader, failed = super()._executed(*given, **options)
+        if not options:
+            self.as_read += reader.touches
+        return reader, failed
+
+
+_AS_READ: list[Touch] = []
+
+
 def told(cases: Sequence[Case]) -> list[Told]:
     """What layoutalg.source reads of some texts, which are parsed as one: launched alike, with one n."""
     text, starts = HEAD, []
@@ -243,32 +330,45 @@ def told(cases: Sequence[Case]) -> list[Told]:
         text += f"namespace k_{number} {{\n"
         starts.append(text.count("\n"))
         text += f"{case.text}\n}}\n"
-    reading = read_kernel(text, cases[0].threads, sets={"n": cases[0].n})
-    out = [Told() for _ in cases]
-    for note in reading.notes:
+    _AS_READ.clear()
+    with mock.patch.object(reading, "_Reading", _Kept):
+        whole = read_kernel(text, cases[0].threads, sets={"n": cases[0].n})
+    out = [Told(threads=cases[0].threads) for _ in cases]
+    for note in whole.notes:
         out[int(note.split("::")[0].removeprefix("k_"))].note = note
-    for access in reading.memory:
+    for access in whole.memory:
         at = bisect.bisect_left(starts, access.line) - 1
         key = access.line - starts[at], access.op.startswith("st")
-        out[at].accesses += 1
-        if not access.read:
+        out[at].accesses += access.array != "g"
+        if not access.read and access.array != "g":
             out[at].unread.setdefault(key[0], access.why or "")
         elif access.instructions and access.array == "s":
             a, b = out[at].counts.get(key, (0, 0))
             out[at].counts[key] = a + access.instructions, b + (access.total or 0)
-    threads = Launch(reading.block, None).threads
-    for touch in reading.touches:
+            if access.sizes:
+                known = out[at].open.get(key, access.ways)
+                out[at].open[key] = 0 if access.depends or not known else max(known, access.ways or 1)
+    for touch in _AS_READ:
         at = bisect.bisect_left(starts, touch.line) - 1
         if touch.array == "s":
-            _lanes(touch, threads, out[at].touched[touch.line - starts[at], touch.op.startswith("st")])
+            shift = {"line": touch.line - starts[at], "function": str(starts[at])}
+            out[at].touches.append(replace(touch, **shift))
     return out
 
 
-def _lanes(touch: Touch, threads: dict[str, Any], found: Counter[Lanes]) -> None:
+_MOST_TURNS = 48
+"""The turns of a loop that a loaded number ends: all such numbers are less."""
+
+
+def _lanes(touch: Touch, threads: dict[str, Any], loads: Loads, found: Counter[Lanes]) -> None:
     """Every warp's addresses in every turn of the loops."""
     count = len(threads["thread"])
-    for turn in itertools.product(*(range(n) for _, n in touch.turns)):
-        env = threads | {name: n for (name, _), n in zip(touch.turns, turn, strict=True)}
+    opened = {
+        name: functools.partial(_loaded, name, int(touch.function), count, loads)
+        for name in (SIZE + each for each in sizes(touch.offset, *touch.conditions))
+    }
+    for turn in itertools.product(*(range(min(n, _MOST_TURNS)) for _, n in touch.turns)):
+        env = threads | {name: n for (name, _), n in zip(touch.turns, turn, strict=True)} | opened
         env |= {"bx": 0, "by": 0, "bz": 0}
         on = np.ones(count, dtype=bool)
         for condition in touch.conditions:
@@ -279,6 +379,26 @@ def _lanes(touch: Touch, threads: dict[str, Any], found: Counter[Lanes]) -> None
             lanes = [int(x) if active else None for x, active in here]
             if any(x is not None for x in lanes):
                 found[tuple(lanes + [None] * (32 - len(lanes)))] += 1
+
+
+def _loaded(name: str, start: int, count: int, loads: Loads, *turns: Any) -> NDArray[np.int64]:
+    """What the threads have loaded in a turn; 0 where one of them did not, 1 << 40 where two numbers."""
+    line, *calls = (int(n) - start for n in re.findall(r"line (\d+)", name))
+    here = loads.get((line, tuple(reversed(calls)), tuple(int(turn) + 1 for turn in turns)), {})
+    found = (here.get(thread, 0) for thread in range(count))
+    return np.array([1 << 40 if value is None else value for value in found], dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _ways(store: bool, lanes: Lanes) -> int:
+    """The n of an instruction's n-way conflict."""
+    touch = Touch(1, 1, f"{'st' if store else 'ld'}.shared.b32", "s", ZERO, 4, (), ())
+    shift = min(x for x in lanes if x is not None) // 128 * 128
+    offsets = np.array([0 if x is None else x - shift for x in lanes])
+    on = np.array([x is not None for x in lanes]).astype(np.int64)
+    lane = variable("thread", 0, 31)
+    touch = replace(touch, offset=table(lane, offsets), conditions=(table(lane, on),))
+    return cost_of(touch, Launch((32, 1, 1), None), find_arch("sm_90")).ways
 
 
 @functools.lru_cache(maxsize=1 << 16)

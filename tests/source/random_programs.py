@@ -2,8 +2,8 @@
 
 `program(seed)` is a text that is CUDA for layoutalg.source and C++ for tests.source.lane_oracle.  Every loop
 ends, every shift and division is defined, no operand of an operator changes what its other operand reads; a
-value is loaded only where it then decides nothing.  Bit-fields are read as operands of a sum: compilers
-disagree on the type of `c ? -1 : x.bits`.
+value is loaded from shared memory only where it then decides nothing.  Bit-fields are read as operands of a
+sum: compilers disagree on the type of `c ? -1 : x.bits`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.source.lane_oracle import SHARED, Case
+from tests.source.lane_oracle import GLOBAL, SHARED, Case
 
 TYPES = """struct R { int x, y; };
 struct B { unsigned lo : 3; int hi : 5; unsigned char z : 2; };
@@ -31,10 +31,15 @@ WHOLE = ("t", "n")
 class Writer:
     """One text as it grows: what has been declared, and the lines."""
 
-    def __init__(self, seed: int, *, wide: bool = False) -> None:
-        """With `wide`, pointers walk through shared memory, and a few functions of the device are used."""
+    def __init__(self, seed: int, *, wide: bool = False, loads: bool = False) -> None:
+        """With `wide`, pointers walk through shared memory, and a few functions of the device are used.
+
+        With `loads`, indices and conditions hold numbers that are loaded from global memory.
+        """
         self.random = random.Random(seed)
-        self.wide = wide
+        self.wide, self.loads = wide, loads
+        self.uniform: list[str] = []
+        self.turns: list[str] = []
         self.walkers: list[str] = []
         self.lines: list[str] = []
         self.ints: list[str] = []  # what an assignment may set
@@ -152,9 +157,12 @@ class Writer:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is declared inside is forgotten at the end."""
-        kept = [[*names] for names in (self.ints, self.reads, self.pointers, self.calls, self.walkers)]
+        kept = [
+            [*names]
+            for names in (self.ints, self.reads, self.pointers, self.calls, self.walkers, self.uniform)
+        ]
         yield
-        self.ints, self.reads, self.pointers, self.calls, self.walkers = kept
+        self.ints, self.reads, self.pointers, self.calls, self.walkers, self.uniform = kept
 
     def block(self, most: int = 3) -> None:
         """Statements in braces, with a scope of their own."""
@@ -174,7 +182,7 @@ class Writer:
             (7, self.alias), (6, self.call), (4, self.switch), (3, self.jump), (4, self.record),
             (2, self.pun), (3, self.function_object), (3, self.leave), (4, self.array),
             (1, self.rare), (3, self.shadow), (14 * self.wide, self.walk), (3 * self.wide, self.lost_pointer),
-            (4 * self.wide, self.late), (3 * self.wide, self.preprocessed),
+            (4 * self.wide, self.late), (3 * self.wide, self.preprocessed), (24 * self.loads, self.load),
         )  # fmt: skip
         self.random.choices([k for _, k in kinds], [w for w, _ in kinds])[0]()
         return None
@@ -243,10 +251,13 @@ class Writer:
             end = "} }"
         with self.scope():
             self.reads.append(i)
+            alike = "t" not in bound and (kind != 0 or "t" not in first)
+            self.turns += [i] * alike
             for _ in range(self.random.randint(1, 4)):
                 self.statement()
                 if self.chance(15):
                     self.put(f"if ({self.decision()}) {self.pick('break', 'continue', 'break')};")
+        self.turns = self.turns[: len(self.turns) - alike]
         self.put(end)
         self.loops -= 1
         return None
@@ -320,6 +331,42 @@ class Writer:
                          f"for (int z_ = 0; z_ < 3; ++z_) {{ TURN {p} += {k}; }}")  # fmt: skip
         self.put(f"{{ LOOP {move} }}" if "TURN" in move else move)
         self.put(f"{p}[({self.pure(1)}) & 63] = 1;")
+
+    def alike(self) -> str:
+        """An expression that is alike in all lanes of a warp."""
+        names = (*self.uniform, *self.uniform, *self.turns, "n", "t / 32", str(self.random.randint(0, 9)))
+        a, b = self.pick(*names), self.pick(*names)
+        return self.pick(a, f"{a} + {b}", f"{a} * {self.random.randint(2, 5)} - {b}", f"({a} ^ {b})")
+
+    def load(self) -> None:
+        """A number that is loaded, alike in all lanes more often than not, and a use of it; or a store."""
+        index = self.pure(1) if self.chance(15) else self.alike()
+        if self.chance(15):
+            return self.put(f"g[({index}) & 63] = {self.pure(1)};")
+        if self.turns and self.ints and self.chance(25):  # for the turn behind this one
+            self.put(f"{self.random.choice(self.ints)} {self.pick('=', '=', '+=')} g[({index}) & 63];")
+            return self.access()
+        x, k = self.name(), self.random.randint(0, 30)
+        self.put(f"const {self.pick('int', 'int', *NARROW)} {x} = g[({index}) & 63];")
+        self.uniform.append(x)
+        self.reads += [x, x]
+        form = self.random.randrange(4)
+        if form == 0:
+            return self.put(f"s[({x} * {self.pick('32', '4', '1', '33')} + t) & 4095] = 1;")
+        if form == 1:
+            self.put(f"if ({x} {self.pick('<', '>', '==', '!=')} {self.pick(str(k), 't', 'n')})")
+            return self.block(2)
+        if form == 2 and self.loops < 2 and "unsigned" not in self.lines[-1]:
+            i = self.name()
+            self.loops += 1
+            self.put(f"{{ LOOP for (int {i} = {self.pick('0', 't & 3', 't / 32')}; {i} < {x}; ++{i}) {{ TURN")
+            with self.scope():
+                self.reads.append(i)
+                self.block(2)
+            self.put("} }")
+            self.loops -= 1
+            return None
+        return self.access()
 
     def lost_pointer(self) -> None:
         """A pointer that a loop moves between two variables: what it sets is not known then."""
@@ -435,6 +482,7 @@ class Writer:
         self.ints = [*plain, "r.x", "r.y", "m[0]", "m[1]", "u_", "h_", "q.lo", "q.hi"]
         self.reads = [*self.ints[:-2], "m[2]", "w_", "(q.lo + 0)", "(q.hi + 0)", "(q.z + 0)"]
         self.pointers, self.walkers, self.calls = [], [], list(self.calls)
+        self.uniform = []
         self.put(
             "R r = {t, 3}; B q = {5, -2, 1}; int m[3] = {1, 2 * t, 7}; "
             "unsigned u_ = t; unsigned char h_ = 250; short w_ = -t;"
@@ -479,7 +527,7 @@ class Writer:
     def whole(self) -> str:
         """The text."""
         self.callable: list[Callable[[], str]] = []
-        head = [TYPES.rstrip(), *([MACROS.rstrip()] if self.wide else []), SHARED]
+        head = [TYPES.rstrip(), *([MACROS.rstrip()] if self.wide else []), SHARED, *([GLOBAL] * self.loads)]
         if self.chance(25):
             head.append("#define K 3")
         for number in range(self.random.choice((0, 0, 1, 2))):
@@ -499,6 +547,6 @@ class Writer:
         return "\n".join([*head, *self.lines])
 
 
-def program(seed: int, *, wide: bool = False) -> Case:
-    """The text of a seed; a `wide` one has more forms."""
-    return Case(Writer(seed, wide=wide).whole())
+def program(seed: int, *, wide: bool = False, loads: bool = False) -> Case:
+    """The text of a seed; a `wide` one has more forms, and one with `loads` numbers from memory."""
+    return Case(Writer(seed, wide=wide, loads=loads).whole())

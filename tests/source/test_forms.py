@@ -36,7 +36,7 @@ def answers() -> dict[str, tuple[Told, Touched]]:
 
 NOT_READ = {
     "pointer_chosen_by_a_condition", "jump_back", "jump_over", "jump_out_of_two_loops", "byte_of_an_int",
-    "union_members", "lambda_captures", "range_for", "structured_binding", "recursion", "volatile_and_static",
+    "union_members", "lambda_captures", "range_for", "structured_binding", "recursion",
     "null_pointer_by_a_condition", "member_with_a_value_of_its_own", "reference_member",
     "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle",
     "float_read_as_int", "braces_left_out", "bases",
@@ -161,8 +161,28 @@ def test_a_predicate_of_an_asm_statement_is_a_condition() -> None:
             )
 
 
-def test_what_threads_tell_each_other_is_not_known() -> None:
-    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, s[t], 3)", "__syncthreads_count(t & 1)",
-             "__syncthreads_or(t)", "atomicAdd(&s[0], 1)")  # fmt: skip
-    for value, memory in zip(given, readings([f"int v = {v};\ns[v] = 1;" for v in given]), strict=True):
-        assert not memory[-1].read, value
+def test_what_all_lanes_are_told_is_alike_in_them() -> None:
+    """One word for all lanes is one wavefront; each lane of an atomic is told another number."""
+    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, g[t], 3)", "__syncthreads_count(t & 1)",
+             "__syncthreads_or(t)", "g[n]", "atomicAdd(&s[0], 1)", "g[t]",
+             "__shfl_sync(1 << t, g[t], 3)")  # fmt: skip
+    found = readings([f"int v = {v};\ns[v] = 1;" for v in given])
+    assert [memory[-1].read for memory in found] == [True] * 5 + [False] * 3
+    assert all(memory[-1].total == memory[-1].instructions == 2 for memory in found[:5])
+
+
+def test_numbers_that_are_loaded_are_others_each_time() -> None:
+    """A difference of two loads is never taken to be zero, whatever is stored in between, or is not."""
+    bodies = (
+        "int a = g[n];\ng[n] = n;\nint b = g[n];\nif (a == b) s[t] = 1; else s[32 * t] = 1;",
+        "int a = 0;\nfor (int i = 0; i < 4; ++i) {\nint b = g[n];\nif (a != b) s[32 * t] = 1;\na = b;\n}",
+        "volatile int* v = g;\ns[v[n]] = 1;",
+        "int* p = *(int**)(g + n);\nif (p) p[t] = 1;",
+        "int x = 1; int* p = &x; *(int**)g = p;\np = *(int**)(g + n); p[0] = 2;\ns[32 * t] = 1;",
+    )
+    both, turns, volatile, pointer, own = readings(bodies)
+    assert [(a.ways, a.instructions, a.depends) for a in both if a.array == "s"] == [(1, 2, ()), (32, 2, ())]
+    assert [a.ways for a in turns if a.array == "s"] == [32]
+    assert ["loaded from memory" in (a.why or "") for a in volatile if a.array == "s"] == [True]
+    assert [(a.array, a.efficiency) for a in pointer if a.op.startswith("st")] == [("*g", 1.0)]
+    assert not any(a.read for a in own if a.op == "st.global.b32" and a.array == "*g")

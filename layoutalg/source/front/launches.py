@@ -42,6 +42,9 @@ _DEFINE = re.compile(
 _CALL = re.compile(r"\b([A-Za-z_]\w*)[ \t]*\(")
 _COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\")", re.DOTALL)
 _BY_FUNCTION = re.compile(r"\bcuda(?:Launch(?:Cooperative)?Kernel(Ex|ExC)?)\s*(?:<[^<>;]*>)?\s*\(")
+_HELD = re.compile(r"(?:\bauto|\*)\s*&?\s*(?:const\s+)?(\w+)\s*\)?\s*(?:\([^()]*\)\s*)?=\s*&?\s*(?:\w+::)*\Z")
+"""Text in front of a kernel whose address a variable is given."""
+
 _SETS = r"\bNAME\b(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*NAME\b|\bNAME\s*(?:\+\+|--)"
 """Text that sets a variable, or takes its address."""
 
@@ -114,6 +117,8 @@ def _written(text: str, macros: dict[str, tuple[str, str]], names: set[str], dep
         if not end:
             continue
         arguments, (head, body) = text[call.end() : end - 1], macros[call[1]]
+        if depth:  # arguments are written out first, by the macro that they are handed to, too
+            arguments = _written(arguments, macros, names, depth - 1)
         by = dict(zip(words_in([head]), _parts(arguments), strict=False))
         if "..." in head:
             rest = head.count(",")
@@ -138,6 +143,8 @@ def instances(
         text = census.text.decode("utf-8", "replace")
         split, end = _template_arguments(text, use.end())
         shape, call = _launch(text, use.start(), end)
+        if not shape and (held := _HELD.search(text[: use.start()][-200:])) is not None:
+            shape, call = _launch_of(text, held[1], end)
         if (split is None and not shape) or _SPECIAL.search(text[: use.start()][-400:]):
             continue
         offset = len(text[: use.start()].encode())
@@ -242,6 +249,14 @@ def _launch(text: str, start: int, end: int) -> tuple[tuple[str, ...], str]:
             sides = [re.findall(rf"\b{re.escape(config)}\.{side}\s*=\s*([^;]+);", text[:start])[-1:]
                      for side in ("gridDim", "blockDim")]  # fmt: skip
             return tuple(" ".join(side) or config for side in sides), ""
+    return (), ""
+
+
+def _launch_of(text: str, name: str, at: int) -> tuple[tuple[str, ...], str]:
+    """The first launch behind a place of the kernel whose address a variable holds."""
+    for used in re.finditer(rf"\b{re.escape(name)}\b", text[at : at + MOST_WRITTEN]):
+        if (found := _launch(text, at + used.start(), at + used.end()))[0]:
+            return found
     return (), ""
 
 

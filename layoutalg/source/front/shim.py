@@ -113,6 +113,15 @@ template <class T, size_t N> struct array { T layoutalg_elements[N];
     __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
     __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }
     __host__ __device__ static constexpr size_t size() { return N; } };
+template <class T> class initializer_list { const T* layoutalg_first; size_t layoutalg_count;
+public: constexpr size_t size() const { return layoutalg_count; }
+    constexpr const T* begin() const { return layoutalg_first; }
+    constexpr const T* end() const { return layoutalg_first + layoutalg_count; } };
+#define LAYOUTALG_EXTREME(name, op) template <class T> constexpr T name(initializer_list<T> all) { \\
+    T out = *all.begin(); for (const T* p = all.begin(); p != all.end(); ++p) if (*p op out) out = *p; \\
+    return out; }
+LAYOUTALG_EXTREME(max, >) LAYOUTALG_EXTREME(min, <)
+#undef LAYOUTALG_EXTREME
 template <class A, class B> struct pair { A first; B second; };
 template <class A, class B> __host__ __device__ constexpr pair<A, B> make_pair(A a, B b) { return {a, b}; }
 template <size_t N, size_t Align = alignof(max_align_t)> struct aligned_storage {

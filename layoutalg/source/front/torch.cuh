@@ -1,5 +1,6 @@
 // Types and words of PyTorch's headers that device code names: read where the headers themselves are missing.
-// Sources: PyTorch, c10/util/Half.h, c10/macros/Macros.h, ATen/AccumulateType.h, ATen/core/TensorAccessor.h.
+// Sources: PyTorch, c10/util/Half.h, c10/util/complex.h, c10/macros/Macros.h, ATen/AccumulateType.h,
+// ATen/core/TensorAccessor.h, ATen/cuda/detail/TensorInfo.cuh, ATen/cuda/Atomic.cuh.
 
 #define C10_WARP_SIZE 32
 #define C10_HOST_DEVICE __host__ __device__
@@ -19,6 +20,19 @@ namespace c10 {
     LAYOUTALG_STEP(name, +) LAYOUTALG_STEP(name, -) LAYOUTALG_STEP(name, *) LAYOUTALG_STEP(name, /) \
 };
 LAYOUTALG_REAL(Half, __half) LAYOUTALG_REAL(BFloat16, __nv_bfloat16)
+template <class T> struct alignas(2 * sizeof(T)) complex {
+    using value_type = T;
+    T real_, imag_;
+    LAYOUTALG_DEVICE constexpr complex(T real = T(), T imag = T()) : real_(real), imag_(imag) {}
+    LAYOUTALG_DEVICE T real() const { return real_; }
+    LAYOUTALG_DEVICE T imag() const { return imag_; }
+};
+#define LAYOUTALG_COMPLEX(op) \
+    template <class T> LAYOUTALG_DEVICE complex<T> operator op(complex<T> a, complex<T> b); \
+    template <class T> LAYOUTALG_DEVICE complex<T> operator op(complex<T> a, T b); \
+    template <class T> LAYOUTALG_DEVICE complex<T> operator op(T a, complex<T> b); \
+    template <class T, class B> LAYOUTALG_DEVICE void operator op##=(complex<T>& a, B b) { a = a op b; }
+LAYOUTALG_COMPLEX(+) LAYOUTALG_COMPLEX(-) LAYOUTALG_COMPLEX(*) LAYOUTALG_COMPLEX(/)
 }
 namespace at {
 using c10::Half; using c10::BFloat16;
@@ -58,6 +72,19 @@ struct GenericPackedTensorAccessor {
     LAYOUTALG_DEVICE Index stride(Index i) const { return strides_[i]; }
     LAYOUTALG_DEVICE T* data() const { return data_; }
 };
+namespace cuda { namespace detail {
+template <class T, class Index> struct TensorInfo { T* data; Index sizes[25], strides[25]; int dims; };
+template <class T, class Index, int Dims> struct IndexToOffset {
+    LAYOUTALG_DEVICE static Index get(Index linear, const TensorInfo<T, Index>& info) {
+        Index offset = 0;
+        for (int i = (Dims > 0 ? Dims : info.dims) - 1; i > 0; --i) {
+            offset += linear % info.sizes[i] * info.strides[i];
+            linear /= info.sizes[i];
+        }
+        return offset + linear * info.strides[0];
+    }
+};
+} }
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>

@@ -147,7 +147,7 @@ class Open:
         for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
             inner = atom.args[0] if atom.op in ("zero", "nonneg") else ZERO
             for (part, k), *others in [inner.parts] if inner.parts else []:
-                if not others and part.op == "var" and str(part.data)[1:] in changes:
+                if not others and part.op in ("var", "open") and str(part.data)[1:] in changes:
                     at = -inner.constant // k
                     changes[str(part.data)[1:]] |= {at - 1, at, at + 1}
         for value in (TAKEN, TAKEN << 6, TAKEN >> 3, 1, 0):
