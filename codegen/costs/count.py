@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, Space, find_arch
 from layoutalg.codegen import instr
 from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
@@ -66,7 +66,7 @@ class AccessTraffic:
     classes: int
 
 
-def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
+def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH) -> Prediction:
     """The costs of a launch by instruction, for the integer parameters by name.
 
     Shared memory is counted in wavefronts, global memory in sectors; instructions per warp.  Raises
@@ -122,7 +122,9 @@ def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[
 
 
 def sequence_traffic(
-    sequence: LaunchSequence, scalars: Mapping[str, int] = MappingProxyType({}), arch: str | Arch = "sm_90"
+    sequence: LaunchSequence,
+    scalars: Mapping[str, int] = MappingProxyType({}),
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> tuple[Prediction, ...]:
     """The costs of every launch of a sequence; `scalars` are integers of the call that it does not have.
 
@@ -137,7 +139,7 @@ def sequence_traffic(
 
 
 def traffic_by_access(
-    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90"
+    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
 ) -> tuple[AccessTraffic, ...]:
     """The costs of every memory operand of the program, in program order.  Raises as `traffic` does."""
     machine = find_arch(arch)
@@ -151,7 +153,7 @@ def copied(
     params: Mapping[str, int],
     nbytes: int,
     counts: Callable[[Array, Array, Array], Array],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> int:
     """The sum of what `counts` says of every instruction that copies `nbytes` per lane to shared memory.
 

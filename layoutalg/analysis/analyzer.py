@@ -82,7 +82,7 @@ from layoutalg.analysis.report import (
     shared_report,
     worst_rank,
 )
-from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
 from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import (
@@ -101,7 +101,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout
 
 
 def analyze_access(
-    layout: AnyLayout, access: Access | TmaAccess, arch: str | Arch = "sm_90", method: Wanted = "auto"
+    layout: AnyLayout, access: Access | TmaAccess, arch: str | Arch = DEFAULT_ARCH, method: Wanted = "auto"
 ) -> SharedReport | GlobalReport:
     """The cost of all instructions of `access` on `layout`: wavefronts or sectors, by the op's space.
 
@@ -275,7 +275,7 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
     layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["request"] = "request",
@@ -287,7 +287,7 @@ def analyze(
     layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["request"] = "request",
@@ -299,7 +299,7 @@ def analyze(  # type: ignore[overload-overlap]
     layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["dram"],
@@ -311,7 +311,7 @@ def analyze(
     layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["dram"],
@@ -322,7 +322,7 @@ def analyze(
     layout: AnyLayout | str,
     access: str | Access | Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Level = "request",
@@ -416,7 +416,7 @@ class Reuse:
 def reuse_of(
     layout: AnyLayout,
     accesses: Iterable[Access],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
 ) -> Reuse:
     """The sectors that accesses of global memory ask for together, all warps, registers and iterations.
