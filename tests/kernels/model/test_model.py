@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.arch import ARCHS, find_board
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, time_us
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.registry import FAMILIES
@@ -61,6 +61,31 @@ def test_numbers_that_are_none_are_refused(field: str, value: Any, part: str, tm
         path.write_text(json.dumps(named), encoding="utf-8")
         with pytest.raises(LayoutAlgError, match="is not a file" if value in (2, "other") else f"no {field}"):
             read_machine(path, "H200-SXM")
+
+
+@each(
+    ("way", "field", "value", "part"),
+    [
+        ("gemv", "join", -1, "ways: gemv: join: '-1' is not more than 0"), ("gemv", "join", None, "no join"),
+        ("gemv", "join", 1e7, "is not at most"), ("gemv", "joined", 1, "there is no number joined"),
+        ("gemv", "", None, "it has no gemv"), ("gemw", "", {}, "there is no number gemw"),
+        ("", "wave", 1, "there is no number wave"), ("", "l2_bytes", 1 << 40, "l2_bytes: .* is not at most"),
+    ],
+)  # fmt: skip
+def test_numbers_of_ways_are_those_that_are_known(
+    way: str, field: str, value: Any, part: str, tmp_path: Path
+) -> None:
+    """A number of a way that is missing, misspelt, negative or absurd is refused by its name."""
+    named = json.loads(FILE.read_text(encoding="utf-8"))
+    holder = named if not way else named["ways"] if not field else named["ways"][way]
+    name = field or way
+    holder.pop(name, None)
+    if value is not None:
+        holder[name] = value
+    path = tmp_path / "board.json"
+    path.write_text(json.dumps(named), encoding="utf-8")
+    with pytest.raises(ParseError, match=part):
+        read_machine(path)
 
 
 @each("arch", [name for name, chip in ARCHS.items() if chip.board], ids=str)
