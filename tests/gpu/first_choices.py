@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from functools import partial
 from statistics import geometric_mean
 from typing import Any
 
-from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning.board import Case
@@ -27,42 +27,41 @@ from tests.gpu.timing import expected_beside_timed, in_time, seconds_of, write
 COUNT, SECONDS, FIRST, OTHERS, ROUNDS = 120, 110.0, 3, 7, 7
 """Problems, the seconds that a study takes, ways of each, and rounds."""
 
+ARCH = gpu_status().arch or "sm_90"
+
 MOST_BYTES = 1 << 30
 """The most bytes that a problem moves."""
 
 
-def drawn(seed: int, count: int, arch: str, rooms: Sequence[str]) -> Iterator[list[Case]]:
-    """The ways of each problem that are timed, the first choice first; those that are refused aside.
+def drawn(rooms: Sequence[str], text: str) -> list[Case]:
+    """The ways of the problem of a text that are timed, the first choice first; none where it has just one,
+    is refused or moves too much.
 
-    >>> ways = next(drawn(1, 1, "sm_90", ["sums"]))
+    >>> ways = drawn(["sums"], "1 0")
     >>> len(ways) == len(set(ways)) > 1, len({case.problem for case in ways})
     (True, 1)
     """
-    rng = random.Random(f"choices {seed}")
-    for room in islice(cycle(rooms), 20 * count):
-        case = ROOMS[room](rng)
-        try:
-            problem, family = case.problem, FAMILIES[case.family]
-            first, *more = family.configs(problem, arch)
-        except LayoutAlgError:
-            continue
+    rng = random.Random(f"choices {text}")
+    case = ROOMS[rooms[int(text.split()[-1]) % len(rooms)]](rng)
+    try:
+        problem = case.problem
         if getattr(problem, "moved_bytes", 0) > MOST_BYTES:
-            continue
-        near, others = more[: FIRST - 1], more[FIRST - 1 :]
-        ways = dict.fromkeys((first, *near, *rng.sample(others, min(OTHERS, len(others)))))
-        if len(ways) > 1:
-            yield [Case(case.family, problem, config) for config in ways]
-            count -= 1
-        if not count:
-            return
+            return []
+        FAMILIES[case.family].machine_on(ARCH)
+        first, *more = FAMILIES[case.family].configs(problem, ARCH)
+    except LayoutAlgError:
+        return []
+    near, others = more[: FIRST - 1], more[FIRST - 1 :]
+    ways = dict.fromkeys((first, *near, *rng.sample(others, min(OTHERS, len(others)))))
+    return [Case(case.family, problem, config) for config in ways] if len(ways) > 1 else []
 
 
-def row_of(ways: Sequence[Case], codes: Sequence[Any], arch: str) -> dict[str, Any] | None:
+def row_of(ways: Sequence[Case], codes: Sequence[Any]) -> dict[str, Any] | None:
     """The microseconds of a problem's ways, timed and expected; None where the first is not launched here."""
     found = {
         str(case.config): times
         for case, code in zip(ways, codes, strict=True)
-        if (times := expected_beside_timed(case, code, arch, ROUNDS)) is not None
+        if (times := expected_beside_timed(case, code, ARCH, ROUNDS)) is not None
     }
     if len(found) < 2 or (first := found.get(str(ways[0].config))) is None:
         return None
@@ -95,10 +94,10 @@ def main(words: Sequence[str]) -> int:
     """See the module's text."""
     seed, path, rooms = int(words[0]), words[1], [word for word in words[2:] if word in ROOMS]
     count = next((int(word) for word in words[2:] if word.isdigit()), COUNT)
-    arch, rows = gpu.require_gpu().arch, list[dict[str, Any]]()
-    problems = drawn(seed, count, arch, rooms or list(ROOMS))
-    for ways, codes in in_time(problems, seconds_of(words, SECONDS)):
-        if (row := row_of(ways, codes, arch)) is not None:
+    rows = list[dict[str, Any]]()
+    draw = partial(drawn, rooms or list(ROOMS))
+    for ways, codes in in_time(draw, seed, count, seconds_of(words, SECONDS)):
+        if (row := row_of(ways, codes)) is not None:
             rows.append(row)
             write(path, rows, seed=seed)
     print(*judged(rows), sep="\n")

@@ -9,6 +9,7 @@ clock that drifts meets all of them alike.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import random
@@ -30,8 +31,8 @@ which may make copies and launch twice, 0.2 ms."""
 FLUSH_ELEMS = 64 << 20
 """Elements of 4 bytes that are read before a launch: several times what an L2 holds."""
 
-BATCH = 48
-"""The problems that are compiled before the first of them is timed."""
+BATCH = 80
+"""The problems that are drawn and compiled before the first of them is timed."""
 
 SEED = 20261123
 """Of the order of contenders, where a study has none of its own."""
@@ -120,18 +121,30 @@ def seconds_of(words: Sequence[str], usual: float) -> float:
     return next((float(word[:-1]) for word in words if word[:-1].isdigit() and word.endswith("s")), usual)
 
 
-def in_time(problems: Iterable[Sequence[Any]], seconds: float) -> Iterator[tuple[Sequence[Any], list[Any]]]:
-    """The ways of each problem with their machine code, a batch compiled at a time, for so many seconds."""
-    from layoutalg.codegen import gpu
-    from layoutalg.kernels.tuning.board import compiled
+def in_time(
+    drawn: Callable[[str], Sequence[Any]], seed: int, count: int, seconds: float
+) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+    """The ways of drawn problems that there are, with their machine code, for so many seconds.
 
-    until, more = time.monotonic() + seconds, iter(problems)
-    while batch := list(islice(more, BATCH)):
-        codes = iter(gpu.in_processes(compiled, [way for ways in batch for way in ways]))
-        for ways in batch:
+    Each process draws problems by `drawn` from a text of its own, and compiles what it drew.
+    """
+    from layoutalg.codegen import gpu
+
+    until, texts = time.monotonic() + seconds, iter([f"{seed} {n}" for n in range(count)])
+    while batch := list(islice(texts, BATCH)):
+        for ways, codes in gpu.in_processes(functools.partial(_made, drawn), batch):
             if time.monotonic() > until:
                 return
-            yield ways, [next(codes) for _ in ways]
+            if ways:
+                yield ways, codes
+
+
+def _made(drawn: Callable[[str], Sequence[Any]], text: str) -> tuple[Sequence[Any], list[Any]]:
+    """The ways that are drawn, and their machine code."""
+    from layoutalg.kernels.tuning.board import compiled
+
+    ways = drawn(text)
+    return ways, [compiled(way) for way in ways]
 
 
 def expected_beside_timed(case: Any, code: Any, arch: str, rounds: int) -> tuple[float, Any] | None:
