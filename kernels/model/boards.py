@@ -162,10 +162,13 @@ def machine_of(arch: str | Arch) -> Machine:
     ('measured', 'L40S', 58)
     """
     chip = find_arch(arch)
+    return _named(chip) or _machine(chip)
+
+
+def _named(chip: Arch) -> Machine | None:
+    """The numbers in the file that the environment names, where they stand for this architecture."""
     mine = of_environment(VARIABLE, read_machine)
-    if mine is not None and mine.arch == chip.name and chip == ARCHS[chip.name]:
-        return mine
-    return _machine(chip)
+    return mine if mine is not None and mine.arch == chip.name and chip == ARCHS[chip.name] else None
 
 
 def chip_of(arch: str, gpu: str) -> str | Arch:
@@ -188,10 +191,8 @@ def stated_machine(arch: str | Arch) -> Machine:
     >>> stated_machine("sm_80").l2_bytes >> 20
     40
     """
-    chip, machine = find_arch(arch), machine_of(arch)
-    if machine.arch == chip.name and machine.board != getattr(chip.board, "name", ""):
-        return machine  # that of the environment
-    return _machine(replace(chip, board=find_board(arch)))
+    chip = find_arch(arch)
+    return _named(chip) or _machine(replace(chip, board=find_board(arch)))
 
 
 @lru_cache(maxsize=64)

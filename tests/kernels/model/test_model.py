@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from layoutalg.arch import ARCHS, find_board
 from layoutalg.errors import LayoutAlgError, ParseError
-from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, time_us
+from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, stated_machine, time_us
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.registry import FAMILIES
 from tests.frozen.chosen_kinds import ROOMS
@@ -114,9 +114,22 @@ def test_the_sheets_of_files_are_those_of_the_table(name: str) -> None:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """A process has one board, which its choices know: others are to have theirs."""
+    machine_of.cache_clear()
     yield
     machine_of.cache_clear()
     configs.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_file_of_a_known_board_stands_for_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, f = tmp_path / "h200.json", FAMILIES["relu"]
+    path.write_text(json.dumps({**json.loads(FILE.read_text("utf-8")), "launch_us": 100.0}), "utf-8")
+    p = f.problem((64, 64), "f32")
+    before = f.expected(p, f.choose(p)).us
+    monkeypatch.setenv("LAYOUTALG_BOARD", str(path))
+    machine_of.cache_clear()
+    assert machine_of("sm_90").launch_us == stated_machine("sm_90").launch_us == 100.0
+    assert f.expected(p, f.choose(p)).us > 90 + before
 
 
 @pytest.mark.usefixtures("forgotten")
