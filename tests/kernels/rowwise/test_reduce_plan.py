@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from layoutalg.arch import find_arch
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.rowwise import ReduceConfig, norm_problem, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass, stream_of
 from layoutalg.kernels.rowwise.tensors import Form, axes_problem, normalise
@@ -237,7 +238,7 @@ def test_what_is_a_stream(
 @each("width", [13, 58, 104, 117, 184])
 def test_the_cheapest_way_leaves_few_threads_without_columns(width: int) -> None:
     p = norm_problem("rms_norm", (1 << 20, width), 0, "f16")
-    way = streamed(form_of(p), p.dtype, 1, 132, 4)[0]
+    way = streamed(form_of(p), p.dtype, "rms_norm", machine_of("sm_90"), 4)[0]
     s = stream_of(form_of(p), way.width)
     assert s is not None
     assert (
