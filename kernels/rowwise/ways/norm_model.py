@@ -289,7 +289,8 @@ def slabs(
 def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
     """Microseconds of one of them, of a norm that moves so many bytes."""
     found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
-    return time_us(Work(nbytes / WIDEST), m) / next((share for share, known in found if known == c), WIDEST)
+    share = next((share for share, known in found if known == c), WIDEST)
+    return copy_us(nbytes / 2 / share, m)
 
 
 def _of_waves(waves: float) -> float:

@@ -110,9 +110,9 @@ def test_a_candidate_that_is_dropped_says_why(shape: Any, axes: Any, dtype: str,
 def test_the_model_knows_measured_times(
     shape: Any, axis: int, dtype: str, config: ReduceConfig, measured: float
 ) -> None:
-    """Microseconds of the first pass on an H200."""
-    plan = plan_with(reduce_problem(shape, axis, "sum", dtype), config)
-    assert plan.predicted_us == pytest.approx(measured, rel=0.12)
+    """Microseconds of the first pass on an H200, launched again and again: the first takes longer."""
+    plan, m = plan_with(reduce_problem(shape, axis, "sum", dtype), config), machine_of("sm_90")
+    assert plan.predicted_us - m.launch_us + m.next_launch_us == pytest.approx(measured, rel=0.12)
 
 
 def places(form: Form) -> Iterator[tuple[int, int]]:
