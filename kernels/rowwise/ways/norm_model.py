@@ -141,7 +141,7 @@ TOUCHED = 0.55
 """Wavefronts of a line that a load or a store touches."""
 
 
-def copy_us(nbytes: int, m: Machine) -> float:
+def copy_us(nbytes: float, m: Machine) -> float:
     """Microseconds of a copy of so many bytes."""
     return time_us(Work(2 * nbytes / WIDEST), m)
 
