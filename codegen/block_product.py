@@ -38,7 +38,7 @@ from typing import Literal
 
 from layoutalg.algebra import logical_divide
 from layoutalg.analysis import Access
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B
 from layoutalg.codegen.expr import Const, Expr
 from layoutalg.codegen.instr import BAR, CP_ASYNC, STG_WHOLE, mma_instruction
@@ -128,7 +128,7 @@ class _Stored:
 def tile_product(
     k: KernelBuilder, mma: TiledMMA, a: Tensor, b: Tensor, block: Sequence[Expr],
     tile: tuple[int, int, int], *, stages: int = 3, sets: int = 2, name: str = "acc",
-    arch: str | Arch = "sm_90", unpack_a: Unpack | None = None, unpack_b: Unpack | None = None,
+    arch: str | Arch = DEFAULT_ARCH, unpack_a: Unpack | None = None, unpack_b: Unpack | None = None,
 ) -> Fragment:  # fmt: skip
     """Write acc = A B for the tile at `block` = (row, column) of tiles, and return acc, as `mma` has C.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -52,6 +52,7 @@ class Formula:
     """The operations of the formula, and what is left out where each is counted as one instruction."""
 
 
+@lru_cache(maxsize=64)
 def _of_one(f: ScalarFunction) -> Formula:
     def bound(exact: Any, x: Any) -> Any:
         share = f.relative * abs(exact) if f.relative else 0.0  # 0 times infinity is not a number
@@ -93,8 +94,9 @@ class MapProblem:
 
     @property
     def formula(self) -> Formula:
-        """The formula of the operation."""
-        return _of_one(self.op) if isinstance(self.op, ScalarFunction) else FORMULAS[self.op]
+        """The formula of the operation, as results of this type are finished by it."""
+        f = FUNCTIONS.get(self.op) if isinstance(self.op, str) else self.op
+        return FORMULAS[str(self.op)] if f is None else _of_one(f.rounded_to(self.dtype.name))
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def read_as(kind: Any, value: Any) -> Any:
         each = repeat(args[0], len(value)) if args[-1] is ... else args
         return tuple(read_as(of, x) for of, x in zip(each, value, strict=True))
     elif origin is Mapping and isinstance(value, dict):
-        return {name: read_as(args[1], x) for name, x in value.items()}
+        return {name: _field(name, args[1], x) for name, x in value.items()}
     elif kind is float and is_number(value):
         return float(value)
     elif (kind in (str, bool, bytes) or (kind is int and is_number(value))) and isinstance(value, kind):

@@ -19,7 +19,7 @@ from html import escape
 from typing import Any
 
 from layoutalg.analysis import Access, SharedReport, analyze, sentence
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.draw import as_html, layout_access_picture
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError, check_type, printable
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
@@ -48,7 +48,7 @@ def swizzle_panel(
     base: int = 0,
     shift: int = 1,
     pad: int = 0,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> str:
     """A row-major tile with its rows `pad` elements longer and Sw<bits,base,shift> applied, as HTML.
 
@@ -85,7 +85,7 @@ def swizzle_sliders(
     element: str = "f16",
     access: str = "ldmatrix.x4",
     *,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Any:
     """`swizzle_panel` under sliders for B, M, S and the pad, and a list of accesses: an ipywidgets.VBox.
 

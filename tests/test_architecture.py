@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from layoutalg.arch import ARCHS
+
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 600
 MOST_MODULES = 12
@@ -243,6 +245,60 @@ def test_no_statement_breaks_a_rule() -> None:
         if (rule := _broken(module, node))
     ]
     assert not broken, "\n".join(broken)
+
+
+def _defaults(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """The default of each parameter and field, with its annotation, and what `x or this` falls back to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            a = node.args
+            named = [*a.posonlyargs, *a.args]
+            pairs = [*zip(named[len(named) - len(a.defaults) :], a.defaults, strict=True)]
+            pairs += [(x, d) for x, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None]
+            yield from ((default, x.annotation) for x, default in pairs)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield node.value, node.annotation
+        elif isinstance(node, ast.BoolOp):
+            yield node.values[-1], None
+
+
+def test_an_architecture_is_asked_once() -> None:
+    """No default names an architecture but `DEFAULT_ARCH`; a form of descriptors is no architecture."""
+    found = [
+        f"{_where(path, default)}: {default.value!r}"
+        for path in MODULES.values()
+        for default, annotation in _defaults(_tree(path))
+        if isinstance(default, ast.Constant) and default.value in ARCHS
+        if not (isinstance(annotation, ast.Name) and annotation.id == "DescriptorForm")
+    ]
+    assert not found, found
+
+
+def test_only_its_own_room_asks_for_the_type_of_a_configuration() -> None:
+    """No type of a configuration is told apart outside of its room, but by the ladder of products."""
+    found = [
+        f"{_where(MODULES[module], node)}: {ast.unparse(node)}"
+        for module in sorted(MODULES)
+        if not module.startswith("layoutalg.kernels.ladder")
+        for node in _told_apart(module)
+    ]
+    assert not found, found
+    assert list(_told_apart("layoutalg.kernels.ladder.gemm"))
+
+
+def _told_apart(module: str) -> Iterator[ast.Call]:
+    """The `isinstance` of a module that ask for types of configurations of other rooms."""
+    away = {name for _, source, name in _imports(MODULES[module]) if not _same_room(module, source)}
+    for node in ast.walk(_tree(MODULES[module])):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            if any(name.endswith("Config") for name in names & away):
+                yield node
+
+
+def _same_room(module: str, source: str) -> bool:
+    """Whether a module imports from its own room of kernels, the first part of its name behind `kernels`."""
+    return module.split(".")[:3] == source.split(".")[:3]
 
 
 def test_programs_are_run_in_one_place() -> None:

@@ -22,7 +22,7 @@ from layoutalg.analysis import (
     traffic_batch,
     warp_rule,
 )
-from layoutalg.arch import Arch, Space, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Space, find_arch, find_instruction
 from layoutalg.layout import AnyLayout
 
 
@@ -75,7 +75,7 @@ def warp_costs(op: str, space: Space, arch: str | Arch, addresses: Any, active: 
 class Costs:
     """Adds up the costs of a launch by instruction."""
 
-    arch: str | Arch = "sm_90"
+    arch: str | Arch = DEFAULT_ARCH
     found: dict[str, Cost] = field(default_factory=dict)
 
     def add(self, op: str, cost: Cost) -> None:
@@ -144,4 +144,4 @@ def is_shared(op: str) -> bool:
     >>> is_shared("cp.async.16"), is_shared("cp.async.16:global")
     (True, False)
     """
-    return find_instruction(op, find_arch("sm_90")).space == "shared"
+    return find_instruction(op, find_arch(DEFAULT_ARCH)).space == "shared"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, Space, find_arch
 from layoutalg.codegen import instr
 from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader, without_data
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
@@ -68,7 +68,7 @@ class AccessTraffic:
     classes: int
 
 
-def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
+def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH) -> Prediction:
     """The costs of a launch by instruction, for the integer parameters by name.
 
     Shared memory is counted in wavefronts, global memory in sectors; instructions per warp.  Raises
@@ -127,7 +127,9 @@ def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
 
 
 def sequence_traffic(
-    sequence: LaunchSequence, scalars: Mapping[str, int] = MappingProxyType({}), arch: str | Arch = "sm_90"
+    sequence: LaunchSequence,
+    scalars: Mapping[str, int] = MappingProxyType({}),
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> tuple[Prediction, ...]:
     """The costs of every launch of a sequence; `scalars` are integers of the call that it does not have.
 
@@ -142,7 +144,7 @@ def sequence_traffic(
 
 
 def traffic_by_access(
-    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90"
+    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
 ) -> tuple[AccessTraffic, ...]:
     """The costs of every memory operand of the program, in program order.  Raises as `traffic` does."""
     machine = find_arch(arch)
@@ -156,7 +158,7 @@ def copied(
     params: Mapping[str, int],
     nbytes: int,
     counts: Callable[[Array, Array, Array], Array],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> int:
     """The sum of what `counts` says of every instruction that copies `nbytes` per lane to shared memory.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.costs.accesses import bound, without_data
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
@@ -33,7 +33,9 @@ Env: TypeAlias = Mapping[Var, Any]
 """The values of variables: an int that all threads have, or one per thread."""
 
 
-def traffic_enumerated(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90") -> Prediction:
+def traffic_enumerated(
+    kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
+) -> Prediction:
     """The definition of `traffic`: every block, turn, warp and lane, one after the other.
 
     Raises as `traffic` does, except that it takes its time.

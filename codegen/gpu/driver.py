@@ -32,7 +32,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
+from layoutalg.arch import DEFAULT_ARCH, Enumerator, TensorMap, tensor_map_arguments
 from layoutalg.errors import UnsupportedError
 from layoutalg.legality import check_tensor_map
 
@@ -223,7 +223,7 @@ WIDEST = 256
 
 
 def encode_tensor_map(
-    tensor_map: TensorMap, address: int, *, arch: str = "sm_90", library: Any = None
+    tensor_map: TensorMap, address: int, *, arch: str = DEFAULT_ARCH, library: Any = None
 ) -> bytes:
     """The 128 bytes of a tensor map of the tensor at `address`, in bytes; `library` replaces libcuda.
 
@@ -248,7 +248,7 @@ the stride of leaf 1 is 200 bytes; accepted are multiples of 16 bytes; nearest: 
     return image
 
 
-def require_legal(tensor_map: TensorMap, alignment_bytes: int, arch: str = "sm_90") -> None:
+def require_legal(tensor_map: TensorMap, alignment_bytes: int, arch: str = DEFAULT_ARCH) -> None:
     """Raise the error of a rule that a tensor map breaks, where its address is a multiple of so many bytes.
 
     >>> from layoutalg.dtype import dtype
@@ -275,7 +275,7 @@ class MapImages:
 
     __slots__ = ("_arch", "_images", "_lock", "tensor_map")
 
-    def __init__(self, tensor_map: TensorMap, arch: str = "sm_90") -> None:
+    def __init__(self, tensor_map: TensorMap, arch: str = DEFAULT_ARCH) -> None:
         self.tensor_map, self._arch = tensor_map, arch
         self._images: dict[int, bytes] = {}
         self._lock = threading.Lock()

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy
 
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.codegen.expr import Const, Expr, Lt, Var, ctype, summands, terms, to_c, total
 from layoutalg.codegen.instr import ANY, WARP, Instr, Operand, float_literal
 from layoutalg.codegen.printing.names import Names, used_statements
@@ -148,7 +149,7 @@ TENSOR_MAP = "struct alignas(64) TensorMap { u64 opaque[16]; };  // 128 bytes of
 _QUALIFIED = "__device__ __forceinline__ "
 
 
-def to_cuda(kernel: Kernel, arch: str = "sm_90") -> str:
+def to_cuda(kernel: Kernel, arch: str = DEFAULT_ARCH) -> str:
     """CUDA C++ source of a kernel, checked and lowered for an architecture.
 
     Raises what `printed` raises.

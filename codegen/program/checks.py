@@ -26,7 +26,7 @@ from enum import IntEnum
 
 import numpy
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.expr import (
     Const,
     Expr,
@@ -66,7 +66,7 @@ from layoutalg.codegen.program.tile import (
 from layoutalg.errors import AlignmentError, IRError, ResourceError, UnsupportedError
 
 
-def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
+def check(kernel: Kernel, arch: str | Arch = DEFAULT_ARCH) -> None:
     """Check every rule on `kernel` for an architecture.  Raises the first violation found.
 
     >>> from layoutalg.codegen.language import KernelBuilder

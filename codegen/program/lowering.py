@@ -35,7 +35,7 @@ from typing import Any, cast
 
 import numpy
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import (
     Add,
     And,
@@ -102,7 +102,7 @@ def lower(kernel: Kernel) -> Kernel:
     return replace(kernel, body=(*bases.lets(), *body))
 
 
-def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
+def printed(kernel: Kernel, arch: str | Arch = DEFAULT_ARCH) -> Kernel:
     """The program whose text is printed for a kernel: lowered, unless it is to be `as_written`.
 
     Raises what `check` raises.

@@ -20,7 +20,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.lowering import printed
 from layoutalg.codegen.program.tile import Global, Kernel
@@ -106,7 +106,7 @@ def overlapped(sequence: LaunchSequence, arch: str | Arch) -> LaunchSequence:
     return replace(sequence, kernels=kernels)
 
 
-def printed_sequence(sequence: LaunchSequence, arch: str | Arch = "sm_90") -> LaunchSequence:
+def printed_sequence(sequence: LaunchSequence, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The sequence of the programs that are printed, for the simulator.  Raises what `printed` raises.
 
     >>> printed_sequence(launch_sequence([])).kernels

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.arch import Arch, Space, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, Space, find_arch
 from layoutalg.codegen.costs import warp_costs
 
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
@@ -114,7 +114,7 @@ class MemTrace:
         ran = active.any(axis=1)
         return Instructions(block[ran], warp[ran], numpy.where(active, addresses, 0)[ran], active[ran])
 
-    def totals(self, arch: str | Arch = "sm_90") -> tuple[AccessTotal, ...]:
+    def totals(self, arch: str | Arch = DEFAULT_ARCH) -> tuple[AccessTotal, ...]:
         """Cost and ideal of every site that executed, in program order.
 
         Raises UnknownNameError and UnsupportedError as `layoutalg.analysis` does for an operation.
@@ -123,7 +123,7 @@ class MemTrace:
         return tuple(self._total(n, machine) for n, records in enumerate(self._records) if records)
 
     def total(
-        self, op: str, arch: str | Arch = "sm_90", *, statements: Collection[int] | None = None
+        self, op: str, arch: str | Arch = DEFAULT_ARCH, *, statements: Collection[int] | None = None
     ) -> tuple[int, int, int]:
         """(instructions, cost, ideal) of every site of an operation together, or of those of some
         statements."""

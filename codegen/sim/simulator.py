@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias
 import numpy
 
 from layoutalg import budget
-from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
+from layoutalg.arch import CHUNK_BYTES, DEFAULT_ARCH, Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.instr import WARP, WARPGROUP
@@ -101,7 +101,7 @@ def simulate(
     kernel: Kernel,
     args: Mapping[str, Argument],
     *,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     group: Literal["block", "warp"] = "block",
     seed: int = 0,
     blocks: Iterable[Block] | None = None,
@@ -506,7 +506,7 @@ def simulate_sequence(
     sequence: LaunchSequence,
     given: Mapping[str, Any],
     *,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     group: Literal["block", "warp"] = "block",
     seed: int = 0,
     trace: bool = True,

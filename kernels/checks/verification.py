@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.codegen import gpu as device
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, printed_sequence
@@ -91,7 +92,7 @@ def verify(
     True
     """
     check_run(family, problem, target, seed)
-    arch = device.require_gpu().arch if target == "gpu" else "sm_90"
+    arch = device.require_gpu().arch if target == "gpu" else DEFAULT_ARCH
     chosen = family.choose(problem, arch) if config is None else config
     way = family.way(chosen)
     shown = f"{problem}, {way}" if way else str(problem)

@@ -213,7 +213,7 @@ def sequence_of(
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
         scalars["all_tiles"] = cluster_tiles(p, c)
-        scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
+        scalars["blocks"] = blocks = block_count(p, c, arch or DEFAULT_ARCH)
         if c.schedule == "streamk":
             slots = slot_count(blocks // c.cluster) * c.cluster
             scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes

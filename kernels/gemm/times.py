@@ -378,9 +378,12 @@ Way: TypeAlias = dict[str, Any]
 """The fields that a variant of a gemm-sm90 tile changes."""
 
 ALONE: Way = {}
-M2, M4, N2, N4 = (Way({f"cluster_{x}": blocks}) for x in "mn" for blocks in (2, 4))
-K2, K3, K4 = (Way(cluster_k=blocks) for blocks in (2, 3, 4))
 TURNS: Way = {"pingpong": True}
+M2, M4, N2, N4 = (Way({f"cluster_{x}": blocks}) for x in "mn" for blocks in (2, 4))
+"""In clusters of so many blocks along m or n."""
+
+K2, K3, K4 = (Way(cluster_k=blocks) for blocks in (2, 3, 4))
+"""In clusters of so many blocks, each with a part of k."""
 
 
 def deepest(tile_m: int, tile_n: int, **way: Any) -> Sm90Config | None:

@@ -17,13 +17,13 @@ the measured board: microseconds of launches and of loads, and an L2 in proporti
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from layoutalg.answers import Bound, Positive, Rate
+from layoutalg.answers import Bound
 from layoutalg.arch import ARCHS, Arch, find_arch, find_board
 from layoutalg.errors import ParseError, UnknownNameError
 from layoutalg.kernels.files import Format, of_environment, read_as
@@ -44,6 +44,8 @@ BytesPerUs: TypeAlias = Annotated[float, Bound("minimum", 1e3), Bound("maximum",
 CyclesPerUs: TypeAlias = Annotated[float, Bound("minimum", 10), Bound("maximum", 1e5)]
 BytesPerSecond: TypeAlias = Annotated[float, Bound("minimum", 1e9), Bound("maximum", 1e15)]
 Hertz: TypeAlias = Annotated[float, Bound("minimum", 1e7), Bound("maximum", 1e11)]
+CacheBytes: TypeAlias = Annotated[int, Bound("minimum", 1 << 16), Bound("maximum", 1 << 36)]
+OfWay: TypeAlias = Annotated[float, _MORE, Bound("maximum", 1e6)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Machine:
     arch: str
     source: str
     sms: Sms
-    l2_bytes: Positive
+    l2_bytes: CacheBytes
     launch_us: Micros
     next_launch_us: Micros
     dependent_us: Micros
@@ -73,7 +75,7 @@ class Machine:
     load_us: Micros
     byte_us: Micros
     load_bytes: Annotated[float, _MORE, Bound("maximum", 1e3)]
-    ways: Mapping[str, Mapping[str, Rate]] = field(hash=False)
+    ways: Mapping[str, Mapping[str, OfWay]] = field(hash=False)
 
     @property
     def is_measured(self) -> bool:
@@ -93,7 +95,7 @@ class Sheet:
     arch: str
     source: str
     sms: Sms
-    l2_bytes: Positive | None
+    l2_bytes: CacheBytes | None
     dram_bytes_per_s: BytesPerSecond
     boost_hz: Hertz | None
 
@@ -118,15 +120,14 @@ def read_machine(path: Path, board: str = "") -> Machine:
     """The numbers in a file, which have to be those of a `board`, if one is named.
 
     Raises OSError, ParseError for one of another format, version or board and for numbers that are missing,
-    not positive or past what any board has, ResourceError for a file past Most.FILE.
+    of a name that no board has, not positive or past what any board has, ResourceError past Most.FILE.
 
     >>> read_machine(Path(__file__).with_name("h200_sxm.json"), "H200-SXM").sms
     132
     """
     named = FORMAT.read(path)
     kind: Any = Sheet if "dram_bytes_per_s" in named else Machine
-    if missing := [f.name for f in fields(kind) if f.name not in named]:
-        raise ParseError(f"{path} is not {FORMAT.kind}: it has no {missing[0]}")
+    _check_names(path, {f.name for f in fields(kind)}, named.keys() - FORMAT.head.keys())
     try:
         found = read_as(kind, named)
     except ValueError as error:
@@ -135,10 +136,22 @@ def read_machine(path: Path, board: str = "") -> Machine:
         raise ParseError(f"{path} has the numbers of {found.board}, not those of {board}")
     if found.arch not in ARCHS:
         raise ParseError(f"{path} is not {FORMAT.kind}: arch {found.arch!r} is none of {', '.join(ARCHS)}")
+    if isinstance(found, Machine) and path != _file(MEASURED):
+        known = {way: {way, *numbers} for way, numbers in _packaged(MEASURED).ways.items()}
+        _check_names(path, known.keys(), found.ways.keys())
+        for way, names in known.items():
+            _check_names(path, names, {way, *found.ways[way]})
     machine: Machine = found.machine if isinstance(found, Sheet) else found
     if isinstance(found, Machine) and not found.is_measured:
         raise ParseError(f"{path} is not {FORMAT.kind}: its source does not say how it was measured")
     return machine
+
+
+def _check_names(path: Path, known: Set[str], named: Set[str]) -> None:
+    """Raise ParseError for a number that is missing, or that none is known of."""
+    for words, names in (("it has no", known - named), ("there is no number", named - known)):
+        if names:
+            raise ParseError(f"{path} is not {FORMAT.kind}: {words} {min(names)}")
 
 
 @lru_cache(maxsize=64)
@@ -149,10 +162,13 @@ def machine_of(arch: str | Arch) -> Machine:
     ('measured', 'L40S', 58)
     """
     chip = find_arch(arch)
+    return _named(chip) or _machine(chip)
+
+
+def _named(chip: Arch) -> Machine | None:
+    """The numbers in the file that the environment names, where they stand for this architecture."""
     mine = of_environment(VARIABLE, read_machine)
-    if mine is not None and mine.arch == chip.name and chip == ARCHS[chip.name]:
-        return mine
-    return _machine(chip)
+    return mine if mine is not None and mine.arch == chip.name and chip == ARCHS[chip.name] else None
 
 
 def chip_of(arch: str, gpu: str) -> str | Arch:
@@ -175,10 +191,8 @@ def stated_machine(arch: str | Arch) -> Machine:
     >>> stated_machine("sm_80").l2_bytes >> 20
     40
     """
-    chip, machine = find_arch(arch), machine_of(arch)
-    if machine.arch == chip.name and machine.board != getattr(chip.board, "name", ""):
-        return machine  # that of the environment
-    return _machine(replace(chip, board=find_board(arch)))
+    chip = find_arch(arch)
+    return _named(chip) or _machine(replace(chip, board=find_board(arch)))
 
 
 @lru_cache(maxsize=64)

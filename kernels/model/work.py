@@ -68,7 +68,7 @@ def time_us(w: Work, m: Machine, power: float = POWER) -> float:
     >>> from layoutalg.kernels.model import machine_of
     >>> few, many = (Work(1e6, blocks=n, at_once=264, block_us=2.0) for n in (9, 2640))
     >>> [round(time_us(w, machine_of("sm_90")), 1) for w in (few, many)]
-    [4.0, 22.0]
+    [5.3, 23.3]
     """
     cycles = m.sms * m.cycles_per_us
     waiting = max(1.0, w.blocks / w.at_once) * w.block_us

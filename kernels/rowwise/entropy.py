@@ -229,13 +229,13 @@ def launches(
     >>> [kernel.name for kernel in launches(p, configs(p)[0]).kernels]
     ['reduce_cross_entropy_f16_f32', 'reduce_sum_f32_f32', 'cross_entropy_mean_f16']
     """
-    made = plan_with(p.losses, c, arch or "sm_90")
+    made = plan_with(p.losses, c, arch or DEFAULT_ARCH)
     kernels, steps = list(build_reduction(made)), [(len(made.passes), "src", "losses")]
     if p.reduction == "none":
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
-        summed = plans(total(p, p.axes.dst_offset if whole else 0), arch or "sm_90")[0]
+        summed = plans(total(p, p.axes.dst_offset if whole else 0), arch or DEFAULT_ARCH)[0]
         kernels += build_reduction(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
@@ -253,7 +253,7 @@ def room(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = DEFA
     >>> room(p, configs(p)[0])
     Room(losses=0, sums=512, end=528)
     """
-    losses = partials_bytes(p, plan_with(p.losses, c, arch or "sm_90"), arch)
+    losses = partials_bytes(p, plan_with(p.losses, c, arch or DEFAULT_ARCH), arch)
     if p.reduction == "none":
         return Room(losses, losses, losses)
     sums = losses + _units(p.loss_words)
@@ -264,7 +264,7 @@ def partials_bytes(p: CrossEntropyProblem, made: ReducePlan, arch: str | Arch | 
     """Bytes that the passes of either reduction have between them."""
     words = made.workspace_elems
     if p.reduction != "none":
-        words = max(words, plans(total(p), arch or "sm_90")[0].workspace_elems)
+        words = max(words, plans(total(p), arch or DEFAULT_ARCH)[0].workspace_elems)
     return _units(words)
 
 

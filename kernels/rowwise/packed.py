@@ -392,14 +392,18 @@ class PackedRates:
     copies: float
     read_us: float = 0.0
     """The wait for an access, in all passes, of a thread that does not hold its elements in registers."""
-    block_us: float = 0.9
-    run_bytes: float = 60.0
 
 
-NORM = PackedRates(
-    turn=11, lane=10, access=2.8, element=14.5, narrow=1.6, turn_us=0.28, passes=2, copies=2, read_us=0.14,
-)  # fmt: skip
-REDUCTION = PackedRates(turn=4, lane=5, access=4.4, element=0, narrow=0.85, turn_us=0.09, passes=1, copies=1)
+BLOCK_US, RUN_BYTES_BESIDE = 0.9, 60.0
+"""Microseconds of a block beside its turns, and bytes that a run costs the memory beside its own."""
+
+NORM, REDUCTION = (
+    PackedRates(
+        turn=11, lane=10, access=2.8, element=14.5, narrow=1.6, turn_us=0.28, passes=2, copies=2, read_us=0.14
+    ),
+    PackedRates(turn=4, lane=5, access=4.4, element=0, narrow=0.85, turn_us=0.09, passes=1, copies=1),
+)
+"""Instructions, microseconds and passes of norms, and of reductions."""
 
 
 def walks(form: Form, element: DType, *, both: bool) -> Iterator[PackedWalk]:
@@ -474,13 +478,13 @@ def packed_us(
     copied = walk.tiles * walk.all_units * walk.unit * size / 128
     shared = turns * accesses * waves * rates.passes * (1 if held else 2) + copied * rates.copies
     run = walk.run_elems * size
-    alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
+    alone = RUN_BYTES_BESIDE / run if walk.parts.runs > 1 else 0.0
     blocks = _resident(walk, find_arch(m.arch), accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
     turn_us = rates.turn_us + (0 if held else rates.read_us * accesses)
     idle = m.sms / min(m.sms, walk.tiles)  # multiprocessors without a block issue nothing
     work = Work(
         moved_bytes * (1 + alone), instructions * idle, shared * idle,
-        walk.tiles, m.sms * blocks, rates.block_us + turn_us * t.rows_per_thread,
+        walk.tiles, m.sms * blocks, BLOCK_US + turn_us * t.rows_per_thread,
     )  # fmt: skip
     return time_us(work, m)
 

@@ -2,8 +2,8 @@
 
     reductions      the passes of a plan, see `reduce_model`
     cross entropy   the losses, and the launches that add them up
-    norms           runs that are copied, see `packed`, and slabs that a cluster keeps, see `norm_model`; else
-                    the bytes that memory moves, and turns of the places for blocks
+    norms           runs that are copied, see `packed`, streams, and slabs that a cluster keeps, see
+                    `norm_model`; else the bytes that memory moves, and turns of the places for blocks
 
 A norm's turn is that of a row of a cluster, see `norm_model`.  What registers alone hold has not been fitted
 there: of it a turn waits for its loads too.
@@ -33,6 +33,8 @@ from layoutalg.kernels.rowwise.ways import (
     plan_with,
     plans,
     slab_us,
+    stream_with,
+    stream_work,
     turn_us,
     walk_of,
 )
@@ -71,9 +73,13 @@ def norm_clock(p: NormProblem, c: NormConfig, arch: str | Arch) -> Clock:
     >>> 120 < f.expected(p, f.choose(p), "sm_90").us < 135
     True
     """
-    walk, size, chip = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes, find_arch(arch)
+    form, size, chip = form_of(p), p.dtype.nbytes, find_arch(arch)
+    walk = walk_of(form, p.dtype, c)
     if isinstance(walk, PackedWalk):
         return lambda m: Expected(packed_us(walk, NORM, m, p.moved_bytes, held=c.hold == "registers"))
+    if c.width:
+        s = stream_with(form, c)
+        return lambda m: Expected(time_us(stream_work(s, c, p.dtype, p.formula, m), m))
     launches, rounds, width = (
         norm_launches(p, arch, c),
         Schedule(walk, c).rounds,
@@ -82,9 +88,10 @@ def norm_clock(p: NormProblem, c: NormConfig, arch: str | Arch) -> Clock:
     if c.cluster > 1 and not walk.rows:
         moved = sum(norm_traffic(launches, arch))
         return lambda m: Expected(slab_us(c, walk.form, c.vec * size, moved, m))
-    plain = walk.rows or c.width > 0
     share = (
-        1.0 if plain else WIDTHS.get(width, WIDEST if width > max(WIDTHS) else min(WIDTHS.values())) / WIDEST
+        1.0
+        if walk.rows
+        else WIDTHS.get(width, WIDEST if width > max(WIDTHS) else min(WIDTHS.values())) / WIDEST
     )
     nbytes = sum(norm_traffic(launches, arch)) * max(1.0, touched_share(walk)) / share
     turn = turn_us(c.cluster, rounds, rounds * c.threads * c.vec * size)

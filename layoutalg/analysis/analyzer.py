@@ -84,7 +84,7 @@ from layoutalg.analysis.report import (
     shared_report,
     worst_rank,
 )
-from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
 from layoutalg.dtype import DTYPES, DType, dtype
 from layoutalg.errors import (
@@ -103,7 +103,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout
 
 
 def analyze_access(
-    layout: AnyLayout, access: Access | TmaAccess, arch: str | Arch = "sm_90", method: Wanted = "auto"
+    layout: AnyLayout, access: Access | TmaAccess, arch: str | Arch = DEFAULT_ARCH, method: Wanted = "auto"
 ) -> SharedReport | GlobalReport:
     """The cost of all instructions of `access` on `layout`: wavefronts or sectors, by the op's space.
 
@@ -277,7 +277,7 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
     layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["request"] = "request",
@@ -289,7 +289,7 @@ def analyze(
     layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["request"] = "request",
@@ -301,7 +301,7 @@ def analyze(  # type: ignore[overload-overlap]
     layout: AnyLayout | str,
     access: str | Access,
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["dram"],
@@ -313,7 +313,7 @@ def analyze(
     layout: AnyLayout | str,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Literal["dram"],
@@ -325,7 +325,7 @@ def analyze(
     layout: Any,
     access: str | Access,
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     *,
     where: str | Mapping[str, tuple[int, int]],
 ) -> OpenReport: ...
@@ -335,7 +335,7 @@ def analyze(
     layout: AnyLayout | str,
     access: str | Access | Iterable[str | Access],
     element: str | DType | Arch | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     level: Level = "request",
@@ -440,7 +440,7 @@ class Reuse:
 def reuse_of(
     layout: AnyLayout,
     accesses: Iterable[Access],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
 ) -> Reuse:
     """The sectors that accesses of global memory ask for together, all warps, registers and iterations.

@@ -74,7 +74,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
-from layoutalg.arch import Arch, Instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.f2 import rank
 from layoutalg.layout import Swizzle
 
@@ -93,7 +93,7 @@ class Clash(NamedTuple):
     lanes: tuple[int, ...]
 
 
-def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
+def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH) -> int:
     """Wavefronts that one warp-wide shared-memory instruction takes.
 
     `offsets` are byte addresses in shared memory, one per lane, None where a lane is inactive.  Raises
@@ -111,7 +111,7 @@ def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch
     return served_lanes(rule, machine, active_lanes(rule, machine, offsets)).wavefronts
 
 
-def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
+def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH) -> int:
     """The fewest wavefronts these lanes could take if their words were spread over the banks at will.
 
     One a phase group that has an active lane, after merging; where equal words are not broadcast,
@@ -191,7 +191,7 @@ def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
     return Clash(ways, bank, tuple(users))
 
 
-def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> Clash:
+def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH) -> Clash:
     """The busiest bank of the busiest phase group; its `ways` is what people call an n-way conflict.
 
     An instruction without active lanes has none: 0 ways.  Raises as `wavefronts` does.
@@ -205,7 +205,7 @@ def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arc
 
 
 def wavefronts_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = "sm_90"
+    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
 ) -> NDArray[Any]:
     """`wavefronts` of many instructions at once: int64 of shape (count,).
 
@@ -378,7 +378,7 @@ class Traffic(NamedTuple):
     useful_bytes: int
 
 
-def sectors(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
+def sectors(instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH) -> int:
     """Distinct 32-byte sectors that one warp-wide global-memory instruction touches.
 
     `offsets` are byte addresses, one per lane, None where a lane is inactive.  Raises ShapeError when their
@@ -393,7 +393,7 @@ def sectors(instruction: str, offsets: Sequence[int | None], arch: str | Arch = 
     return traffic(instruction, offsets, arch).sectors
 
 
-def traffic(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> Traffic:
+def traffic(instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     """Sectors, lines and useful bytes of one instruction, by the definition.  Raises as `sectors` does.
 
     >>> traffic("ld.global.b64", [0] * 16 + [128] * 16)
@@ -419,7 +419,7 @@ def traffic_lanes(rule: Instruction, machine: Arch, active: Sequence[tuple[int, 
 
 
 def sectors_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = "sm_90"
+    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
 ) -> NDArray[Any]:
     """`sectors` of many instructions at once: int64 of shape (count,).
 

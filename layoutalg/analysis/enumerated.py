@@ -18,7 +18,7 @@ from layoutalg.analysis.access import Access, Guard, addressing, vector_elems
 from layoutalg.analysis.banks import served_batch, served_lanes, traffic_batch, traffic_lanes
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, misaligned, scattered
 from layoutalg.analysis.report import CostClass, Place
-from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.decide import leaf_count
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
@@ -116,7 +116,7 @@ def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine:
 
 
 def instruction_offsets(
-    layout: AnyLayout, access: Access, place: Place, arch: str | Arch = "sm_90"
+    layout: AnyLayout, access: Access, place: Place, arch: str | Arch = DEFAULT_ARCH
 ) -> list[int | None]:
     """Byte offsets of the lanes of one instruction, None where a lane is inactive: THE definition.
 

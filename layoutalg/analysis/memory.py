@@ -79,7 +79,7 @@ from layoutalg.analysis.enumerated import (
 from layoutalg.analysis.footprint import AccessStrides, find_footprint
 from layoutalg.analysis.lanes import active_lanes
 from layoutalg.analysis.report import DramReport, Method, Wanted, access_notes
-from layoutalg.arch import DRAM_RULES, Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, DRAM_RULES, Arch, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, listed, shown
 from layoutalg.layout import AnyLayout
@@ -441,7 +441,7 @@ FILLS = (32, 64, 128, 256)
 def dram_of(
     layout: AnyLayout,
     accesses: Access | TmaAccess | Iterable[Access],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     method: Wanted = "auto",
     *,
     fill_bytes: int | None = None,

@@ -28,7 +28,7 @@ from layoutalg.analysis.access import Access, vector_elems
 from layoutalg.analysis.banks import Clash, clash, ideal_wavefronts, phase_groups
 from layoutalg.analysis.enumerated import instruction_offsets
 from layoutalg.analysis.report import GlobalReport, Place, SharedReport
-from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction, find_arch, find_instruction
 from layoutalg.errors import MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
 
@@ -48,7 +48,7 @@ class PhaseFacts(NamedTuple):
 
 
 def conflict_words(
-    layout: AnyLayout, access: Access, report: SharedReport | GlobalReport, arch: str | Arch = "sm_90"
+    layout: AnyLayout, access: Access, report: SharedReport | GlobalReport, arch: str | Arch = DEFAULT_ARCH
 ) -> list[str]:
     """Sentences that derive the count of `report` from the lanes of its worst instruction.
 
@@ -76,7 +76,7 @@ def conflict_words(
 
 
 def worst_phases(
-    layout: AnyLayout, access: Access, report: SharedReport, arch: str | Arch = "sm_90"
+    layout: AnyLayout, access: Access, report: SharedReport, arch: str | Arch = DEFAULT_ARCH
 ) -> list[PhaseFacts]:
     """The phases of the worst instruction, in the order of lanes; raises as `conflict_words` does.
 

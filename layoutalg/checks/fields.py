@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from layoutalg.answers import Positive
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, check_choice
@@ -212,4 +212,4 @@ def _shown(value: object) -> str:
 TILE = Field("tile", "a name of [tiles], or a layout in CuTe notation", a_tile, required=True)
 DTYPE = Field("dtype", "an element type such as f16", an_element, default=dtype("f32"), shared=True)
 _MACHINES = "an architecture such as sm_90, or a GPU such as H100"
-ARCH = Field("arch", _MACHINES, an_arch, default=find_arch("sm_90"), shared=True)
+ARCH = Field("arch", _MACHINES, an_arch, default=find_arch(DEFAULT_ARCH), shared=True)

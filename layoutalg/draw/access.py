@@ -30,7 +30,7 @@ from layoutalg.analysis import (
     warp_rule,
     wavefronts,
 )
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.draw.picture import BANK_LEGEND, EMPTY, HUES, Cell, Panel, Picture, grid
 
 
@@ -46,7 +46,7 @@ class Service:
 
 
 def schedule(
-    instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90"
+    instruction: str, offsets: Sequence[int | None], arch: str | Arch = DEFAULT_ARCH
 ) -> tuple[Service, ...]:
     """Return the lane, bank and wavefront of each word: one entry per lane and word, in lane order.
 
@@ -77,7 +77,7 @@ def schedule(
 def access_picture(
     instruction: str,
     offsets: Sequence[int | None],
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     *,
     title: str = "",
     panels: tuple[Panel, ...] = (),

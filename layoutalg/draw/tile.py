@@ -36,7 +36,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.algebra import upcast
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
-from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
+from layoutalg.arch import CHUNK_BYTES, DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.draw.access import access_picture, conflict_note, counted
 from layoutalg.draw.picture import (
     BANK_LEGEND,
@@ -74,7 +74,7 @@ Crd: TypeAlias = tuple[int, int]
 def layout_access_picture(
     layout: AnyLayout,
     access: Access,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     *,
     place: Place | None = None,
     says: Literal["lane", "offset"] = "lane",
@@ -319,7 +319,7 @@ def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None 
     return Picture(f"{layout}, {what} by 16 bytes", tuple(panels), (how, *notes), legend=BANK_LEGEND)
 
 
-def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
+def plan_picture(layout: AnyLayout, access: Access, arch: str | Arch = DEFAULT_ARCH) -> Picture:
     """Draw which thread takes which vector of a tile, and in which of its instructions: T35.1 in its second.
 
     Vectors lie along a row or a column, whichever way a thread takes them; elements that no thread takes stay

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from layoutalg import algebra
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.compose import Chain, composition, normal_form
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, UnknownNameError, UnsupportedError
 from layoutalg.explanation.steps import Derivation, Page, notation
@@ -51,7 +52,7 @@ Operation = Callable[..., Any]
 
 
 def _analyze(
-    layout: AnyLayout, access: str | Access, element: str = "f32", arch: str = "sm_90", *, trace: Trace
+    layout: AnyLayout, access: str | Access, element: str = "f32", arch: str = DEFAULT_ARCH, *, trace: Trace
 ) -> SharedReport | GlobalReport:
     from layoutalg.analysis import Access, analyze_access
 

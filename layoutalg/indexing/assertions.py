@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 
 from layoutalg.analysis import Access, SharedReport, analyze_access, warp_rule
-from layoutalg.arch import Arch, Instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
@@ -50,7 +50,7 @@ def assertions(
     layout: AnyLayout,
     accesses: Sequence[str | Access] = (),
     element: str | DType = "f32",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     *,
     name: str = "f",
 ) -> str:

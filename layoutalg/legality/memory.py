@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import extremes
 from layoutalg.dtype import DType, dtype
@@ -102,7 +102,7 @@ def check_memory(
     source: AnyLayout | None = None,
     source_alignment_bytes: int = 256,
     source_bytes: int | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[MemoryAccess]:
     """May `op` move a tile of `layout`, offsets in elements, in units that no element is torn from?
 

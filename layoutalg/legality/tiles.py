@@ -11,7 +11,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from layoutalg.algebra import tile_to_shape
-from layoutalg.arch import HOPPER_MODES, Arch, Major, SmemAtom, SwizzleMode, atom_layout, find_smem_atom
+from layoutalg.arch import (
+    DEFAULT_ARCH,
+    HOPPER_MODES,
+    Arch,
+    Major,
+    SmemAtom,
+    SwizzleMode,
+    atom_layout,
+    find_smem_atom,
+)
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coalesce, to_text
@@ -57,7 +66,7 @@ def shared_tiles(
     uses: Collection[str] = USES,
     *,
     major: Major = "K",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> tuple[SharedTile, ...]:
     """The tiles of a shape, (M or N, K), for all of `uses`, the widest swizzle first.
 

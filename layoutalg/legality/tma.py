@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from layoutalg.arch import Arch, SwizzleMode, TensorMap, find_arch, find_swizzle_mode
+from layoutalg.arch import DEFAULT_ARCH, Arch, SwizzleMode, TensorMap, find_arch, find_swizzle_mode
 from layoutalg.decide import find_difference
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, UnsupportedError, check_type, shown
@@ -88,7 +88,7 @@ def check_tma(
     global_alignment_bytes: int = 256,
     shared_alignment_bytes: int = 1024,
     shared: AnyLayout | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[TmaCopy]:
     """Whether TMA can copy boxes `box` of `tensor` to or from shared memory in this swizzle mode.
 
@@ -121,7 +121,7 @@ def check_tensor_map(
     name: str = "",
     global_alignment_bytes: int = 256,
     shared_alignment_bytes: int = 1024,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[TmaCopy]:
     """May TMA copy boxes by this tensor map, as it is?
 
@@ -201,7 +201,7 @@ def make_request(
     nan_fill: bool = False,
     global_alignment_bytes: int = 256,
     shared_alignment_bytes: int = 1024,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> TmaRequest:
     """The tensor map of a request, legal or not; arguments and errors as of `check_tma`.
 

@@ -40,6 +40,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.arch import (
     CHUNK_BYTES,
+    DEFAULT_ARCH,
     MAX_OFFSET_BYTES,
     WGMMA_M,
     WGMMA_TYPES,
@@ -136,7 +137,7 @@ def check_wgmma(
     n: int | None = None,
     base_bytes: int = 0,
     descriptor: int | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[WgmmaOperand]:
     """Is `layout`, (M or N, K) -> offset in elements, a tile that wgmma can read as its operand A or B?
 
@@ -336,7 +337,7 @@ def check_wgmma_instruction(
     a_major: Major = "K",
     b_major: Major = "K",
     a_source: Literal["shared", "registers"] = "shared",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[WgmmaInstruction]:
     """Is there a wgmma m64nNk of these types, major-nesses and sources?
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutalg.analysis import Report, Wanted, analyze_access
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.draw import PALETTE
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError, shown
 from layoutalg.layout import AnyLayout, size
@@ -65,7 +66,7 @@ class PageRequest:
     layouts: Sequence[str]
     accesses: Sequence[str] = ()
     dtype: str = "f32"
-    arch: str = "sm_90"
+    arch: str = DEFAULT_ARCH
     base_bytes: int = 0
     method: Wanted = "auto"
 

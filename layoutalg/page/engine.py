@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.draw import schedule
 from layoutalg.dtype import DType, dtype
@@ -101,7 +101,7 @@ class Engine:
     """
 
     def __init__(
-        self, layout: AnyLayout, element: str | DType, arch: str | Arch = "sm_90", base_bytes: int = 0
+        self, layout: AnyLayout, element: str | DType, arch: str | Arch = DEFAULT_ARCH, base_bytes: int = 0
     ) -> None:
         self.layout, self.element, self.machine = layout, dtype(element), find_arch(arch)
         if not 0 <= base_bytes < MOST_OFFSET:

@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import sectors, wavefronts
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError
 from layoutalg.f2 import LinearLayout, affine_f2, apply
@@ -120,7 +120,7 @@ def choose_layouts(
     steps: Sequence[Step],
     names: Mapping[str, LinearLayout] | None = None,
     element: str | DType = "f32",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> ChainChoice:
     """The forms of a chain that together cost least, conversions included: the optimum of what is given.
 
@@ -177,7 +177,7 @@ def choose_layouts(
 
 def load_step(
     memory: AnyLayout, candidates: Sequence[LinearLayout], element: str | DType = "f32",
-    space: Space = "global", arch: str | Arch = "sm_90",
+    space: Space = "global", arch: str | Arch = DEFAULT_ARCH,
 ) -> Step:  # fmt: skip
     """A tile read from memory, `memory` in elements, into one of the candidates, in vectors where it can be.
 
@@ -195,7 +195,7 @@ def load_step(
 
 def store_step(
     memory: AnyLayout, candidates: Sequence[LinearLayout], element: str | DType = "f32",
-    space: Space = "global", arch: str | Arch = "sm_90",
+    space: Space = "global", arch: str | Arch = DEFAULT_ARCH,
 ) -> Step:  # fmt: skip
     """A tile written to memory; as `load_step`.
 
@@ -263,7 +263,7 @@ def reduce_step(
     along: str,
     operation: ReductionOp = "max",
     element: str | DType = "f32",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Step:
     """A maximum or sum along a dimension, by the cheapest plan; what is left are the other dimensions.
 

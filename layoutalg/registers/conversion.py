@@ -37,7 +37,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
@@ -120,7 +120,7 @@ class Conversion:
 
 
 def convert_layout(
-    src: LinearLayout, dst: LinearLayout, element: str | DType = "f32", arch: str | Arch = "sm_90"
+    src: LinearLayout, dst: LinearLayout, element: str | DType = "f32", arch: str | Arch = DEFAULT_ARCH
 ) -> Conversion:
     """The cheapest conversion of a tensor from register layout `src` to `dst`, in throughput cycles per warp.
 

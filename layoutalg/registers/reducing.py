@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import wavefronts
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.f2 import Columns, Echelon, apply, kernel
@@ -124,7 +124,7 @@ def reduction_plans(
     along: str,
     element: str | DType = "f32",
     operation: ReductionOp = "max",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> tuple[ReductionPlan, ...]:
     """Every way to reduce a fragment along a dimension, the cheapest first, which is the choice.
 

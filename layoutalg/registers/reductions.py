@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import wavefronts
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import ShapeError
 from layoutalg.f2 import Columns, Echelon, apply, complement, kernel, solve
 from layoutalg.layout import product
@@ -152,7 +152,7 @@ class _Rows:
         return apply(self.number, register | (lane | warp << self.lanes) << self.registers)
 
 
-def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = "sm_90") -> Reduction:
+def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = DEFAULT_ARCH) -> Reduction:
     """The reduction of a fragment along a dimension: `along="n"` is the maximum, or sum, of every row m.
 
     Raises ShapeError for a dimension that the fragment does not have.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
 from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
@@ -82,7 +82,7 @@ def read_kernel(
     grid: tuple[int, ...] | int | None = None,
     sets: Mapping[str, int | float | str] | None = None,
     kernel: str | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     folder: str | None = None,
     include: Sequence[str] = (),
     defines: Mapping[str, str] | None = None,

@@ -27,7 +27,7 @@ from itertools import product as tuples
 from typing import Any
 
 from layoutalg.analysis import Access, OpenReport, Piece
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ParseError, UndecidedError
 from layoutalg.layout import Layout, free_symbols
@@ -88,7 +88,7 @@ def open_report(
     layout: Symbolic | str,
     access: str | Access,
     element: str | DType | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     *,
     where: str | Mapping[str, Values | tuple[int, int]] | None = None,
     base: Any = 0,

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.analysis import Access, SharedReport, addressing, analyze_access
-from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction, find_arch, find_instruction
 from layoutalg.decide import is_injective
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.layout import (
@@ -235,7 +235,7 @@ def make_question(
     layout: Symbolic,
     access: Access,
     base: Any = 0,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     space: Literal["shared", "global"] | None = None,
     distinct: bool | None = False,
 ) -> OpenQuestion:

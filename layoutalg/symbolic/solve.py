@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from layoutalg import budget
 from layoutalg.analysis import Access, Place, ideal_wavefronts, instruction_offsets, wavefronts
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.budget import budget_of, spend
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
@@ -75,7 +75,7 @@ def solve_conflict_free(
     base: Any = 0,
     least: int | None = None,
     distinct: bool | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> ResidueSet | Condition:
     """The exact set of values of `symbol`, from `least` on, at which `access` has no bank conflicts.
 
@@ -118,7 +118,7 @@ def solve_sectors(
     base: Any = 0,
     least: int | None = None,
     distinct: bool | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> ResidueSet | Condition:
     """The exact set of values of `symbol` at which `access` moves few sectors.
 
@@ -187,7 +187,7 @@ def symbolic_cost(
     *,
     base: Any = 0,
     least: int | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Periodic[int | None]:
     """Wavefronts or sectors of the whole access as a function of `symbol`; None where it is misaligned.
 

@@ -32,7 +32,7 @@ from typing import NamedTuple, get_args
 
 from layoutalg.algebra import Order, storage_layout
 from layoutalg.analysis import Access, SharedReport, TmaAccess, addressing
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -124,7 +124,7 @@ def synthesize(
     vector_bytes: int = 0,
     whole_rows: bool = False,
     form: Form = "any",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> Synthesis:
     """A shared-memory layout of a tile of `shape` without bank conflicts for all `accesses`, with proof.
 

@@ -30,7 +30,7 @@ from layoutalg.analysis import (
     traffic,
     wavefronts,
 )
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, MismatchError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, Layout
@@ -46,7 +46,7 @@ def check_conflict_free(
     layout: AnyLayout,
     *accesses: Access | str,
     element: str | DType | None = None,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> None:
     """Every access takes its ideal number of wavefronts, in all of its instructions.
 
@@ -72,7 +72,7 @@ def check_coalesced(
     *accesses: Access | str,
     element: str | DType | None = None,
     min_efficiency: float = 1.0,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> None:
     """Every access uses at least `min_efficiency` of the bytes of the sectors that it moves.
 

@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from error
 
 from layoutalg.analysis import Access, Guard
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle, flatten_tree, size
@@ -237,7 +237,7 @@ def accesses(
     space: str | None = None,
     kind: str | None = None,
     max_size: int = 2048,
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
 ) -> tuple[AnyLayout, Access]:
     """Pairs (layout, access) that fit each other and exist on `arch`; `space` and `kind` (one of KINDS)
     narrow the draw.

@@ -1,85 +1,76 @@
 """First choices beside other ways of the same problems: how much of the fastest does each have?
 
-python -m tests.gpu.first_choices SEED OUT.json [COUNT] [ROOM ...]    draw, time, print by family, write
+python -m tests.gpu.first_choices SEED OUT.json [COUNT] [SECONDSs] [ROOM ...]    draw, time, print, write
 
 Problems are those of tests.frozen.chosen_kinds: rows, moves, maps and products.  Of each the first FIRST ways
 and OTHERS drawn ones of those that fit are timed, in turn, on a cold L2 with the host ahead.  Of the shares
-that first choices have of the fastest, the geometric mean and the least are printed, by family.
+that first choices have of the fastest, the geometric mean and the least are printed, by family.  What is
+timed in the seconds, compiling included, is written as it comes.
 """
 
 from __future__ import annotations
 
-import gc
 import random
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from functools import partial
 from statistics import geometric_mean
 from typing import Any
 
-from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.checks import bench_of
-from layoutalg.kernels.tuning.board import Case, compiled
+from layoutalg.kernels.tuning.board import Case
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import free, launch_of, write
+from tests.gpu.timing import expected_beside_timed, in_time, seconds_of, write
 
-COUNT, SECONDS, FIRST, OTHERS, ROUNDS = 120, 240.0, 3, 7, 7
-"""Problems, the seconds in which they are timed, ways of each, and rounds."""
+COUNT, SECONDS, FIRST, OTHERS, ROUNDS = 120, 110.0, 3, 7, 7
+"""Problems, the seconds that a study takes, ways of each, and rounds."""
 
-MOST_BYTES = 4 << 30
+ARCH = gpu_status().arch or "sm_90"
+
+MOST_BYTES = 1 << 30
 """The most bytes that a problem moves."""
 
 
-def drawn(seed: int, count: int, arch: str, rooms: Sequence[str]) -> Iterator[list[Case]]:
-    """The ways of each problem that are timed, the first choice first; those that are refused aside.
+def drawn(rooms: Sequence[str], text: str) -> list[Case]:
+    """The ways of the problem of a text that are timed, the first choice first; none where it has just one,
+    is refused or moves too much.
 
-    >>> ways = next(drawn(1, 1, "sm_90", ["sums"]))
+    >>> ways = drawn(["sums"], "1 0")
     >>> len(ways) == len(set(ways)) > 1, len({case.problem for case in ways})
     (True, 1)
     """
-    rng = random.Random(f"choices {seed}")
-    for room in islice(cycle(rooms), 20 * count):
-        case = ROOMS[room](rng)
-        try:
-            problem, family = case.problem, FAMILIES[case.family]
-            first, *more = family.configs(problem, arch)
-        except LayoutAlgError:
-            continue
+    rng = random.Random(f"choices {text}")
+    case = ROOMS[rooms[int(text.split()[-1]) % len(rooms)]](rng)
+    try:
+        problem = case.problem
         if getattr(problem, "moved_bytes", 0) > MOST_BYTES:
-            continue
-        near, others = more[: FIRST - 1], more[FIRST - 1 :]
-        ways = dict.fromkeys((first, *near, *rng.sample(others, min(OTHERS, len(others)))))
-        if len(ways) > 1:
-            yield [Case(case.family, problem, config) for config in ways]
-            count -= 1
-        if not count:
-            return
+            return []
+        FAMILIES[case.family].machine_on(ARCH)
+        first, *more = FAMILIES[case.family].configs(problem, ARCH)
+    except LayoutAlgError:
+        return []
+    near, others = more[: FIRST - 1], more[FIRST - 1 :]
+    ways = dict.fromkeys((first, *near, *rng.sample(others, min(OTHERS, len(others)))))
+    return [Case(case.family, problem, config) for config in ways] if len(ways) > 1 else []
 
 
-def timed(problems: Sequence[Sequence[Case]], codes: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """A row of each problem: the microseconds of its ways."""
-    until = time.monotonic() + SECONDS
-    for ways in problems:
-        ready = [
-            (case, code)
-            for case, code in zip(ways, codes, strict=False)
-            if not isinstance(code, LayoutAlgError)
-        ]
-        if time.monotonic() > until or not ready or ready[0][0] is not ways[0]:
-            print(f"{ways[0].family} {ways[0].problem}: refused, or no time left")
-            continue
-        family, p = FAMILIES[ways[0].family], ways[0].problem
-        arrays = bench_of(family).arrays(p, 0)
-        launches = [launch_of(code, family.numbers(p, case.config), arrays) for case, code in ready]
-        us = list(gpu.cold_times_us(launches, ROUNDS))
-        times = {str(case.config): x for (case, _), x in zip(ready, us, strict=True)}
-        yield {"family": ways[0].family, "problem": str(p), "us": times, "share": min(us) / us[0]}
-        del launches, arrays
-        gc.collect()
-        free()
+def row_of(ways: Sequence[Case], codes: Sequence[Any]) -> dict[str, Any] | None:
+    """The microseconds of a problem's ways, timed and expected; None where the first is not launched here."""
+    found = {
+        str(case.config): times
+        for case, code in zip(ways, codes, strict=True)
+        if (times := expected_beside_timed(case, code, ARCH, ROUNDS)) is not None
+    }
+    if len(found) < 2 or (first := found.get(str(ways[0].config))) is None:
+        return None
+    us = {name: timed for name, (timed, _) in found.items()}
+    return {
+        "family": ways[0].family, "problem": str(ways[0].problem), "us": us,
+        "expected us": {name: expected.us for name, (_, expected) in found.items()},
+        "share": min(us.values()) / first[0],
+    }  # fmt: skip
 
 
 def judged(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -103,10 +94,12 @@ def main(words: Sequence[str]) -> int:
     """See the module's text."""
     seed, path, rooms = int(words[0]), words[1], [word for word in words[2:] if word in ROOMS]
     count = next((int(word) for word in words[2:] if word.isdigit()), COUNT)
-    problems = list(drawn(seed, count, gpu.require_gpu().arch, rooms or list(ROOMS)))
-    codes = iter(gpu.in_processes(compiled, [case for ways in problems for case in ways]))
-    rows = list(timed(problems, codes))
-    write(path, rows, seed=seed)
+    rows = list[dict[str, Any]]()
+    draw = partial(drawn, rooms or list(ROOMS))
+    for ways, codes in in_time(draw, seed, count, seconds_of(words, SECONDS)):
+        if (row := row_of(ways, codes)) is not None:
+            rows.append(row)
+            write(path, rows, seed=seed)
     print(*judged(rows), sep="\n")
     return 0
 

@@ -1,6 +1,6 @@
 """Times that are expected beside those of a GPU, of problems of all families that are drawn.
 
-python -m tests.gpu.predicted_times SEED OUT.json [COUNT]     draw, time, print errors by family, write
+python -m tests.gpu.predicted_times SEED OUT.json [COUNT] [SECONDSs]     draw, time, print errors, write
 python -m tests.gpu.predicted_times plot OUT.json OUT.svg     the times of a file as a scatter plot
 
 Problems are those of tests.frozen.chosen_kinds: 1e5 to 3e8 elements of rows, moves and maps, and products.
@@ -11,11 +11,9 @@ the launches that are furthest off.
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from math import log10
@@ -23,16 +21,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.checks import bench_of
-from layoutalg.kernels.tuning.board import Case, compiled
+from layoutalg.kernels.tuning.board import Case
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import free, launch_of, write
+from tests.gpu.timing import expected_beside_timed, in_time, seconds_of, write
 
-COUNT, SECONDS = 200, 200.0
-"""Problems that are drawn, and the seconds in which launches are timed."""
+COUNT, SECONDS, ROUNDS = 200, 110.0, 7
+"""Problems that are drawn, the seconds that a study takes, compiling included, and rounds."""
+
+ARCH = gpu_status().arch or "sm_90"
 
 MOST_BYTES = 8 << 30
 """The most bytes that a problem moves, so that a launch takes a few milliseconds."""
@@ -41,53 +40,21 @@ NEAR = 0.10
 """The error that nine in ten are to be under."""
 
 
-def drawn(seed: int, count: int, arch: str) -> Iterator[Case]:
-    """Problems of the rooms in turn, those aside that a family or the board's numbers refuse.
+def drawn(text: str) -> list[Case]:
+    """The problem of a text as the model chooses it; nothing where its family or the board refuses it.
 
-    >>> sorted({case.family for case in drawn(1, 12, "sm_90")})[:2]
-    ['add', 'add_rms_norm']
+    >>> [case.family for n in range(3) for case in drawn(f"1 {n}")][:2]
+    ['prod', 'rms_norm']
     """
-    rng, made = random.Random(f"times {seed}"), 0
-    for room in cycle(ROOMS):
-        if made == count:
-            return
-        case = ROOMS[room](rng)
-        family = FAMILIES[case.family]
-        try:
-            problem = case.problem
-            family.machine_on(arch)
-            own = Case(case.family, problem, family.choose(problem, arch))
-        except LayoutAlgError:
-            continue
-        if getattr(problem, "moved_bytes", 0) <= MOST_BYTES:
-            made += 1
-            yield own
-
-
-def timed(cases: Sequence[Case], codes: Sequence[Any], arch: str) -> Iterator[dict[str, Any]]:
-    """A row of each case."""
-    until = time.monotonic() + SECONDS
-    for case, code in zip(cases, codes, strict=True):
-        refused = isinstance(code, LayoutAlgError)
-        if refused or time.monotonic() > until:
-            print(f"{case.family} {case.problem}: {code if refused else 'no time left'}")
-            continue
-        family, p = FAMILIES[case.family], case.problem
-        numbers = family.numbers(p, case.config)
-        try:
-            launch = launch_of(code, numbers, bench_of(family).arrays(p, 0))
-            found = family.expected(p, case.config, arch)
-        except LayoutAlgError as why:  # clusters that this GPU does not hold
-            print(f"{case.family} {p}: {why}")
-            continue
-        (us,) = gpu.cold_times_us([launch], 7)
-        yield {
-            "family": case.family, "problem": str(p), "config": str(case.config), "timed us": us,
-            "expected us": found.us, "without": found.without,
-        }  # fmt: skip
-        del launch
-        gc.collect()
-        free()
+    case = list(ROOMS.values())[int(text.split()[-1]) % len(ROOMS)](random.Random(f"times {text}"))
+    family = FAMILIES[case.family]
+    try:
+        problem = case.problem
+        family.machine_on(ARCH)
+        own = Case(case.family, problem, family.choose(problem, ARCH))
+    except LayoutAlgError:
+        return []
+    return [own] if getattr(problem, "moved_bytes", 0) <= MOST_BYTES else []
 
 
 def error(row: Mapping[str, Any]) -> float:
@@ -161,11 +128,16 @@ def main(words: Sequence[str]) -> int:
     if words[0] == "plot":
         Path(words[2]).write_text(plot(json.loads(Path(words[1]).read_text("utf-8"))["rows"]), "utf-8")
         return 0
-    seed, path, count = int(words[0]), words[1], int(words[2]) if len(words) > 2 else COUNT
-    arch = gpu.require_gpu().arch
-    cases = list(drawn(seed, count, arch))
-    rows = list(timed(cases, gpu.in_processes(compiled, cases), arch))
-    write(path, rows, seed=seed)
+    seed, path, count = int(words[0]), words[1], next((int(w) for w in words[2:] if w.isdigit()), COUNT)
+    rows = list[dict[str, Any]]()
+    for (case,), (code,) in in_time(drawn, seed, count, seconds_of(words, SECONDS)):
+        if (found := expected_beside_timed(case, code, ARCH, ROUNDS)) is not None:
+            us, expected = found
+            rows.append(
+                {"family": case.family, "problem": str(case.problem), "config": str(case.config),
+                 "timed us": us, "expected us": expected.us, "without": expected.without}
+            )  # fmt: skip
+            write(path, rows, seed=seed)
     print(*judged(rows), sep="\n")
     return 0
 

@@ -9,11 +9,14 @@ clock that drifts meets all of them alike.
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import json
 import random
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -27,6 +30,9 @@ which may make copies and launch twice, 0.2 ms."""
 
 FLUSH_ELEMS = 64 << 20
 """Elements of 4 bytes that are read before a launch: several times what an L2 holds."""
+
+BATCH = 80
+"""The problems that are drawn and compiled before the first of them is timed."""
 
 SEED = 20261123
 """Of the order of contenders, where a study has none of its own."""
@@ -104,6 +110,64 @@ def launch_of(code: Any, numbers: Mapping[str, int], arrays: Mapping[str, Any]) 
     missing = {name for _, names in loaded.steps for name in names} - {*arrays, "scratch"}
     more = {name: gpu.random_normal(most // 4 + 4, 9, "f32") for name in sorted(missing)}
     return loaded.on_arrays({**arrays, **more})
+
+
+def seconds_of(words: Sequence[str], usual: float) -> float:
+    """The seconds that words name.
+
+    >>> seconds_of(["7", "40s"], 110.0), seconds_of(["7"], 110.0)
+    (40.0, 110.0)
+    """
+    return next((float(word[:-1]) for word in words if word[:-1].isdigit() and word.endswith("s")), usual)
+
+
+def in_time(
+    drawn: Callable[[str], Sequence[Any]], seed: int, count: int, seconds: float
+) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+    """The ways of drawn problems that there are, with their machine code, for so many seconds.
+
+    Each process draws problems by `drawn` from a text of its own, and compiles what it drew.
+    """
+    from layoutalg.codegen import gpu
+
+    until, texts = time.monotonic() + seconds, iter([f"{seed} {n}" for n in range(count)])
+    while batch := list(islice(texts, BATCH)):
+        for ways, codes in gpu.in_processes(functools.partial(_made, drawn), batch):
+            if time.monotonic() > until:
+                return
+            if ways:
+                yield ways, codes
+
+
+def _made(drawn: Callable[[str], Sequence[Any]], text: str) -> tuple[Sequence[Any], list[Any]]:
+    """The ways that are drawn, and their machine code."""
+    from layoutalg.kernels.tuning.board import compiled
+
+    ways = drawn(text)
+    return ways, [compiled(way) for way in ways]
+
+
+def expected_beside_timed(case: Any, code: Any, arch: str, rounds: int) -> tuple[float, Any] | None:
+    """The microseconds of a case on a cold L2, and those expected; None where it is not launched, and why."""
+    from layoutalg.codegen import gpu
+    from layoutalg.errors import LayoutAlgError
+    from layoutalg.kernels import FAMILIES
+    from layoutalg.kernels.checks import bench_of
+
+    family, p = FAMILIES[case.family], case.problem
+    try:
+        if isinstance(code, LayoutAlgError):
+            raise code
+        launch = launch_of(code, family.numbers(p, case.config), bench_of(family).arrays(p, 0))
+        expected = family.expected(p, case.config, arch)
+    except LayoutAlgError as why:  # no machine code, or clusters that this GPU does not hold
+        print(f"{case.family} {p}: {why}")
+        return None
+    (us,) = gpu.cold_times_us([launch], rounds)
+    del launch
+    gc.collect()
+    free()
+    return us, expected
 
 
 def free() -> None:

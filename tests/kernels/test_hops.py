@@ -30,7 +30,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 BOARD = "numbers of a board"
 
 CAPS = {
-    BOARD: {"files": 2, "lines": 374, "functions": 17},
+    BOARD: {"files": 2, "lines": 388, "functions": 20},
     "softmax": {"files": 12, "lines": 3262, "functions": 601},
     "permute": {"files": 11, "lines": 3365, "functions": 568},
     "gemm-sm90": {"files": 13, "lines": 4963, "functions": 854},

@@ -16,6 +16,7 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     WIDTHS,
     neighbours,
     slab_us,
+    stream_work,
     turn_us,
 )
 from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs

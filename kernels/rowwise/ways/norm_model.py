@@ -98,7 +98,8 @@ HELD_BYTES = 100 << 10
 
 def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterator[NormConfig]:
     """The slabs that fit: of `rows`, `across` vectors side by side; of `resident` ones one warp joins the
-    statistics of the others, else each thread joins those of its column.
+    statistics of the others, else each thread joins those of its column, and registers hold the elements: of
+    eight slabs in shared memory all were as fast otherwise, and 1.08 times in the mean.
 
     >>> sorted({c.threads_per_row for c in held_columns(3, 1 << 20, 4, 16)})
     [1, 2]
@@ -113,7 +114,7 @@ def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterato
             holds: tuple[tuple[Hold, bool], ...] = ("registers", words <= MOST_WORDS), ("shared", shared)
             for by_one in (False, True) if side <= WARP < threads and share > 1 else (False,):
                 resident = ceil(across / side) if by_one else 0
-                for hold in (hold for hold, fits in holds if fits):
+                for hold in (hold for hold, fits in holds if fits and (by_one or hold == "registers")):
                     yield NormConfig(vec, side, share, hold, resident=resident)
 
 
@@ -140,7 +141,7 @@ TOUCHED = 0.55
 """Wavefronts of a line that a load or a store touches."""
 
 
-def copy_us(nbytes: int, m: Machine) -> float:
+def copy_us(nbytes: float, m: Machine) -> float:
     """Microseconds of a copy of so many bytes."""
     return time_us(Work(2 * nbytes / WIDEST), m)
 
@@ -288,7 +289,8 @@ def slabs(
 def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
     """Microseconds of one of them, of a norm that moves so many bytes."""
     found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
-    return time_us(Work(nbytes / WIDEST), m) / next((share for share, known in found if known == c), WIDEST)
+    share = next((share for share, known in found if known == c), WIDEST)
+    return copy_us(nbytes / 2 / share, m)
 
 
 def _of_waves(waves: float) -> float:
@@ -312,6 +314,9 @@ per byte of the remaining rows, which are taken element by element."""
 MOST_JOINING, JOINED_BYTES = 256, 420e3
 """The most threads that join a group's partials; the bytes that memory moves while each adds a partial."""
 
+PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
+"""The approximate number of partial statistics of a column, by the formula of a norm."""
+
 MOST_COST = 4.5
 """The most bytes of memory per byte of the tensor: streams of few rows have many partials."""
 
@@ -332,51 +337,51 @@ def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
                 yield found
 
 
-def streamed(form: Form, element: DType, planes: int, sms: int, depth: int) -> list[NormConfig]:
-    """All ways to read a form as a stream by the widest vectors that have any, the cheapest first.
-
-    `planes` partials belong to a column, and a thread loads `depth` vectors at a time.
+def streamed(form: Form, element: DType, formula: str, m: Machine, depth: int) -> list[NormConfig]:
+    """All ways to read a form as a stream by the widest vectors that have any, the cheapest first; a thread
+    loads `depth` vectors at a time.
 
     >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.model import machine_of
     >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
     >>> form = normalise(axes_problem((557855, 117), 0, "f16", keeps=True))
-    >>> streamed(form, dtype("f16"), 2, 132, 4)[0].width % (8 * 117)
+    >>> streamed(form, dtype("f16"), "softmax", machine_of("sm_90"), 4)[0].width % (8 * 117)
     0
     """
-    vec = VECTOR_BYTES // element.nbytes
+    vec, most = VECTOR_BYTES // element.nbytes, MOST_COST * form.count * form.outputs * element.nbytes
     while vec * element.nbytes >= 4:
-        ways = [way for s in folds(form, vec, element) for way in _divided(s, vec, element, planes, sms)]
-        if found := [(cost, replace(c, depth=depth)) for cost, c in ways if cost <= MOST_COST]:
+        ways = ((s, c) for s in folds(form, vec, element) for c in _divided(s, vec, element, m.sms))
+        timed = [(stream_work(s, c, element, formula, m).nbytes, replace(c, depth=depth)) for s, c in ways]
+        if found := [way for way in timed if way[0] <= most]:
             return [c for _, c in sorted(found, key=lambda way: way[0])]
         vec //= 2
     return []
 
 
-def _divided(
-    s: Stream, vec: int, element: DType, planes: int, sms: int
-) -> Iterator[tuple[float, NormConfig]]:
-    """The divisions of a stream among blocks, each with its cost: bytes of memory per byte of the tensor."""
-    steps, size = s.columns.count, element.nbytes
-    total = s.form.count * s.form.outputs * size
-    single = SINGLE * (s.rows.extent % s.fold) / s.rows.extent
+def _divided(s: Stream, vec: int, element: DType, sms: int) -> Iterator[NormConfig]:
+    """The divisions of a stream among blocks."""
     for side, threads in product(SIDES, STREAM_THREADS):
-        share = threads // side
-        if not share:
-            continue
-        tiles, run = ceil(s.places / vec / side), min(s.width, side * vec) * size
-        if run < LINE_BYTES:
+        share, tiles = threads // side, ceil(s.places / vec / side)
+        if not share or min(s.width, side * vec) * element.nbytes < LINE_BYTES:
             continue
         for splits in dict.fromkeys(max(1, each * sms // tiles) for each in WAVES):
-            if steps < splits * share:
-                continue
-            rounds = ceil(steps / (share * splits))
-            idle = tiles * side * vec / s.places * (rounds * share * splits / steps)
-            partials = 2 * 4 * planes * (splits + 1) * s.places / total
-            joined = planes * (s.places * splits / s.form.outputs / MOST_JOINING) * JOINED_BYTES / total
-            apart = TORN if s.width * size % LINE_BYTES else 1.0
-            apart *= 1 + NARROW_RUN / run
-            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + joined + single
-            yield cost, NormConfig(vec, side, share, "global", splits=splits, width=s.width)
+            if s.columns.count >= splits * share:
+                yield NormConfig(vec, side, share, "global", splits=splits, width=s.width)
+
+
+def stream_work(s: Stream, c: NormConfig, element: DType, formula: str, m: Machine) -> Work:
+    """The work of a stream: its elements three times, longer where blocks are few, uneven or start inside of
+    lines, and the partials of columns; two kernels follow the first."""
+    steps, size, planes, side = s.columns.count, element.nbytes, PARTIALS[formula], c.rows_per_block * c.vec
+    total, tiles = s.form.count * s.form.outputs * size, ceil(s.places / side)
+    rounds = ceil(steps / (c.threads_per_row * c.splits))
+    idle = tiles * side / s.places * (rounds * c.threads_per_row * c.splits / steps)
+    partials = 2 * WORD_BYTES * planes * (c.splits + 1) * s.places
+    joined = planes * (s.places * c.splits / s.form.outputs / MOST_JOINING) * JOINED_BYTES
+    apart = (TORN if s.width * size % LINE_BYTES else 1.0) * (1 + NARROW_RUN / (min(s.width, side) * size))
+    read = 3 * idle * apart / _filled(tiles * c.splits, c.threads, m.sms)
+    single = SINGLE * (s.rows.extent % s.fold) / s.rows.extent
+    return Work((read + single) * total + partials + joined, beside_us=2 * m.next_launch_us)
 
 
 def _filled(blocks: int, threads: int, sms: int) -> float:

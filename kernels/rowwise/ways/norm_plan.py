@@ -95,9 +95,6 @@ STREAM_WAYS, CUT_LINES = 3, 2
 """The number of ways by streams that are configurations; the lines of a long piece of a row where pieces
 start within vectors, which are masked at 0.43 of a copy."""
 
-PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
-"""The approximate number of partial statistics of a column, by the formula of a norm."""
-
 STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8})
 """The vectors of a stream that a thread loads at a time, and those of elements narrower than a word: softmax
 holds 8 of their exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
@@ -188,7 +185,7 @@ def _by_vectors(
     copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
     x = (Ways if lead.reduced else ColumnWays)(form, p.dtype, vec, m, most if copies else 0, chip, p.formula)
     ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
-    streams = _streams(p, form, m.sms)
+    streams = _streams(p, form, m)
     for c in ways:
         if not whole and (lead.reduced or c.hold == "global"):
             yield from ((s, None) for s in streams)
@@ -196,7 +193,7 @@ def _by_vectors(
     yield from ((s, None) for s in streams if whole)
 
 
-def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
+def _streams(p: NormProblem, form: Form, m: Machine) -> list[NormConfig]:
     """Streams, the cheapest first, where kernels are long enough for three, and pieces of rows are short."""
     cut = any(v * p.dtype.nbytes % VECTOR_BYTES for v in row_ends(form))
     piece = form.lead.extent * p.dtype.nbytes if form.lead.reduced else 0
@@ -205,7 +202,7 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
         return []
     narrow = p.dtype.nbytes < WORD_BYTES
     depth = NARROW_DEPTH.get(p.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
-    return streamed(form, p.dtype, PARTIALS[p.formula], sms, depth)[:STREAM_WAYS]
+    return streamed(form, p.dtype, p.formula, m, depth)[:STREAM_WAYS]
 
 
 def _packed(p: NormProblem, form: Form, m: Machine, room: int) -> list[Ranked]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.errors import CompileError, ParseError, UndecidedError, UnsupportedError
 from layoutalg.limits import Most
 from layoutalg.source.front.census import Choice
@@ -286,7 +287,7 @@ def parse_cuda(
     sets: Mapping[str, str] | None = None,
     folder: str | None = None,
     include: Sequence[str] = (),
-    arch: str = "sm_90",
+    arch: str = DEFAULT_ARCH,
     defines: Mapping[str, str] | None = None,
     changed: Mapping[str, str] | None = None,
 ) -> Parsed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from layoutalg.answers import Count, Positive, Share
-from layoutalg.arch import Arch
+from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.source.front import Declaration
 from layoutalg.source.machine import Touch
 from layoutalg.source.unread import NEVER_REACHED
@@ -135,7 +135,7 @@ class Question(NamedTuple):
     grid: tuple[int, ...] | int | None = None
     sets: Mapping[str, int | float | str] | None = None
     kernel: str | None = None
-    arch: str | Arch = "sm_90"
+    arch: str | Arch = DEFAULT_ARCH
     folder: str | None = None
     include: Sequence[str] = ()
     defines: Mapping[str, str] | None = None

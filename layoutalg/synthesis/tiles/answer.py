@@ -29,7 +29,7 @@ from math import prod
 
 from layoutalg.algebra import storage_layout
 from layoutalg.analysis import Access, SharedReport, analyze_access
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     AlignmentError,
@@ -119,7 +119,7 @@ def synthesize_tile(
     element: str | DType,
     max_extra_bytes: int = 0,
     form: Form = "any",
-    arch: str | Arch = "sm_90",
+    arch: str | Arch = DEFAULT_ARCH,
     index_instructions: Callable[[AnyLayout], int | None] | None = None,
 ) -> TileSynthesis:
     """A layout without bank conflicts of a tile that is written as `given`, for all `accesses`.

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.arch import ARCHS, find_board
-from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, time_us
+from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.kernels.model import Work, machine_of, p_norm, read_machine, stated_machine, time_us
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.registry import FAMILIES
 from tests.frozen.chosen_kinds import ROOMS
@@ -63,6 +63,31 @@ def test_numbers_that_are_none_are_refused(field: str, value: Any, part: str, tm
             read_machine(path, "H200-SXM")
 
 
+@each(
+    ("way", "field", "value", "part"),
+    [
+        ("gemv", "join", -1, "ways: gemv: join: '-1' is not more than 0"), ("gemv", "join", None, "no join"),
+        ("gemv", "join", 1e7, "is not at most"), ("gemv", "joined", 1, "there is no number joined"),
+        ("gemv", "", None, "it has no gemv"), ("gemw", "", {}, "there is no number gemw"),
+        ("", "wave", 1, "there is no number wave"), ("", "l2_bytes", 1 << 40, "l2_bytes: .* is not at most"),
+    ],
+)  # fmt: skip
+def test_numbers_of_ways_are_those_that_are_known(
+    way: str, field: str, value: Any, part: str, tmp_path: Path
+) -> None:
+    """A number of a way that is missing, misspelt, negative or absurd is refused by its name."""
+    named = json.loads(FILE.read_text(encoding="utf-8"))
+    holder = named if not way else named["ways"] if not field else named["ways"][way]
+    name = field or way
+    holder.pop(name, None)
+    if value is not None:
+        holder[name] = value
+    path = tmp_path / "board.json"
+    path.write_text(json.dumps(named), encoding="utf-8")
+    with pytest.raises(ParseError, match=part):
+        read_machine(path)
+
+
 @each("arch", [name for name, chip in ARCHS.items() if chip.board], ids=str)
 def test_a_board_without_a_file_has_the_rates_of_its_sheet(arch: str) -> None:
     board, m = find_board(arch), machine_of(arch)
@@ -89,9 +114,22 @@ def test_the_sheets_of_files_are_those_of_the_table(name: str) -> None:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """A process has one board, which its choices know: others are to have theirs."""
+    machine_of.cache_clear()
     yield
     machine_of.cache_clear()
     configs.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_file_of_a_known_board_stands_for_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, f = tmp_path / "h200.json", FAMILIES["relu"]
+    path.write_text(json.dumps({**json.loads(FILE.read_text("utf-8")), "launch_us": 100.0}), "utf-8")
+    p = f.problem((64, 64), "f32")
+    before = f.expected(p, f.choose(p)).us
+    monkeypatch.setenv("LAYOUTALG_BOARD", str(path))
+    machine_of.cache_clear()
+    assert machine_of("sm_90").launch_us == stated_machine("sm_90").launch_us == 100.0
+    assert f.expected(p, f.choose(p)).us > 90 + before
 
 
 @pytest.mark.usefixtures("forgotten")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_extents, read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
@@ -141,7 +142,7 @@ def kernel_command(
             "--compile",
         ),
     ] = False,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> int:
     """Count the wavefronts and sectors of every access of a kernel, from its CUDA source.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from layoutalg.analysis import LEVELS
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.options import ArchOption, WhereOption, accesses, dtypes, instructions, one_of, option
 from layoutalg.errors import ArgumentTypeError
 
@@ -49,7 +50,7 @@ class AccessOptions:
         ),
     ] = None
     where: WhereOption = None
-    arch: ArchOption = "sm_90"
+    arch: ArchOption = DEFAULT_ARCH
     base: Annotated[int, option("Bytes added to every address.")] = 0
     warps: Annotated[
         int | None, option("Number of warps that evaluate the --index expression. Default: 1.")

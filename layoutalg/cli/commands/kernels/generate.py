@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
@@ -79,7 +80,7 @@ def generate_command(
     ] = None,
     arch: Annotated[
         str, option("Target architecture: sm_80, sm_90a, RTX4090, ...", complete=archs)
-    ] = "sm_90",
+    ] = DEFAULT_ARCH,
     compile_for: Annotated[
         list[str] | None, option("Compile for this target; needs no GPU. May be repeated.", "--compile")
     ] = None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import (
     AxesOption,
     KernelDtypeOption,
@@ -67,7 +68,7 @@ def occupancy_command(
     step: StepOption = None,
     tile: TileOption = None,
     part: Annotated[int, option("The number of the kernel, where several are launched in order.")] = 1,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:
     """Count the blocks of a kernel that are resident on a multiprocessor, and say what limits them.

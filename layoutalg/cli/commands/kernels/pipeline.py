@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_config
@@ -76,7 +77,7 @@ def pipeline_command(
     ] = None,
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     output: OutputOption = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:
     """Draw the pipeline of a GEMM's main loop: copies, stages, fragments and multiplications by step.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from layoutalg.answers import Amount, Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.atoms import MMAAtom, find_mma_atom
 from layoutalg.cli.inputs import read_layout, read_sides
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, operands, option
@@ -100,7 +101,7 @@ def registers_command(
         str | None, option("The register layout of the same tile to convert to.", complete=operands)
     ] = None,
     dtype: DtypeOption = "f32",
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:
     """Cost of reducing a tile that is in registers, or of converting it to another register layout.

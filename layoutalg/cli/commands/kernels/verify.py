@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from layoutalg.answers import Answer, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
@@ -147,7 +148,7 @@ def verify_command(
     reports = []
     with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as advance:
         for where in targets:
-            run_on = status.arch if where == "gpu" else "sm_90"
+            run_on = status.arch if where == "gpu" else DEFAULT_ARCH
             for problem in problems:
                 named = how != ConfigOptions()
                 config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None

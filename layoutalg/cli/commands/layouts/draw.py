@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from layoutalg import draw
 from layoutalg.analysis import Access, Place
 from layoutalg.answers import Answer
-from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
+from layoutalg.arch import DEFAULT_ARCH, SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_layout, read_tree
@@ -118,7 +118,7 @@ def draw_command(
     ] = None,
     output: OutputOption = None,
     dtype: DtypeOption = "f32",
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     color: Annotated[bool | None, option("Colour text. Default: on a terminal.")] = None,
     as_json: JsonOption = False,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from layoutalg.answers import Answer
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.inputs import read_layout, read_open, read_tree
 from layoutalg.cli.options import (
     ArchOption,
@@ -92,7 +93,7 @@ def code_command(
         list[str] | None,
         option("An access of --assert: OP, OP@row or OP@col. May be repeated.", complete=accesses),
     ] = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:
     """Print code that computes a layout's offsets: one function, proved equal to the layout.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim
@@ -144,7 +145,7 @@ def legal_command(
     source_bytes: Annotated[
         int | None, option("cp.async: bytes that each copy reads; the rest is zero-filled.")
     ] = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> int:
     """Check a layout against the rules of TMA, wgmma, ldmatrix, cp.async or vector accesses.
@@ -335,7 +336,7 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [str(arguments.get("op", what)), str(arguments[positional])]
     for name, flag in subject.options.items():
         value = arguments.get(name)
-        if not flag or value is None or value is False or (name == "arch" and value == "sm_90"):
+        if not flag or value is None or value is False or (name == "arch" and value == DEFAULT_ARCH):
             continue
         words += [flag] if value is True else [flag, _said(name, value)]
     return shlex.join(["layoutalg", "legal", *words])

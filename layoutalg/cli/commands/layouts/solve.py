@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
 from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
@@ -107,7 +108,7 @@ def solve_command(
             "Least share of useful bytes, of global accesses. Default: as few sectors as large values allow."
         ),
     ] = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> int:
     """Solve for the leading dimensions, pads or bases with no bank conflicts, or with few sectors.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.answers import Answer, Count, Positive, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.layouts.shared_tiles import for_hardware
 from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
@@ -162,7 +163,7 @@ def synthesize_command(
             complete=one_of("wgmma,tma", "tma", "wgmma"),
         ),
     ] = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> int:
     """Find a layout of the same shape on which the accesses have no bank conflicts, with a certificate.
@@ -359,7 +360,7 @@ def _command(view: _View, offer: Offer) -> str:
         words += ["--max-extra-bytes", str(offer.choice.extra_bytes)]
     if view.synthesis.form != "any":
         words += ["--form", view.synthesis.form]
-    if view.synthesis.arch.name != "sm_90":
+    if view.synthesis.arch.name != DEFAULT_ARCH:
         words += ["--arch", view.synthesis.arch.name]
     return shlex.join(words)
 

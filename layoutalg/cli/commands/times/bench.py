@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from layoutalg.answers import Amount, Answer, Bound, Count, Positive, Rate, taken
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.times.conditions import (
     MethodAnswer,
     RunAnswer,
@@ -124,7 +125,7 @@ def bench_command(
         raise UnsupportedError("--problems names whole problems: --size, --dtype, --groups are not beside it")
     if predict and (groups is not None or problems is not None):
         listed = _listed(family, dtype, size, groups, problems)
-        predict_groups(family, [timed.problem for timed in listed], arch or "sm_90", as_json)
+        predict_groups(family, [timed.problem for timed in listed], arch or DEFAULT_ARCH, as_json)
         return
     if predict:
         predict_command(family, size, arch, as_json)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from layoutalg.answers import Answer, Rate, taken
-from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
+from layoutalg.arch import DEFAULT_ARCH, T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_sides
@@ -104,7 +104,7 @@ def roofline_command(
         ),
     ] = None,
     output: OutputOption = None,
-    arch: ArchOption = "sm_90",
+    arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:
     """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.times import stores
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_seconds
@@ -75,7 +76,7 @@ def tune_command(
     ] = "gpu",
     arch: Annotated[
         str, option("Architecture for --timing model: sm_90, sm_75, ...", complete=archs)
-    ] = "sm_90",
+    ] = DEFAULT_ARCH,
     gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
     output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
     html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
