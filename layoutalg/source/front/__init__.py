@@ -12,7 +12,7 @@
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
     uses       the second grammar: every place that names a shared array
-    shim       the declarations of CUDA's headers; library.cuh, cub.cuh and torch.cuh, what of theirs is read
+    shim       the declarations of CUDA's headers: cuda.cuh; library.cuh, cub.cuh and torch.cuh, what is read
     ptx        instructions in the text of an asm statement
 """
 
