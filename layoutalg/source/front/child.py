@@ -494,7 +494,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
     out["absent"] = parser.absent()
-    out["removed"], out["used"] = parser.told(), sorted(parser.used)
+    out["removed"] = parser.told()
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})
     out["assumed"] = parser.assumed()
@@ -502,7 +502,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["files"] = [text.name for text in parser.texts]
     out["paths"] = ["", *(text.path for text in [*parser.texts][1:])]
     out["unknown"] = open_names(parser, folder, every)
-    out["defined"] = sorted(parser.defines)
+    out["defined"] = [*sorted(parser.defines), *sorted(parser.used)]
     out["headers"] = parser.headers
     out["silent"] = sorted(cute.silent_functions()) if parser.texts.name_cute else []
     return out

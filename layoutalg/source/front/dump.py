@@ -271,7 +271,7 @@ class Dump:
             "column": where.column,
             "file": "" if where.file is None else self.texts.name(where.file.name),
         }
-        entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
+        entry |= {"parameter": cursor.kind == _K.PARM_DECL, "at_top": own, "init": None}
         self.decls.append(entry)
         if fixed and (own or static):
             init = self.lib.clang_Cursor_getVarDeclInitializer(cursor)
