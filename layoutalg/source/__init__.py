@@ -2,6 +2,7 @@
 
     read_kernel    text -> KernelReading: one SourceAccess per access
 
+>>> from layoutalg.source import read_kernel
 >>> text = "__global__ void k(float* p) { __shared__ float s[32][32]; s[threadIdx.x][0] = p[threadIdx.x]; }"
 >>> reading = read_kernel(text, 32)
 >>> [(access.op, access.array, access.ways) for access in reading.accesses]
@@ -34,25 +35,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layoutalg.optional import later
-from layoutalg.source.reading import read_kernel
-from layoutalg.source.rows import (
-    CONSTANT,
-    FETCH,
-    REGISTERS,
-    KernelReading,
-    SourceAccess,
-    TakenNumber,
-    Unfollowed,
-)
-from layoutalg.source.unread import refuse_unread
 
 if TYPE_CHECKING:
     from layoutalg.source.fixes import Fix, fixes_of, patch_of, patched_fixes
+    from layoutalg.source.reading import read_kernel
+    from layoutalg.source.rows import (
+        CONSTANT,
+        FETCH,
+        REGISTERS,
+        KernelReading,
+        SourceAccess,
+        TakenNumber,
+        Unfollowed,
+    )
+    from layoutalg.source.unread import refuse_unread
 
+_ROWS = ("CONSTANT", "FETCH", "REGISTERS", "KernelReading", "SourceAccess", "TakenNumber", "Unfollowed")
 __getattr__ = later(
     "layoutalg.source",
-    dict.fromkeys(("Fix", "fixes_of", "patch_of", "patched_fixes"), "layoutalg.source.fixes"),
-)  # a search is not imported by who only reads
+    {
+        "read_kernel": "layoutalg.source.reading",
+        "refuse_unread": "layoutalg.source.unread",
+        **dict.fromkeys(_ROWS, "layoutalg.source.rows"),
+        **dict.fromkeys(("Fix", "fixes_of", "patch_of", "patched_fixes"), "layoutalg.source.fixes"),
+    },
+)  # the process that parses imports no reader, and who only reads no search
 
 __all__ = [
     "CONSTANT",

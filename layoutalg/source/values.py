@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from layoutalg.source.front.parsing import Type
+from layoutalg.source.front import Type
 from layoutalg.source.terms import ZERO, Sum, add, constant, held, minus, select
 
 

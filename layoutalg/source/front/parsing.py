@@ -22,12 +22,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from layoutalg.errors import CompileError, ParseError, UndecidedError, UnsupportedError
 from layoutalg.limits import Most
-from layoutalg.source.front.census import Choice, Site
+from layoutalg.source.front.census import LINES, Choice, Site
 from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
-
-LINES = 1 << 24
-"""More lines than a text has: those of the k-th text count from k * LINES."""
 
 SECONDS = 60.0
 """The longest time that parsing a text may take."""
