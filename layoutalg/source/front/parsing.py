@@ -154,6 +154,10 @@ class Function:
     foreign: bool = False
     library: bool = False
 
+    def nodes(self) -> Iterator[Node]:
+        """All nodes of the body."""
+        return iter(()) if self.body is None else self.body.walk()
+
 
 class Removed(NamedTuple):
     """A statement that was taken out: its lines, the error with its place, where it starts, and its function.
@@ -387,7 +391,7 @@ def _kernel(raw: Any) -> Kernel:
         for number, f in raw["functions"].items()
     }  # fmt: skip
     for function in functions.values():
-        for inner in function.body.walk() if function.body is not None else ():
+        for inner in function.nodes():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
     tables = {"declarations": declarations, "functions": functions, "launches": launches}
@@ -397,8 +401,8 @@ def _kernel(raw: Any) -> Kernel:
 def _written(raw: Any) -> Written | None:
     if raw is None:
         return None
-    *head, uses = _frozen(raw)
-    return Written(*head, tuple(Use(*use) for use in uses))
+    line, column, text, extents, uses = _frozen(raw)
+    return Written(line, column, text, extents, tuple(Use(*use) for use in uses))
 
 
 def _types(raw: list[Any]) -> list[Type]:
