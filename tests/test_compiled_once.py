@@ -114,6 +114,7 @@ def test_a_source_is_parsed_once_where_no_header_of_its_own_is_there(
         return Ran(int(b"wrong" in fed), b"{}", b"")
 
     monkeypatch.setattr(compiled_once, "run_tool", run)
+    monkeypatch.setattr(compiled_once, "_reader", lambda: "as it is")
 
     def times(text: str, where: str) -> int:
         """How often the process is started for a text that is asked for twice."""
