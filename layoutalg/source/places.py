@@ -98,7 +98,7 @@ class Places(Unread):
         self.variables = before
 
     def either_way(self, node: Node, read: Callable[[Node], T], join: Callable[[Condition, T, T], T]) -> T:
-        """What is read of the way that a conditional operator takes, joined where lanes take both."""
+        """Read the way that a conditional operator takes, or join both where lanes take both."""
         condition, yes, no = self.condition(node.children[0]), node.part(1), node.part(2)
         if isinstance(condition, Sum) and condition.known:
             taken, other = (yes, no) if condition.constant else (no, yes)

@@ -164,7 +164,7 @@ def same_place(outer: Any, inner: Any) -> bool:
 
 
 def head(text: bytes, at: int) -> tuple[int, str]:
-    """Where the brackets that follow a place open, and the text between them, a character for each byte."""
+    """The byte behind the next opening bracket, and the text in the brackets, a character for each byte."""
     first = text.find(b"(", at) + 1
     plain = text[first : first + MOST_WRITTEN].decode("latin-1")
     return first, plain[: max(closed(plain, 0, ")") - 1, 0)]

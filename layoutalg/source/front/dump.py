@@ -282,7 +282,7 @@ class Dump:
         return number
 
     def _initializer(self, variable: Any) -> Any:
-        """What a variable is initialized with; None where there is nothing."""
+        """The expression that a variable is initialized with; None where there is none."""
         init = self.lib.clang_Cursor_getVarDeclInitializer(variable)
         if not init.kind.is_expression():
             return None
