@@ -27,7 +27,7 @@ WAYS = (
     "bench_random commands --cases 1",
     "bench_random index-text --cases 20 --compiled 0",
     "bench_random index-code --cases 20",
-    "bench_random index-code --cases 20 --wild",
+    "bench_random index-code --cases 5 --wild",
     "bench_random notation --cases 10",
     "bench_programs --only 'tiled_copy m=4096 n=4096'",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, nvrtc
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.testing import compile_shared
+from layoutalg.tools import Ran
 from tests.stand_ins import absent, compiled_once
 from tests.stand_ins.compiled_once import ROOT, hostcc, once
 
@@ -100,3 +102,30 @@ def test_where_everything_is_there_nothing_is_changed(monkeypatch: pytest.Monkey
     before = hostcc.find_compiler, nvrtc._library
     absent.install()
     assert (hostcc.find_compiler, nvrtc._library) == before
+
+
+def test_a_source_is_parsed_once_where_no_header_of_its_own_is_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    def run(command: list[str], *, timeout_s: float, fed: bytes) -> Ran:
+        asked.append(fed)
+        return Ran(int(b"wrong" in fed), b"{}", b"")
+
+    monkeypatch.setattr(compiled_once, "run_tool", run)
+    monkeypatch.setattr(compiled_once, "_reader", lambda: "as it is")
+
+    def times(text: str, where: str) -> int:
+        """How often the process is started for a text that is asked for twice."""
+        before = len(asked)
+        fed = json.dumps({"text": text, "folders": [where]}).encode()
+        for _ in range(2):
+            compiled_once._parse([], timeout_s=60, fed=fed)
+        return len(asked) - before
+
+    own = str(folder.parent)
+    assert [times(text, own) for text in ('#include "own.h"', "#include NAME", "wrong")] == [1, 2, 2]
+    assert times('#include "own.h"', "elsewhere") == 0, "where nothing is found, the place is no matter"
+    (folder.parent / "own.h").touch()
+    assert times('#include "own.h"', own) == 2

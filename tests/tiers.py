@@ -40,7 +40,7 @@ from layoutalg.codegen.expr import nodes
 from layoutalg.codegen.gpu import nvrtc, sass
 from layoutalg.codegen.program import Kernel
 from layoutalg.layout import Layout
-from tests.stand_ins.compiled_once import hostcc
+from tests.stand_ins.compiled_once import hostcc, parsing
 
 PRICES: Mapping[str, float] = {
     "units of budget": 0.0006,
@@ -142,6 +142,7 @@ def count_everything() -> None:
     _count(Kernel, "__post_init__", "kernels")
     _count(nvrtc, "_compile", "NVRTC compilations", alone=True)
     _count(hostcc, "run_tool", "host compilations", alone=True)
+    _count(parsing, "run_tool", "other processes", alone=True)
     _count(sass, "_disassembled", "disassemblies", alone=True)
     _count(multiprocessing.process.BaseProcess, "start", "Python processes", alone=True)
     sys.addaudithook(_count_process)

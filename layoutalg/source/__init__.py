@@ -2,6 +2,7 @@
 
     read_kernel    text -> KernelReading: one SourceAccess per access
 
+>>> from layoutalg.source import read_kernel
 >>> text = "__global__ void k(float* p) { __shared__ float s[32][32]; s[threadIdx.x][0] = p[threadIdx.x]; }"
 >>> reading = read_kernel(text, 32)
 >>> [(access.op, access.array, access.ways) for access in reading.accesses]
@@ -63,7 +64,7 @@ _PLACES = {
 __getattr__ = later(
     "layoutalg.source",
     {name: f"layoutalg.source.{module}" for module, names in _PLACES.items() for name in names},
-)  # an expression is evaluated without the reader of kernels, a kernel read without the search of fixes
+)  # neither the process that parses nor an expression needs the reader, nor reading the search of fixes
 
 __all__ = [
     "CONSTANT",

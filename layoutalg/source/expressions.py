@@ -109,7 +109,7 @@ class Expressions(Places):
                 self.assigned(node)
                 return self._kept
             case "cond":
-                return self._conditional(node)
+                return self.either_way(node, self.value, chosen)
             case "call":
                 return self.call(node)
             case "construct":
@@ -351,17 +351,6 @@ class Expressions(Places):
         if op == "<<" and b.exact.known and b.exact.constant == 0:
             return a
         return Unknown(f"'{op}' on an address of {a.array.name}")
-
-    def _conditional(self, node: Node) -> Value:
-        test, yes, no = node.children
-        condition = self.condition(test)
-        if isinstance(condition, Sum) and condition.known:
-            taken, other = (yes, no) if condition.constant else (no, yes)
-            self.untaken(lambda: self.value(other))
-            return self.value(taken)
-        first = self.only_where(condition, lambda: self.value(yes))
-        second = self.only_where(inverse(condition), lambda: self.value(no))
-        return chosen(condition, first, second)
 
     def _constructed(self, node: Node) -> Value:
         nodes = [child for child in node.children if child is not None]

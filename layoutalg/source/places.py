@@ -96,6 +96,17 @@ class Places(Unread):
             read()
         self.variables = before
 
+    def either_way(self, node: Node, read: Callable[[Node], T], join: Callable[[Condition, T, T], T]) -> T:
+        """Read the way that a conditional operator takes, or join both where lanes take both."""
+        condition, yes, no = self.condition(node.children[0]), node.part(1), node.part(2)
+        if isinstance(condition, Sum) and condition.known:
+            taken, other = (yes, no) if condition.constant else (no, yes)
+            self.untaken(lambda: read(other))
+            return read(taken)
+        first = self.only_where(condition, lambda: read(yes))
+        second = self.only_where(inverse(condition), lambda: read(no))
+        return join(condition, first, second)
+
     def either_place(self, condition: Condition, a: Place, b: Place) -> Place:
         """a where a condition holds, else b."""
         if isinstance(condition, Sum) and condition.known:
@@ -195,15 +206,7 @@ class Places(Unread):
                 self.effect(node.children[0])
                 return self.place(node.part(1))
             case "cond":
-                condition = self.condition(node.children[0])
-                yes, no = node.part(1), node.part(2)
-                if isinstance(condition, Sum) and condition.known:
-                    taken, other = (yes, no) if condition.constant else (no, yes)
-                    self.untaken(lambda: self.place(other))
-                    return self.place(taken)
-                first = self.only_where(condition, lambda: self.place(yes))
-                second = self.only_where(inverse(condition), lambda: self.place(no))
-                return self.either_place(condition, first, second)
+                return self.either_way(node, self.place, self.either_place)
         return self.temporary(node, self.value(node))
 
     def temporary(self, node: Node, value: Value) -> Place:

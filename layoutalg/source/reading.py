@@ -565,12 +565,11 @@ class _Reading:
         """Report what may do more than is listed, and statements taken out without a reported access."""
         refused = {(a.line, a.column) for a in self.accesses if not a.read}
         for function in kernel.functions.values():
-            if function.body is not None and function.name in names:
-                for node in function.body.walk():
-                    if what := not_followed(node):
-                        self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
-                    elif (name := foreign(kernel, node)) and (node.line, node.column) not in refused:
-                        self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
+            for node in function.nodes() if function.name in names else ():
+                if what := not_followed(node):
+                    self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
+                elif (name := foreign(kernel, node)) and (node.line, node.column) not in refused:
+                    self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
         if further := len(kernel.others[MOST_TOLD:]):
             why = f"{further} further instances of {kernel.name} are not read"
             self.unfollowed[Unfollowed(kernel.line, why)] = None

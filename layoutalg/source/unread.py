@@ -23,27 +23,11 @@ if TYPE_CHECKING:
 
 SILENT = frozenset(
     {
-        "__pipeline_commit",
-        "__pipeline_wait_prior",
-        "__syncthreads",
-        "__syncwarp",
-        "__threadfence",
-        "__threadfence_block",
-        "__builtin_assume",
-        "__isConstant",
-        "__isGlobal",
-        "__isLocal",
-        "__isShared",
-        "__trap",
-        "__nanosleep",
-        "assert",
-        "clock",
-        "clock64",
-        "fill_fragment",
-        "mma_sync",
-        "printf",
+        "__pipeline_commit", "__pipeline_wait_prior", "__syncthreads", "__syncwarp", "__threadfence",
+        "__threadfence_block", "__builtin_assume", "__isConstant", "__isGlobal", "__isLocal", "__isShared",
+        "__trap", "__nanosleep", "assert", "clock", "clock64", "fill_fragment", "mma_sync", "printf",
     }
-)
+)  # fmt: skip
 """Functions that touch no memory that is counted."""
 
 _GIVEN = frozenset(
@@ -215,7 +199,7 @@ def untold(
     known = set(told)
     nodes: dict[tuple[int, int], list[Node]] = {}
     for function in kernel.functions.values():
-        for node in function.body.walk() if function.body is not None else ():
+        for node in function.nodes():
             nodes.setdefault((node.line, node.column), []).append(node)
     lacking = [c for c in parsed.choices if _is_lacking(nodes.get(c.place, ()), c.taken)]
     for site in parsed.sites:
@@ -298,8 +282,8 @@ def objects(kernel: Kernel) -> list[Type]:
     """The records of which a kernel may have an object: variables, temporaries, parts of both."""
     waiting = [d.type for d in kernel.declarations.values()]
     for function in kernel.functions.values():
-        nodes = function.body.walk() if function.body is not None else ()
-        waiting += [n.type for n in nodes if n.kind in ("construct", "call", "init") and n.type is not None]
+        made = (n.type for n in function.nodes() if n.kind in ("construct", "call", "init"))
+        waiting += [kind for kind in made if kind is not None]
     records: dict[str, Type] = {}
     while waiting:
         kind = waiting.pop()

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from layoutalg.source.front.parsing import Type
+from layoutalg.source.front import Type
 from layoutalg.source.terms import (
     MOST_VALUE,
     ONE,
@@ -221,13 +221,8 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
 def _same(a: Value, b: Value) -> Value | None:
     if isinstance(a, Number) and isinstance(b, Number) and a.sum.key == b.sum.key:
         return a
-    if (
-        isinstance(a, Address)
-        and isinstance(b, Address)
-        and a.array == b.array
-        and a.offset.key == b.offset.key
-    ):
-        return a
+    if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array:
+        return a if a.offset.key == b.offset.key else None
     return None
 
 
@@ -331,15 +326,7 @@ def apart(a: Address, b: Address) -> Sum | None:
 
 def blank(given: Type | None) -> Value:
     """The value of a variable of a type before it is set."""
-    if given is None:
-        return UNSET
-    if given.kind == "float":
-        return REAL
-    if given.kind == "array":
-        return blank(given.to) if only_real(given) else Cells({}, UNSET)
-    if given.kind == "record":
-        return REAL if only_real(given) else Record({name: blank(t) for name, _, t in given.fields})
-    return UNSET
+    return lost(given, UNSET)
 
 
 MOST_ELEMENTS = 64
@@ -381,7 +368,7 @@ def lost(kind: Type | None, why: Unknown) -> Value:
         return REAL
     if kind.kind == "array":
         return Cells({}, why)
-    if kind.kind == "record" and kind.fields:
+    if kind.kind == "record" and (kind.fields or why is UNSET):
         return Record({name: lost(t, why) for name, _, t in kind.fields})
     return why
 
@@ -466,25 +453,21 @@ def _leaves(kind: Type, value: Value, offset: int) -> list[tuple[int, Type, Valu
     if kind.kind == "record":
         if kind.union or kind.narrow or not kind.fields:
             return None
-        scalars: list[tuple[int, Type, Value]] = []
-        for name, at, t in kind.fields:
-            part = value.members.get(name, UNSET) if isinstance(value, Record) else value
-            inner = _leaves(t, part, offset + at)
-            if inner is None:
-                return None
-            scalars += inner
-        return scalars
-    if kind.kind == "array" and kind.to is not None:
-        scalars = []
-        for n in range(kind.extent):
-            at = n * kind.to.bytes
-            part = read(value, kind, at, kind.to) if isinstance(value, Cells) else value
-            inner = _leaves(kind.to, part, offset + at)
-            if inner is None:
-                return None
-            scalars += inner
-        return scalars
-    return [(offset, kind, value)]
+        members = value.members if isinstance(value, Record) else {name: value for name, _, _ in kind.fields}
+        parts = [(at, t, members.get(name, UNSET)) for name, at, t in kind.fields]
+    elif kind.kind == "array" and kind.to is not None:
+        starts = [n * kind.to.bytes for n in range(kind.extent)]
+        whole = not isinstance(value, Cells)
+        parts = [(at, kind.to, value if whole else read(value, kind, at, kind.to)) for at in starts]
+    else:
+        return [(offset, kind, value)]
+    scalars = list[tuple[int, Type, Value]]()
+    for at, t, part in parts:
+        inner = _leaves(t, part, offset + at)
+        if inner is None:
+            return None
+        scalars += inner
+    return scalars
 
 
 def fitted(value: Value, width: int | None) -> Value:

@@ -57,7 +57,7 @@ def kernel(body: str, top: str = "") -> str:
 # --- the law -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", first(24, range(300)))
+@pytest.mark.parametrize("seed", first(8, range(300)))
 def test_no_gate_is_green_that_has_not_earned_it(seed: int) -> None:
     gate = random_gates.draw(seed)
     assert not random_gates.faults(gate, random_gates.run(gate)), f"{gate.config}\n{gate.source}"

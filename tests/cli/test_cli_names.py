@@ -29,7 +29,7 @@ def _unnamed(value: Any) -> Any:
     return {k: _unnamed(v) for k, v in value.items() if k != "access"} if isinstance(value, dict) else value
 
 
-@pytest.mark.deep(only=("solve",))
+@pytest.mark.deep(only=("solve", "synthesize"))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_accesses_have_many_names(command: str) -> None:
     def told(access: str, arch: str) -> Any:

@@ -55,6 +55,7 @@ def test_a_draw_is_a_right_product_or_is_refused_with_what_is_legal(seed: int) -
     assert cg.verify(kernel, case.product, sizes=case.sizes, cases=1)
 
 
+@pytest.mark.deep(but=("majors1", "majors2"))
 @pytest.mark.parametrize("majors", [("k", "k"), ("k", "mn"), ("mn", "k"), ("mn", "mn")])
 def test_what_whole_tiles_access_is_ideal(majors: tuple[str, str]) -> None:
     sizes = {"m": 64, "n": 128, "k": 160}

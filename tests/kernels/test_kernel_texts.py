@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.kernels import FAMILIES
+from tests import sweeps
 from tests.frozen import kernel_texts as texts
 
 PARTS = 4
 """Of the problems that are compared each time: tests of the first tier do little work each."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", sweeps.first(1, range(PARTS)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_drawn_problems_are_printed_as_before(family: str, part: int) -> None:
     every = slice(part, texts.FEW, PARTS)

@@ -64,6 +64,7 @@ def test_a_text_of_any_family_reads_what_it_declares(name: str) -> None:
 
 
 @needs_nvcc
+@pytest.mark.deep(but=("(2, 512, 1024)",))
 @pytest.mark.parametrize("shape", [(1, 1024, 1024), (2, 512, 1024)], ids=str)
 def test_a_gemv_compiles_without_warnings(shape: tuple[int, int, int], tmp_path: Path) -> None:
     family, source = FAMILIES["gemv"], tmp_path / "gemv.cu"

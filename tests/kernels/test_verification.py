@@ -66,7 +66,7 @@ MISTAKES = ("definition", "more", "less")
 FIRST = ("tiled_copy", "sum", "max", "prod", "var", "cross_entropy", "gelu", "add")
 
 
-@pytest.mark.deep(but=tuple(f"{name}-{MISTAKES[i % 3]}" for i, name in enumerate((*FIRST, *FIRST[1:6]))))
+@pytest.mark.deep(but=tuple(f"{name}-{MISTAKES[i % 3]}" for i, name in enumerate(FIRST)))
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_wrong_definition_or_prediction_is_a_failed_check(

@@ -188,6 +188,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.deep
 def test_hostile_texts_end_in_a_named_error_in_bounded_time() -> None:
     """In a process of its own, which is ended where one takes half a minute: no measure of speed."""
     program = (

@@ -78,7 +78,7 @@ def read(text: str) -> KernelReading:
     return read_kernel(text)
 
 
-@each("number", range(len(SHAPES)))
+@each("number", range(len(SHAPES)), sample=6)
 def test_a_block_is_that_of_the_launch(number: int) -> None:
     host, block = SHAPES[number]
     if block is not None:
@@ -99,7 +99,7 @@ def test_an_instance_is_that_of_the_launch(number: int) -> None:
     assert reading.share == 1.0
 
 
-@each("number", range(len(OPEN)))
+@each("number", range(len(OPEN)), sample=8)
 def test_open_names_have_values_that_are_told(number: int) -> None:
     host, op, taken = OPEN[number]
     reading = read_kernel(KERNEL + host, 32)

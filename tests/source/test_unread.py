@@ -171,7 +171,7 @@ def test_what_initializers_destructors_and_absent_functions_do_is_told() -> None
         assert here & told, body
 
 
-@each("body", MADE)
+@each("body", MADE, sample=6)
 def test_what_is_done_where_an_object_is_made_is_read_or_told(body: str) -> None:
     reading, _ = hiding((body,))
     assert reading.unfollowed or any(not a.read or (a.ways or 1) > 1 for a in reading.memory), body

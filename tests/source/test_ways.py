@@ -29,7 +29,7 @@ def kernel_ways(element: str, places: list[list[int]]) -> tuple[int, int]:
     return access.total, access.ways
 
 
-@each("element", tuple(WIDTHS))
+@each("element", tuple(WIDTHS), sample=3)
 def test_every_command_counts_the_same_ways(element: str) -> None:
     """Drawn lanes: the definition, many at once, the kernel's table, and the words of the picture."""
     rng = random.Random(f"ways {element}")

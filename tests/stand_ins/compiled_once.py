@@ -5,7 +5,8 @@
 Many tests look at different things of the same kernels: in those of verification nearly half of NVRTC's time
 went into texts that it had compiled before.  What it makes of a text are the same bytes each time, which
 test_nvrtc holds it to.  So are objects of the host's compiler whose headers are the system's or lie in this
-repository, and disassemblies.  What does not compile is compiled anew, since its files are asked for.
+repository, disassemblies, and trees of CUDA sources that include no header of their own, for the library as
+it is.  What does not compile is compiled anew, since its files are asked for.
 
 Notes.  The library's own cache of kernels stays off in tests, so that these two cannot hide each other's
 mistakes.  A folder that cannot be written is done without.  Files that were not used for longest are removed.
@@ -16,8 +17,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +30,8 @@ from layoutalg.codegen.gpu import nvrtc, sass
 from layoutalg.tools import Ran, run_tool
 
 hostcc: Any = importlib.import_module("layoutalg.testing.hostcc")
-"""Part of it is replaced here, whichever room's tests run."""
+parsing: Any = importlib.import_module("layoutalg.source.front.parsing")
+"""Parts of them are replaced here, whichever room's tests run."""
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".cache" / "compiled"
@@ -127,20 +133,30 @@ def _run_compiler(command: Sequence[str], *, timeout_s: float) -> Ran:
     if headers is None or out != "-o" or timeout_s < 1:
         return run_tool(command, timeout_s=timeout_s)
     key = ("host", _stamp(words[0]), words[1:], Path(text).suffix, Path(text).read_bytes(), headers)
-    ran = Ran(0, b"", b"")
-
-    class Refused(Exception):
-        pass
 
     def make() -> bytes:
-        nonlocal ran
-        ran = run_tool(command, timeout_s=timeout_s)
-        if ran.status:
-            raise Refused
+        _succeeded(run_tool(command, timeout_s=timeout_s))
         return Path(product).read_bytes()
 
-    with contextlib.suppress(Refused):
+    try:
         Path(product).write_bytes(once(key, make))
+    except _Failed as failed:
+        return failed.ran
+    return Ran(0, b"", b"")
+
+
+class _Failed(Exception):
+    """A program that ended with an error: nothing is kept of it."""
+
+    def __init__(self, ran: Ran) -> None:
+        super().__init__(ran.said)
+        self.ran = ran
+
+
+def _succeeded(ran: Ran) -> Ran:
+    """What a program did, where it ended well."""
+    if ran.status:
+        raise _Failed(ran)
     return ran
 
 
@@ -166,9 +182,42 @@ def _disassembled(tool: str, words: tuple[str, ...], image: bytes) -> str:
     return once(key, lambda: _disassemble(tool, words, image).encode()).decode()
 
 
+# --- the reader of CUDA sources ---------------------------------------------------------------------------
+
+_OTHER_INCLUDES = re.compile(r"#\s*include(?!\s*[<\"])|has_include")
+_HEADERS = re.compile(r"#\s*include\s*[<\"]([^<>\"\n]+)")
+
+
+def _parse(command: Sequence[str], *, timeout_s: float, fed: bytes) -> Ran:
+    """What `run_tool` does for the reader of CUDA sources, whose question is JSON."""
+    asked = json.loads(fed)
+    folders, text = asked["folders"], asked["text"]
+    names = _HEADERS.findall(text)
+    own = any((Path(folder) / name).exists() for folder in folders for name in names)
+    if own or _OTHER_INCLUDES.search(text) or timeout_s < 1:
+        return run_tool(command, timeout_s=timeout_s, fed=fed)
+    key = ("cuda", _reader(), sorted((asked | {"folders": []}).items()))
+    try:
+        out = once(key, lambda: _succeeded(run_tool(command, timeout_s=timeout_s, fed=fed)).out)
+    except _Failed as failed:
+        return failed.ran
+    return Ran(0, out, b"")
+
+
+@cache
+def _reader() -> tuple[str, ...]:
+    """What an answer depends on beside the question: the library, and the front ends."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "layoutalg").rglob("*")):
+        if path.suffix in (".py", ".cuh"):
+            digest.update(path.read_bytes())
+    return (digest.hexdigest(), *map(version, ("libclang", "tree-sitter", "tree-sitter-cuda")))
+
+
 def install() -> None:
     """Let the library compile so, in this process."""
     _remove_oldest()
     nvrtc._compile = _compile
     hostcc.run_tool = _run_compiler
+    parsing.run_tool = _parse
     sass._disassembled = _disassembled  # type: ignore[assignment]

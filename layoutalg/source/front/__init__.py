@@ -12,55 +12,48 @@
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
     uses       the second grammar: every place that names a shared array
-    shim       the declarations of CUDA's headers; library.cuh, cub.cuh and torch.cuh, what of theirs is read
+    shim       the declarations of CUDA's headers: cuda.cuh; library.cuh, cub.cuh and torch.cuh, what is read
     ptx        instructions in the text of an asm statement
 """
 
 from __future__ import annotations
 
-from layoutalg.source.front.parsing import (
-    LINES,
-    Declaration,
-    Function,
-    Kernel,
-    Node,
-    Parsed,
-    Removed,
-    Site,
-    Type,
-    parse_cuda,
-)
-from layoutalg.source.front.ptx import (
-    Instruction,
-    address,
-    leaves,
-    memory_operations,
-    reason,
-    statements,
-    touches_memory,
-)
-from layoutalg.source.front.shim import takes_values
-from layoutalg.source.front.uses import MACRO, extents
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LINES",
-    "MACRO",
-    "Declaration",
-    "Function",
-    "Instruction",
-    "Kernel",
-    "Node",
-    "Parsed",
-    "Removed",
-    "Site",
-    "Type",
-    "address",
-    "extents",
-    "leaves",
-    "memory_operations",
-    "parse_cuda",
-    "reason",
-    "statements",
-    "takes_values",
-    "touches_memory",
-]
+from layoutalg.optional import later
+
+if TYPE_CHECKING:
+    from layoutalg.source.front.census import LINES, Site
+    from layoutalg.source.front.parsing import (
+        Declaration,
+        Function,
+        Kernel,
+        Node,
+        Parsed,
+        Removed,
+        Type,
+        parse_cuda,
+    )
+    from layoutalg.source.front.ptx import (
+        Instruction,
+        address,
+        leaves,
+        memory_operations,
+        reason,
+        statements,
+        touches_memory,
+    )
+    from layoutalg.source.front.shim import takes_values
+    from layoutalg.source.front.uses import MACRO, extents
+
+_PLACES = {
+    "census": "LINES Site",
+    "parsing": "Declaration Function Kernel Node Parsed Removed Type parse_cuda",
+    "ptx": "Instruction address leaves memory_operations reason statements touches_memory",
+    "shim": "takes_values",
+    "uses": "MACRO extents",
+}
+__getattr__ = later(
+    "layoutalg.source.front",
+    {name: f"layoutalg.source.front.{place}" for place, names in _PLACES.items() for name in names.split()},
+)  # the process that parses imports neither instructions nor what starts it

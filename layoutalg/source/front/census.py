@@ -18,6 +18,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+LINES = 1 << 24
+"""More lines than a text has: those of the k-th text count from k * LINES."""
+
 KINDS = {
     "subscript_expression": "subscript",
     "pointer_expression": "dereference",

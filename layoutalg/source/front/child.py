@@ -94,6 +94,7 @@ class Parser:
         self.just: set[str] = set()
         self.answers: dict[str, str] = {}
         self.index = cindex.Index.create()
+        (folder / "shim.cuh").touch()
         (folder / "stubs").mkdir()
         for name in self.texts.missing:
             self._stub(name)
@@ -203,13 +204,7 @@ class Parser:
     def parse(self, tail: str = "", options: int = 0) -> Any:
         """The translation unit of the texts as they stand, `tail` behind the main one."""
         shim = str(self.folder / "shim.cuh")
-        head = (
-            shim_text(self.asked["arch"], self.words, self.texts.missing)
-            + self._cute()
-            + "".join(self.declared.values())
-        )
-        if not Path(shim).exists():
-            Path(shim).touch()
+        head = "".join((self.head, *self.answers.values(), *self.declared.values()))
         flags = [*_FLAGS, "-include", shim]
         for own in (str(self.folder / "stubs" / "a" / "b" / "c"), *self.own):
             flags += ["-I", own]
@@ -218,12 +213,12 @@ class Parser:
         files[0] = files[0][0], files[0][1] + "\n" + tail
         return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=options)
 
-    def _cute(self) -> str:
-        """The declarations of CuTe for texts that include it, with the answers to what they ask for."""
-        if not self.texts.name_cute:
-            return ""
-        given = self.cute.declared_text(text.given.decode("utf-8", "replace") for text in self.texts)
-        return f"{given}{''.join(self.answers.values())}"
+    @functools.cached_property
+    def head(self) -> str:
+        """The declarations of CUDA's headers, and of CuTe's for texts that include them."""
+        cuda = shim_text(self.asked["arch"], self.words, self.texts.missing)
+        texts = (text.given.decode("utf-8", "replace") for text in self.texts)
+        return cuda + self.cute.declared_text(texts) if self.texts.name_cute else cuda
 
     def _answered(self, errors: list[Any]) -> bool:
         """Answer what errors ask for of CuTe's expressions; whether anything was."""
@@ -458,14 +453,12 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         plain = kernel.kind == _K.FUNCTION_DECL
         choice = Choice(kernel) if plain else Templates(parser, kernel, uses).choice()
         entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": choice.why, "root": -1}
-        entry["instance"] = (), "", ""
-        launches, alike = [each for each in uses if each.shape], list[Instance]()
-        if choice.use is not None and choice.made is not None:
-            made = choice.use, choice.made
-            alike = [u._replace(bound=made[1].bound) for u in launches if u[:3] == made[0][:3]]
-            parts = made[1].bound + made[1].declared, made[1].ends
-            entry["instance"] = made[1].arguments, *parts
-        entry["launches"] = shapes(parser, name, alike or launches)
+        launches, made = [each for each in uses if each.shape], choice.made or Instance(())
+        entry["instance"] = made.arguments, made.bound + made.declared, made.ends
+        if choice.use is not None:
+            alike = [u._replace(bound=made.bound) for u in launches if u[:3] == choice.use[:3]]
+            launches = alike or launches
+        entry["launches"] = shapes(parser, name, launches)
         entry["template"] = [p["name"] for p in template_parameters(kernel)]
         entry["taken"], entry["others"] = choice.taken, choice.others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
@@ -494,7 +487,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["sites"] = [site for text in parser.texts for site in text.census.sites()]
     out["choices"] = [choice for text in parser.texts for choice in text.census.choices()]
     out["absent"] = parser.absent()
-    out["removed"], out["used"] = parser.told(), sorted(parser.used)
+    out["removed"] = parser.told()
     out["numbers"] = sorted(numbers)
     out["functions"] = sorted({f.name for text in parser.texts for f in text.census.functions if f.device})
     out["assumed"] = parser.assumed()
@@ -502,7 +495,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["files"] = [text.name for text in parser.texts]
     out["paths"] = ["", *(text.path for text in [*parser.texts][1:])]
     out["unknown"] = open_names(parser, folder, every)
-    out["defined"] = sorted(parser.defines)
+    out["defined"] = [*sorted(parser.defines), *sorted(parser.used)]
     out["headers"] = parser.headers
     out["silent"] = sorted(cute.silent_functions()) if parser.texts.name_cute else []
     return out

@@ -14,7 +14,7 @@ from typing import Any
 
 from clang import cindex
 
-from layoutalg.source.front.launches import is_integer
+from layoutalg.source.front.launches import MOST_WRITTEN, closed, is_integer
 
 _K = cindex.CursorKind
 
@@ -163,16 +163,11 @@ def same_place(outer: Any, inner: Any) -> bool:
     return (a.start.offset, a.end.offset) == (b.start.offset, b.end.offset) or not a.start.file
 
 
-def head(text: bytes, at: int) -> bytes:
-    """The text between the brackets that follow a place."""
-    first = text.find(b"(", at)
-    depth = 0
-    for end in range(first, len(text)):
-        c = text[end : end + 1]
-        depth += (c == b"(") - (c == b")")
-        if depth == 0:
-            return text[first + 1 : end]
-    return b""
+def head(text: bytes, at: int) -> tuple[int, str]:
+    """The byte behind the next opening bracket, and the text in the brackets, a character for each byte."""
+    first = text.find(b"(", at) + 1
+    plain = text[first : first + MOST_WRITTEN].decode("latin-1")
+    return first, plain[: max(closed(plain, 0, ")") - 1, 0)]
 
 
 def qualified(cursor: Any) -> str:

@@ -11,7 +11,7 @@ beside it, and constants where known.  Bodies are those of the instance that is 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 from clang import cindex
 
@@ -34,6 +34,7 @@ from layoutalg.source.front.cursors import (
     sections,
     template_of,
 )
+from layoutalg.source.front.launches import signs
 from layoutalg.source.front.texts import Texts
 
 _K = cindex.CursorKind
@@ -67,12 +68,22 @@ _STATEMENTS = {
     _K.DEFAULT_STMT: "default", _K.GOTO_STMT: "goto", _K.LABEL_STMT: "label",
 }  # fmt: skip
 _STATEMENT_EXPRESSION = _K.StmtExpr
+_EXPRESSIONS = {
+    _K.ARRAY_SUBSCRIPT_EXPR: "subscript", _K.CONDITIONAL_OPERATOR: "cond", _K.INIT_LIST_EXPR: "init",
+    _K.CXX_THIS_EXPR: "this", _K.STRING_LITERAL: "text",
+}  # fmt: skip
+"""Expressions without a value beside their children."""
+
+_Parts: TypeAlias = tuple[str, Any, list[Any]]
+"""The kind of a node, its value, and the cursors below it, None for one that is not written."""
+
 _SILENT_DECLARATIONS = frozenset(
     {_K.STRUCT_DECL, _K.CLASS_DECL, _K.UNION_DECL, _K.ENUM_DECL, _K.TYPEDEF_DECL, _K.TYPE_ALIAS_DECL,
      _K.USING_DIRECTIVE, _K.USING_DECLARATION, _K.NAMESPACE_ALIAS, _K.STATIC_ASSERT, _K.FUNCTION_DECL,
      _K.CLASS_TEMPLATE, _K.FUNCTION_TEMPLATE, _K.TYPE_ALIAS_TEMPLATE_DECL}
 )  # fmt: skip
 """Declarations inside functions that run nothing; nothing is assumed of other declarations but variables."""
+_SPACES = {_K.CUDASHARED_ATTR: "shared", _K.CUDACONSTANT_ATTR: "constant", _K.CUDADEVICE_ATTR: "global"}
 _INTEGERS = {
     _T.BOOL: False, _T.CHAR_U: False, _T.UCHAR: False, _T.USHORT: False, _T.UINT: False, _T.ULONG: False,
     _T.ULONGLONG: False, _T.CHAR_S: True, _T.SCHAR: True, _T.SHORT: True, _T.INT: True, _T.LONG: True,
@@ -252,15 +263,8 @@ class Dump:
         attributes = {child.kind for child in cursor.get_children() if child.kind.is_attribute()}
         static = cursor.storage_class == cindex.StorageClass.STATIC
         fixed = cursor.type.get_canonical().is_const_qualified()  # of an array its elements
-        space = "local"
-        if _K.CUDASHARED_ATTR in attributes:
-            space = "shared"
-        elif _K.CUDACONSTANT_ATTR in attributes:
-            space = "constant"
-        elif _K.CUDADEVICE_ATTR in attributes:
-            space = "global"
-        elif static and not fixed:
-            space = "global"  # one for all threads
+        other = "global" if static and not fixed else "local"  # a static one is for all threads
+        space = next((name for attribute, name in _SPACES.items() if attribute in attributes), other)
         own = cursor.semantic_parent is not None and cursor.semantic_parent.kind in (
             _K.TRANSLATION_UNIT, _K.NAMESPACE)  # fmt: skip
         entry = {
@@ -271,14 +275,19 @@ class Dump:
             "column": where.column,
             "file": "" if where.file is None else self.texts.name(where.file.name),
         }
-        entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
+        entry |= {"parameter": cursor.kind == _K.PARM_DECL, "at_top": own, "init": None}
         self.decls.append(entry)
-        if fixed and (own or static):
-            init = self.lib.clang_Cursor_getVarDeclInitializer(cursor)
-            if init.kind.is_expression():
-                init._tu = cursor._tu
-                entry["init"] = self.node(init)
+        if fixed and (own or static) and (init := self._initializer(cursor)) is not None:
+            entry["init"] = self.node(init)
         return number
+
+    def _initializer(self, variable: Any) -> Any:
+        """The expression that a variable is initialized with; None where there is none."""
+        init = self.lib.clang_Cursor_getVarDeclInitializer(variable)
+        if not init.kind.is_expression():
+            return None
+        init._tu = variable._tu
+        return init
 
     def function_of(self, cursor: Any) -> int:
         """The number of a function in `functions`; its body follows when `finish` is called."""
@@ -348,7 +357,7 @@ class Dump:
         if kind == _K.VAR_DECL:
             return self._variable(cursor, where)
         if kind in (_K.ASM_STMT, _K.MS_ASM_STMT):
-            return ["asm", *where, -1, self._asm(cursor), [self.node(c) for c in self._own(cursor)]]
+            return ["asm", *where, -1, self._asm(cursor), self._below(cursor)]
         if kind == _K.UNEXPOSED_STMT:  # a statement with attributes, such as #pragma unroll
             below = [c for c in self._own(cursor) if c.kind.is_statement()]
             if below:
@@ -356,66 +365,64 @@ class Dump:
         if not kind.is_expression():
             if kind in _SILENT_DECLARATIONS:
                 return ["null", *where, -1, None, []]
-            return ["other", *where, -1, kind.name, self._below(self._own(cursor))]
+            return ["other", *where, -1, kind.name, self._below(cursor)]
         return self._expression(cursor, kind, where)
 
-    def _below(self, children: list[Any]) -> list[Any]:
-        return [self.node(c) for c in children]
+    def _below(self, cursor: Any) -> list[Any]:
+        return [self.node(c) for c in self._own(cursor)]
 
     def _own(self, cursor: Any) -> list[Any]:
         return [c for c in cursor.get_children() if c.kind not in _REFERENCES and not c.kind.is_attribute()]
 
     def _expression(self, cursor: Any, kind: Any, where: list[int]) -> Any:
-        typed = cursor.type
-        number = self.type_of(typed)
-        children = self._own(cursor)
+        number = self.type_of(cursor.type)
+        named, value, below = self._of_expression(cursor, kind, number, self._own(cursor))
+        if named in ("call", "construct"):
+            null = ["null", *where, -1, None, list[Any]()]
+            nodes = [null if c is None or is_unwritten(c) else self.node(c) for c in below]
+        else:
+            nodes = [self.node(c) for c in below]
+        return [named, *where, number, value, nodes]
+
+    def _of_expression(self, cursor: Any, kind: Any, number: int, children: list[Any]) -> _Parts:
+        """The parts of an expression whose type has a number."""
         if kind in _CONSTANTS or (kind == _K.UNEXPOSED_EXPR and not children):
             value = constant_of(cursor)
-            if value is not None:
-                return ["const", *where, number, value, []]
-            if kind == _K.CXX_NULL_PTR_LITERAL_EXPR:
-                return ["const", *where, number, 0, []]
-            return ["other", *where, number, kind.name, []]
+            if value is None and kind == _K.CXX_NULL_PTR_LITERAL_EXPR:
+                value = 0
+            return ("other", kind.name, []) if value is None else ("const", value, [])
         if kind == _K.DECL_REF_EXPR:
-            return self._name(cursor, where, number)
-        if kind in _CASTS and len(children) == 1:
-            if kind == _K.UNEXPOSED_EXPR and not same_place(cursor, children[0]):
-                return ["other", *where, number, kind.name, self._below(children)]
-            named = kind.name
-            if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
-                named = "LVALUE"  # (T&)x: no copy is made of x
-            if kind == _K.UNEXPOSED_EXPR:
-                self._show_base(number, self.type_of(children[0].type))
-            return ["cast", *where, number, named, [self.node(children[0])]]
-        if kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children:  # its type has an expression in it
-            return ["cast", *where, number, kind.name, [self.node(children[-1])]]
-        if kind == _K.ARRAY_SUBSCRIPT_EXPR:
-            return ["subscript", *where, number, None, self._below(children)]
+            return self._name(cursor)
+        if kind in _CASTS and (len(children) == 1 or (children and kind != _K.UNEXPOSED_EXPR)):
+            return self._cast(cursor, kind, number, children)
         if kind in (_K.BINARY_OPERATOR, _K.COMPOUND_ASSIGNMENT_OPERATOR):
             op = _BINARY.get(self.lib.clang_getCursorBinaryOperatorKind(cursor), "?")
-            if op.endswith("=") and op not in ("==", "!=", "<=", ">="):
-                return ["assign", *where, number, op[:-1], self._below(children)]
-            return ["binary", *where, number, op, self._below(children)]
+            sets = op.endswith("=") and op not in ("==", "!=", "<=", ">=")
+            return ("assign", op[:-1], children) if sets else ("binary", op, children)
         if kind == _K.UNARY_OPERATOR:
             op = _UNARY.get(self.lib.clang_getCursorUnaryOperatorKind(cursor), "?")
-            return ["unary", *where, number, op, self._below(children)]
-        if kind == _K.CONDITIONAL_OPERATOR:
-            return ["cond", *where, number, None, self._below(children)]
-        if kind in (_K.MEMBER_REF_EXPR,):
-            return ["member", *where, number, cursor.spelling, self._below(children)]
+            return "unary", op, children
+        if kind == _K.MEMBER_REF_EXPR:
+            return "member", cursor.spelling, children
         if kind == _K.CALL_EXPR:
-            return self._call(cursor, where, number, children)
-        if kind == _K.INIT_LIST_EXPR:
-            return ["init", *where, number, None, self._below(children)]
+            return self._call(cursor, children)
         if kind == _K.LAMBDA_EXPR:
-            return self._lambda(cursor, where, number, children)
+            return self._lambda(cursor, children)
         if kind == _STATEMENT_EXPRESSION and len(children) == 1:
-            return ["statements", *where, number, None, self._below(self._own(children[0]))]
-        if kind == _K.CXX_THIS_EXPR:
-            return ["this", *where, number, None, []]
-        if kind == _K.STRING_LITERAL:
-            return ["text", *where, number, None, []]
-        return ["other", *where, number, kind.name, self._below(children)]
+            return "statements", None, self._own(children[0])
+        if kind in _EXPRESSIONS:
+            return _EXPRESSIONS[kind], None, children
+        return "other", kind.name, children
+
+    def _cast(self, cursor: Any, kind: Any, number: int, children: list[Any]) -> _Parts:
+        """A cast, also one that the front end adds; an expression in its type is a child too."""
+        if kind == _K.UNEXPOSED_EXPR:
+            if not same_place(cursor, children[0]):
+                return "other", kind.name, children
+            self._show_base(number, self.type_of(children[0].type))
+        elif len(children) == 1 and kind != _K.PAREN_EXPR and self._is_place(children[0]):
+            return "cast", "LVALUE", children  # (T&)x: no copy is made of x
+        return "cast", kind.name, children[-1:]
 
     def _is_place(self, cursor: Any) -> bool:
         """Whether an expression names a place: for its value, the front end puts a node around it."""
@@ -428,7 +435,7 @@ class Dump:
             return target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL)
         return cursor.kind in (_K.ARRAY_SUBSCRIPT_EXPR, _K.MEMBER_REF_EXPR)
 
-    def _lambda(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
+    def _lambda(self, cursor: Any, children: list[Any]) -> _Parts:
         """A lambda: the variables that it copies, and what initializes those of its own."""
         tokens = [t.spelling for t in cursor.get_tokens()]
         depth, head = 0, []
@@ -459,30 +466,26 @@ class Dump:
             copies = [n for name, n in named.items() if name in head and name not in by_name]
         self._copies[cursor.type.get_declaration().hash] = copies
         inits = [c for c in children if c.kind.is_expression() and "=" in head[1:]]
-        return ["lambda", *where, number, copies, self._below(inits)]
+        return "lambda", copies, inits
 
-    def _name(self, cursor: Any, where: list[int], number: int) -> Any:
+    def _name(self, cursor: Any) -> _Parts:
         target = cursor.referenced
-        if target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL):
-            if target.kind == _K.VAR_DECL and target.type.is_const_qualified():
-                value = constant_of(cursor)
-                if value is not None:
-                    return ["const", *where, number, value, []]
-            return ["name", *where, number, self.decl_of(target), []]
-        value = constant_of(cursor)
-        if value is not None:
-            return ["const", *where, number, value, []]
+        variable = target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL)
+        if not variable or (target.kind == _K.VAR_DECL and target.type.is_const_qualified()):
+            value = constant_of(cursor)
+            if value is not None:
+                return "const", value, []
+        if variable:
+            return "name", self.decl_of(target), []
         if target is not None and target.kind == _K.FUNCTION_DECL:
-            return ["function", *where, number, self.function_of(target), []]
-        return ["other", *where, number, cursor.spelling, []]
+            return "function", self.function_of(target), []
+        return "other", cursor.spelling, []
 
-    def _call(self, cursor: Any, where: list[int], number: int, children: list[Any]) -> Any:
+    def _call(self, cursor: Any, children: list[Any]) -> _Parts:
         target = cursor.referenced or (function_named(children[0]) if children else None)
-        passed = list(cursor.get_arguments())
-        null = ["null", *where, -1, None, list[Any]()]
-        arguments = [null if c is None or is_unwritten(c) else self.node(c) for c in passed]
+        arguments = list(cursor.get_arguments())
         if target is not None and target.kind == _K.CONSTRUCTOR:
-            return ["construct", *where, number, self.function_of(target), arguments]
+            return "construct", self.function_of(target), arguments
         value: dict[str, Any] = {"name": cursor.spelling, "function": -1, "object": None}
         if target is not None and target.kind in (
             _K.FUNCTION_DECL, _K.CXX_METHOD, _K.CONVERSION_FUNCTION
@@ -497,25 +500,22 @@ class Dump:
             value["within"] = "::".join(reversed(names))
             value["keeps"] = target.kind == _K.CXX_METHOD and target.is_const_method()
             if target.kind != _K.FUNCTION_DECL and not target.is_static_method():
-                if target.spelling.startswith("operator") and arguments and len(children) > len(arguments):
-                    value["object"], arguments = arguments[0], arguments[1:]
-                elif children and children[0].kind == _K.MEMBER_REF_EXPR:
-                    inner = self._own(children[0])
-                    value["object"] = self.node(inner[0]) if inner else None
-                elif arguments and target.spelling.startswith("operator"):
-                    value["object"], arguments = arguments[0], arguments[1:]
+                operator = target.spelling.startswith("operator") and arguments
+                member = children and children[0].kind == _K.MEMBER_REF_EXPR
+                if operator and (len(children) > len(arguments) or not member):
+                    value["object"], *arguments = arguments
+                elif member:
+                    value["object"] = next(iter(self._own(children[0])), None)
         elif children:
             value["name"] = value["name"] or children[0].spelling
             if children[0].type.get_canonical().kind == _T.POINTER:
-                value |= {"object": self.node(children[0]), "through": True}
-        return ["call", *where, number, value, arguments]
+                value |= {"object": children[0], "through": True}
+        value["object"] = None if value["object"] is None else self.node(value["object"])
+        return "call", value, arguments
 
     def _variable(self, cursor: Any, where: list[int]) -> Any:
-        init = self.lib.clang_Cursor_getVarDeclInitializer(cursor)
-        children: list[Any] = []
-        if init.kind.is_expression():
-            init._tu = cursor._tu
-            children = [self.node(init)]
+        init = self._initializer(cursor)
+        children = [] if init is None else [self.node(init)]
         static = cursor.storage_class == cindex.StorageClass.STATIC
         return ["var", *where, self.type_of(cursor.type), [self.decl_of(cursor), static], children]
 
@@ -539,8 +539,8 @@ class Dump:
             first += 1
         if first == 0 and len(children) > 2:
             text, at = self._file(cursor.extent.start), cursor.extent.start.offset
-            inside = head(text, at) if text[at : at + 2] == b"if" else b""
-            first = int(b";" in inside if inside else children[0].type.get_canonical().kind != _T.BOOL)
+            inside = head(text, at)[1] if text[at : at + 2] == b"if" else ""
+            first = int(";" in inside if inside else children[0].type.get_canonical().kind != _T.BOOL)
         parts = [self.node(c) for c in children]
         if first:
             parts[: first + 1] = [["statements", *parts[first][1:4], None, parts[: first + 1]]]
@@ -552,16 +552,8 @@ class Dump:
         if len(children) == 4:
             return [*(self.node(c) for c in children[:3]), body]
         start = cursor.extent.start
-        text = self._file(start)
-        first = text.find(b"(", start.offset)
-        stops, depth = [], 0
-        for at in range(first, len(text)):
-            c = text[at : at + 1]
-            depth += (c in b"([{") - (c in b")]}")
-            if depth == 0:
-                break
-            if c == b";" and depth == 1:
-                stops.append(at)
+        first, text = head(self._file(start), start.offset)
+        stops = [first + at for at in signs(text, ";")]
         parts: list[Any] = [None, None, None]
         if len(stops) != 2:
             return [

@@ -34,7 +34,7 @@ MOST_WRITTEN = 1 << 18
 """The most characters that a macro may become."""
 
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
-_PARAMETER = re.compile(r"\s*(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z", re.DOTALL)
+_PARAMETER = re.compile(r"(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z")
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^()\n\\]|\\\r?\n)*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
@@ -113,16 +113,16 @@ def _written(text: str, macros: dict[str, tuple[str, str]], names: set[str], dep
     parts, at = [""], 0
     for call in _CALL.finditer(text):
         known = call[1] in macros and call.start() >= at
-        end = _end(text, call.end(), ")") if known else 0
+        end = closed(text, call.end(), ")") if known else 0
         if not end:
             continue
         arguments, (head, body) = text[call.end() : end - 1], macros[call[1]]
         if depth:  # arguments are written out first, by the macro that they are handed to, too
             arguments = _written(arguments, macros, names, depth - 1)
-        by = dict(zip(words_in([head]), _parts(arguments), strict=False))
+        by = dict(zip(words_in([head]), parts_of(arguments), strict=False))
         if "..." in head:
             rest = head.count(",")
-            by["__VA_ARGS__"] = ", ".join(_parts(arguments)[rest:])
+            by["__VA_ARGS__"] = ", ".join(parts_of(arguments)[rest:])
         body = re.sub(r"\s*##\s*", "##", re.sub(r"\\\r?\n", " ", body))
         body = with_values(by, re.sub(r"(?<!#)#(?!#)\s*\w+", '""', body)).replace("##", "")
         if depth and len(body) < MOST_WRITTEN:
@@ -181,7 +181,7 @@ def _template_arguments(text: str, at: int) -> tuple[tuple[str, ...] | None, int
     """The template arguments behind a name, None where there are none, and where they end."""
     opened = re.compile(r"\s*<(?![<=])").match(text, at)
     split = None if opened is None else arguments_at(text, opened.end())
-    return (None, at) if opened is None or split is None else (split, _end(text, opened.end(), ">"))
+    return (None, at) if opened is None or split is None else (split, closed(text, opened.end(), ">"))
 
 
 def arguments_at(text: str, at: int) -> tuple[str, ...] | None:
@@ -192,12 +192,12 @@ def arguments_at(text: str, at: int) -> tuple[str, ...] | None:
     >>> arguments_at("k < n + 1;", 3) is None
     True
     """
-    end = _end(text, at, ">")
+    end = closed(text, at, ">")
     used = re.compile(r"\s*(?:<<<|[(),;])").match(text, end)
-    return _parts(text[at : end - 1], "<") if end and used is not None else None
+    return parts_of(text[at : end - 1], "<") if end and used is not None else None
 
 
-def _end(text: str, at: int, closing: str) -> int:
+def closed(text: str, at: int, closing: str) -> int:
     """The place behind the bracket that closes what is open at a place; 0 where there is none."""
     waiting = [closing]
     for i in range(at, min(len(text), at + (4000 if closing == ">" else MOST_WRITTEN))):
@@ -213,20 +213,22 @@ def _end(text: str, at: int, closing: str) -> int:
     return 0
 
 
-def _parts(text: str, angle: str = "") -> tuple[str, ...]:
+def parts_of(text: str, angle: str = "") -> tuple[str, ...]:
     """The parts between commas outside of brackets, of `angle` too, where these are brackets."""
-    commas = [-1]
+    ends = (-1, *signs(text, ",", angle), len(text))
+    return tuple(" ".join(text[start + 1 : end].split()) for start, end in itertools.pairwise(ends))
+
+
+def signs(text: str, sign: str, angle: str = "") -> Iterator[int]:
+    """The places of a sign outside of brackets."""
     waiting: list[str] = []
     for at, c in enumerate(text):
         if waiting and c == waiting[-1]:
             waiting.pop()
         elif c in f"([{{{angle}":
             waiting.append(_CLOSED_BY[c])
-        elif c == "," and not waiting:
-            commas.append(at)
-    return tuple(
-        " ".join(text[start + 1 : end].split()) for start, end in itertools.pairwise((*commas, len(text)))
-    )
+        elif c == sign and not waiting:
+            yield at
 
 
 def _launch(text: str, start: int, end: int) -> tuple[tuple[str, ...], str]:
@@ -235,14 +237,14 @@ def _launch(text: str, start: int, end: int) -> tuple[tuple[str, ...], str]:
     if opened is not None:
         close = text.find(">>>", opened.end())
         call = re.compile(r"\s*\(").match(text, close + 3)
-        behind = _end(text, call.end(), ")") if call is not None and close >= 0 else 0
+        behind = closed(text, call.end(), ")") if call is not None and close >= 0 else 0
         if call is None or not behind:
             return (), ""
-        return _parts(text[opened.end() : close])[:2], text[call.end() - 1 : behind]
+        return parts_of(text[opened.end() : close])[:2], text[call.end() - 1 : behind]
     for called in _BY_FUNCTION.finditer(text[:start], max(start - 400, 0)):
-        behind = _end(text, called.end(), ")")
+        behind = closed(text, called.end(), ")")
         if behind > end:
-            parts = _parts(text[called.end() : behind - 1])
+            parts = parts_of(text[called.end() : behind - 1])
             config = parts[0].lstrip("& ")
             if called[1] != "Ex":
                 return parts[1:3], ""
@@ -391,7 +393,7 @@ def _declares(kind: str, said: str, needed: set[str]) -> bool:
 def _closing(text: str) -> int:
     """The end of the brackets that a text opens first, 0 where there are none."""
     at = text.find("(")
-    return _end(text, at + 1, ")") if at >= 0 else 0
+    return closed(text, at + 1, ")") if at >= 0 else 0
 
 
 def words_in(texts: Iterable[str]) -> list[str]:
@@ -404,14 +406,6 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
     opened = re.match(r"\s*template\s*<", function.words)
     if opened is None:
         return []
-    parts, depth = [""], 0
-    for c in re.sub(r"//[^\n]*|/\*.*?\*/", " ", function.words[opened.end() :], flags=re.DOTALL):
-        if c == ">" and depth == 0:
-            break
-        depth += (c in "(<") - (c in ")>")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    matches = [_PARAMETER.match(part) for part in parts]
-    return [(" ".join(m["kind"].split()), m["name"]) for m in matches if m is not None]
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", function.words[opened.end() :], flags=re.DOTALL)
+    matches = map(_PARAMETER.match, parts_of(text[: closed(text, 0, ">") - 1], "<"))
+    return [(m["kind"], m["name"]) for m in matches if m is not None]

@@ -18,20 +18,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.errors import CompileError, ParseError, UndecidedError, UnsupportedError
 from layoutalg.limits import Most
-from layoutalg.source.front.census import Choice
+from layoutalg.source.front.census import LINES, Choice, Site
 from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
-LINES = 1 << 24
-"""More lines than a text has: those of the k-th text count from k * LINES."""
-
 SECONDS = 60.0
 """The longest time that parsing a text may take."""
+
+T = TypeVar("T")
 
 bool_: TypeAlias = bool
 """The type, where a field of Type has its name."""
@@ -156,19 +155,9 @@ class Function:
     foreign: bool = False
     library: bool = False
 
-
-class Site(NamedTuple):
-    """A site that may touch memory, found by the census: place, kind, text, and the function around it.
-
-    `names` are the identifiers in a call, but the name of what is called.
-    """
-
-    line: int
-    column: int
-    kind: str
-    text: str
-    function: str
-    names: tuple[str, ...] = ()
+    def nodes(self) -> Iterator[Node]:
+        """All nodes of the body."""
+        return iter(()) if self.body is None else self.body.walk()
 
 
 class Removed(NamedTuple):
@@ -351,38 +340,33 @@ def _folders() -> list[str]:
 
 
 def _parsed(reply: Any) -> Parsed:
-    kernels = tuple(_kernel(entry) for entry in reply["kernels"])
-    sites = tuple(Site._make((*site[:5], tuple(site[5]))) for site in reply["sites"])
-    removed = tuple(
-        Removed._make(tuple(r[name]) if name == "names" else r[name] for name in Removed._fields)
-        for r in reply["removed"]
+    named = {
+        "kernels": tuple(map(_kernel, reply["kernels"])),
+        "sites": tuple(Site(*_frozen(site)) for site in reply["sites"]),
+        "removed": tuple(_read(Removed, each) for each in reply["removed"]),
+        "assumed": tuple(Assumed(*each) for each in reply["assumed"]),
+        "choices": tuple(Choice(*_frozen(choice)) for choice in reply["choices"]),
+    }
+    return _read(
+        Parsed, reply, **named, **{n: frozenset(reply[n]) for n in ("numbers", "functions", "silent")}
     )
-    return Parsed(
-        kernels, tuple(reply["names"]), sites, removed, tuple(reply["unknown"]),
-        (*reply["defined"], *reply["used"]),
-        tuple(reply["headers"]), frozenset(reply["numbers"]), frozenset(reply["functions"]),
-        tuple((name, line) for name, line in reply["hidden"]), tuple(reply["files"]),
-        tuple(reply["paths"]),
-        tuple(reply["open"]), tuple(Assumed(*each) for each in reply["assumed"]),
-        tuple(Choice(*(*map(tuple, choice[:3]), choice[3])) for choice in reply["choices"]),
-        tuple(map(tuple, reply["absent"])),
-        frozenset(reply["silent"]),
-    )  # fmt: skip
+
+
+def _frozen(value: Any) -> Any:
+    """A value of JSON with tuples for lists."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _read(kind: type[T], raw: Mapping[str, Any], **made: Any) -> T:
+    """A record of what an answer has under the names of its fields, but those that are `made`."""
+    names = kind.__annotations__.keys() & raw.keys() - made.keys()
+    return kind(**{name: _frozen(raw[name]) for name in names}, **made)
 
 
 def _kernel(raw: Any) -> Kernel:
-    template = tuple(raw["template"])
-    head = (raw["name"], raw["line"], tuple(raw["extent"]), raw["why"], tuple(raw["parameters"]), template)
-    launches = tuple(
-        Shape(
-            each["line"],
-            each["text"],
-            *(tuple(s) if (s := each[side]) else None for side in ("block", "grid")),
-        )
-        for each in raw["launches"]
-    )
+    launches = tuple(_read(Shape, each) for each in raw["launches"])
     if raw["root"] < 0:
-        return Kernel(*head, None, launches=launches)
+        return _read(Kernel, raw, root=None, launches=launches)
     types = _types(raw["types"])
 
     def node(raw: Any) -> Node | None:
@@ -395,45 +379,31 @@ def _kernel(raw: Any) -> Kernel:
         return Node(kind, line, column, types[number] if number >= 0 else None, value, below)
 
     declarations = {
-        number: Declaration(
-            number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"],
-            node(d["init"]), d["column"], d["file"], _written(d.get("written")),
-        )
+        number: _read(Declaration, d, number=number, type=types[d["type"]], init=node(d["init"]),
+                      written=_written(d.get("written")))
         for number, d in enumerate(raw["decls"])
         if not d.get("function")
     }  # fmt: skip
     functions = {
-        int(number): Function(
-            f["name"],
-            f["line"],
-            tuple(f["parameters"]),
-            node(f["body"]),
-            f["method"],
-            f["constructor"],
-            types[f["result"]] if f["result"] >= 0 else None,
-            tuple(f["copies"]),
-            tuple((name, made) for name, raw in f["inits"] if (made := node(raw)) is not None),
-            (f["extent"][0], f["extent"][1]),
-            f["foreign"],
-            f["library"],
+        int(number): _read(
+            Function, f, body=node(f["body"]), result=types[f["result"]] if f["result"] >= 0 else None,
+            inits=tuple((name, made) for name, raw in f["inits"] if (made := node(raw)) is not None),
         )
         for number, f in raw["functions"].items()
-    }
+    }  # fmt: skip
     for function in functions.values():
-        for inner in function.body.walk() if function.body is not None else ():
+        for inner in function.nodes():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    others = tuple(map(tuple, raw["others"]))
-    arguments, *declared = raw["instance"]
-    instance, taken = (tuple(arguments), *declared), tuple(map(tuple, raw["taken"]))
-    return Kernel(*head, functions[raw["root"]], declarations, functions, others, launches, instance, taken)
+    tables = {"declarations": declarations, "functions": functions, "launches": launches}
+    return _read(Kernel, raw, root=functions[raw["root"]], **tables)
 
 
 def _written(raw: Any) -> Written | None:
     if raw is None:
         return None
-    line, column, text, extents, uses = raw
-    return Written(line, column, text, tuple(map(tuple, extents)), tuple(Use(*use) for use in uses))
+    line, column, text, extents, uses = _frozen(raw)
+    return Written(line, column, text, extents, tuple(Use(*use) for use in uses))
 
 
 def _types(raw: list[Any]) -> list[Type]:
@@ -450,13 +420,7 @@ def _types(raw: list[Any]) -> list[Type]:
         opened.add(number)
         to = make(entry["to"]) if "to" in entry else None
         fields = tuple((name, offset, make(t)) for name, offset, t in entry.get("fields", ()))
-        made[number] = Type(
-            entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
-            entry.get("bool", False), entry.get("extent", 0), to, fields, entry["const"],
-            entry.get("narrow", {}), tuple(entry.get("bases", ())), tuple(entry.get("others", ())),
-            entry.get("union", False), entry.get("ends", False), entry.get("makes", False),
-            entry.get("plain", True),
-        )  # fmt: skip
+        made[number] = _read(Type, entry, to=to, fields=fields)
         return made[number]
 
     return [make(number) for number in range(len(raw))]

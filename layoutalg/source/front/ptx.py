@@ -18,9 +18,11 @@ Source.  PTX ISA, "Instruction Statements", ld, st, cp.async, ldmatrix, stmatrix
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from layoutalg.arch import INSTRUCTIONS, instruction_name
+from layoutalg.source.front.launches import parts_of
 
 _MEMORY = (
     "ld.", "ldu.", "st.", "cp.async", "ldmatrix", "stmatrix", "red.", "atom.", "cp.reduce", "multimem",
@@ -95,19 +97,9 @@ def _statement(text: str) -> Instruction | None:
     match = re.match(r"(?:@(!?)([\w%$]+)\s+)?([A-Za-z][\w.:]*)\s*(.*)", text)
     if match is None or text.startswith("."):
         return None
-    return Instruction(match[2] or "", bool(match[1]), match[3].replace("::cta", ""), _operands(match[4]))
-
-
-def _operands(text: str) -> tuple[str, ...]:
-    out, depth, current = [], 0, ""
-    for c in text:
-        depth += (c in "{[(") - (c in "}])")
-        if c == "," and not depth:
-            out.append(current.strip())
-            current = ""
-        else:
-            current += c
-    return tuple([*out, current.strip()] if current.strip() else out)
+    return Instruction(
+        match[2] or "", bool(match[1]), match[3].replace("::cta", ""), parts_of(match[4]) if match[4] else ()
+    )
 
 
 def address(operand: str) -> tuple[str, int] | None:
@@ -141,39 +133,39 @@ def leaves(instruction: Instruction) -> bool:
 
 def memory_operations(instruction: Instruction) -> tuple[Operation, ...]:
     """The accesses of an instruction; one without an op where it is none that the analysis counts."""
-    op, operands = instruction.opcode, instruction.operands
-    places = [o for o in operands if o.startswith("[")]
-    if not places:
-        return (Operation("", 0, ""),)
-    if op.startswith("cp.async.c") and len(places) == 2 and operands[2:]:
-        size = operands[2]
-        if size in ("4", "8", "16"):
-            return (
-                Operation(f"cp.async.{size}", int(size), places[0]),
-                Operation(f"cp.async.{size}:global", int(size), places[1]),
-            )
-        return (Operation("", 0, places[0]),)
-    if op.startswith(("ldmatrix", "stmatrix")):
-        count = re.search(r"\.x([124])\b", op)
-        if count is None or ".m8n8" not in op or ".b8" in op:
-            return (Operation("", 0, places[0]),)
-        trans = ".trans" if ".trans" in op else ""
-        return (Operation(f"{op.split('.')[0]}.x{count[1]}{trans}", 16, places[0]),)
-    kind = op.split(".")[0]
+    places = [operand for operand in instruction.operands if operand.startswith("[")] or [""]
+    counted = _counted(instruction.opcode, instruction.operands, places) if places[0] else ()
+    return tuple(counted) or (Operation("", 0, places[0]),)
+
+
+def _counted(op: str, operands: tuple[str, ...], places: list[str]) -> Iterator[Operation]:
+    """The accesses of an instruction that the analysis counts, at its addresses."""
+    kind, place = op.split(".")[0], places[0]
     space = "shared" if ".shared" in op else "global" if ".global" in op else "generic"
-    width = _BITS.search(op)
-    if kind in ("ld", "st", "ldu") and width is not None and ".param" not in op and ".local" not in op:
+    width = int(bits[1]) if (bits := _BITS.search(op)) is not None else 0
+    if op.startswith("cp.async.c") and len(places) == 2 and operands[2:]:
+        if (size := operands[2]) in ("4", "8", "16"):
+            yield Operation(f"cp.async.{size}", int(size), place)
+            yield Operation(f"cp.async.{size}:global", int(size), places[1])
+        return
+    if kind in ("ldmatrix", "stmatrix"):
+        count = re.search(r"\.x([124])\b", op)
+        if count is not None and ".m8n8" in op and ".b8" not in op:
+            yield Operation(f"{kind}.x{count[1]}{'.trans' if '.trans' in op else ''}", 16, place)
+        return
+    if kind in ("ld", "st", "ldu") and width and ".param" not in op and ".local" not in op:
         vector = re.search(r"\.v([248])\b", op)
-        total = int(width[1]) // 8 * (int(vector[1]) if vector else 1)
+        total = width // 8 * (int(vector[1]) if vector else 1)
         name = f"{kind[:2]}.{space}.b{8 * total}"
         if space == "generic" or name in INSTRUCTIONS:
-            return (Operation(name, total, places[0]),)
-    if kind in ("red", "atom") and width is not None and ".v" not in op:
-        if space == "global" and width[1] in ("32", "64"):
-            return (Operation(f"atom.global.b{width[1]}", int(width[1]) // 8, places[0]),)
-        if space == "shared" and width[1] == "32" and ".f32" not in op and ".cas" not in op:
-            return (Operation("red.shared.u32", 4, places[0]),)
-    name = instruction_name(op)
-    if name in INSTRUCTIONS:
-        return (Operation(name, INSTRUCTIONS[name].width_bytes, places[0]),)
-    return (Operation("", 0, places[0]),)
+            yield Operation(name, total, place)
+            return
+    if kind in ("red", "atom") and ".v" not in op:
+        if space == "global" and width in (32, 64):
+            yield Operation(f"atom.global.b{width}", width // 8, place)
+            return
+        if space == "shared" and width == 32 and ".f32" not in op and ".cas" not in op:
+            yield Operation("red.shared.u32", 4, place)
+            return
+    if (name := instruction_name(op)) in INSTRUCTIONS:
+        yield Operation(name, INSTRUCTIONS[name].width_bytes, place)

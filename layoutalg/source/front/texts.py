@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layoutalg.limits import Most
-from layoutalg.source.front.census import Census, Function
-from layoutalg.source.front.parsing import LINES
+from layoutalg.source.front.census import LINES, Census, Function
 from layoutalg.source.front.shim import headers_named
 
 CUTE = ("cute/", "cutlass/")

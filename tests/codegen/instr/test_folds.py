@@ -169,6 +169,7 @@ def test_a_fold_is_what_python_makes_of_its_elements(f: Fold, shape: tuple[int, 
         assert numbers.tolist() == [[x % (1 << bits) for x in row] for row in wanted]
 
 
+@pytest.mark.deep(but=("0",))
 @pytest.mark.parametrize("part", range(4))
 def test_the_texts_compute_the_effects(part: int) -> None:
     shapes = [(f, SHAPES[(n + more) % 5]) for n, f in enumerate(FOLDED[part::4]) for more in (0, 2)]

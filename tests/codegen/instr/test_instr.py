@@ -78,6 +78,7 @@ def test_the_helper_takes_the_operands_in_order(instr: isa.Instr) -> None:
         assert [kind for kind, _ in signature(instr.float_text)] == of_floats
 
 
+@pytest.mark.deep(but=("sm_90a",))
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100"])
 def test_every_text_compiles(arch: str) -> None:
     made = [i for i in (*ALL.values(), *MADE) if not i.name.startswith("wgmma")]  # see test_wgmma

@@ -163,6 +163,7 @@ def transposes(instr: isa.Instr) -> Kernel:
 MOVES = [*isa.LDMATRIX.values(), *isa.LDMATRIX_TRANS.values(), isa.MOVMATRIX]
 
 
+@pytest.mark.deep(but=("ldmatrix_x4", "ldmatrix_x2_trans", "movmatrix_trans"))
 @pytest.mark.parametrize("instr", MOVES, ids=str)
 def test_the_texts_of_matrix_moves_do_the_same_and_compile(instr: isa.Instr) -> None:
     x = RANDOM.integers(0, 1 << 32, (32, 4), dtype=np.uint32)

@@ -6,7 +6,8 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.errors import LayoutAlgError
-from tests.sweeps import first
+from tests.sweeps import first, spread
+from tests.tiers import first_tier
 from tests.tiles.clusters import RIGHT
 from tests.tiles.frame import SCHEDULES
 from tests.tiles.mistakes import MISTAKES, made
@@ -15,7 +16,7 @@ from tests.tiles.mistakes import MISTAKES, made
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_program_is_right_in_every_schedule(name: str) -> None:
     program = RIGHT[name]()
-    for group, seed in SCHEDULES:
+    for group, seed in spread([*SCHEDULES], 2) if first_tier() else SCHEDULES:
         program.simulated(group, seed)
 
 
@@ -30,6 +31,7 @@ CASES = [(program, mistake) for program, mistakes in MISTAKES.items() for mistak
 @pytest.mark.parametrize(("program", "mistake"), CASES, ids=lambda x: x.replace(" ", "-"))
 def test_a_wrong_program_is_refused_in_every_schedule(program: str, mistake: str) -> None:
     said = MISTAKES[program][mistake][0]
-    for group, seed in (*SCHEDULES, *(("warp", n) for n in (3, 4, 5))):
+    schedules = [*SCHEDULES, *(("warp", n) for n in (3, 4, 5))]
+    for group, seed in spread(schedules, 2) if first_tier() else schedules:
         with pytest.raises(LayoutAlgError, match=said):  # type: ignore[arg-type]
             made(program, mistake).simulated(group, seed)

