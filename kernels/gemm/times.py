@@ -212,7 +212,10 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             in32 = sum(x for x in c.boxes(result) if x * result == 32) / c.written_n
         finish = 0.0
         if splits == 1 and p.epilogue.instructions:
-            each = 1e3 * finish_us(p, c.tile_m * c.written_n, machine)
+            written = c.tile_m * c.written_n
+            each = 1e3 * finish_us(p, written, machine)
+            # all multiprocessors end their tiles, and read the C of these, at about the same time
+            each += p.reads_c * 1e3 * written * result * machine.sms / machine.bytes_per_us
             # in turns the other consumer multiplies meanwhile, but behind the last tile
             finish = max(each, tiles * each - (in_turn * time.step if c.pingpong else 0))
         return time, Demand(
