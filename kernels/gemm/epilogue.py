@@ -460,13 +460,13 @@ class Output:
         steps = self.epilogue.steps
         for step, after in zip(steps, (*steps, None)[1:], strict=True):
             match step:
-                case AddMatrix(name) if brought is None:
-                    raise UnsupportedError(f"{name} is added where the place in D is known")
-                case AddMatrix(_, scale):
+                case AddMatrix(_, scale) if brought is not None:
                     words = self._register("matrix_words", max(1, self.nbytes // 4))
                     with self.k.If(nonzero(self.scalars[scale], self.number)):
                         brought(words)
                         self.k.do(instr.add_scaled(self.vec, self.element), sums, words, *self.scalars[scale])
+                case AddMatrix(name):
+                    raise UnsupportedError(f"{name} is added where the place in D is known")
                 case Scale(name) if isinstance(after, AddVector) and after.along == "n":
                     factor = self.scalars[name]  # in one operation with the sum
                 case AddVector(name, along):

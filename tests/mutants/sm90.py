@@ -48,7 +48,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     ),
     "C in boxes": (gemm_problem(72, 24, 136, "bf16", reads_c=True, bias=True), TWO),
     "C of f32": (
-        gemm_problem(8, 168, 264, "f16", result="f32", reads_c=True),
+        gemm_problem(8, 168, 392, "f16", result="f32", reads_c=True),
         replace(ONE, tile_n=160, result_vec=4, stages=7),
     ),
     "parts of k": (gemm_problem(8, 24, 328, "bf16"), replace(BY_ROWS, result_vec=4, splits=2)),
