@@ -393,7 +393,8 @@ class _ByMma(_Writer):
         self.columns = [k.let(f"column{j}", Select(x < self.n, x, last)) for j, x in enumerate(at)]
         rows = [self.of_eight + first for first in range(0, c.rows, EIGHT)]
         self.rows = [
-            k.let(f"of_a{h}", Select(row < c.rows, row, Const(c.rows - 1))) for h, row in enumerate(rows)
+            k.let(f"of_a{h or ''}", Select(row < c.rows, row, Const(c.rows - 1)))
+            for h, row in enumerate(rows)
         ]
 
     def write(self) -> Kernel:
