@@ -27,7 +27,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
-from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.gemv import MMA_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
@@ -209,7 +209,7 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
 
 
 def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
-    """Boxes by TMA where D can be stored so and no matrix is added, else rows, as wide as they can be."""
+    """Boxes by TMA where D, and a matrix that is added, can be stored so, else rows, as wide as can be."""
     fitted: Sm90Config = _with(c, _leaving(p))
     return fitted
 
@@ -219,8 +219,10 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration that say how results leave the registers; the same for every tile."""
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
-    rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c)
+    rows = gcd(p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ()))
+    boxed = not (rows % most or p.align_bytes[2] % 16)
+    if p.reads_c:
+        boxed = boxed and not p.grouped and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
@@ -298,7 +300,7 @@ def expected_family(
         choices = [SIMT]
     elif chip.compute_capability < (8, 0):
         choices = [SM75]
-    if p.m <= MOST_ROWS and not p.grouped:
+    if p.m <= MMA_ROWS and not p.grouped:
         choices.append(GEMV)
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
     for choice in choices:

@@ -18,7 +18,7 @@ An epilogue is identified by what it prints: the text of a function is part of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -448,16 +448,23 @@ class Output:
                 with k.If(at < end):
                     k.do(instr.LDG[each], kept.slice(v * words, count=words), k.at(self.buffers[name], at))
 
-    def finish(self, sums: RegRef, row: Operand, column: Operand) -> None:
+    def finish(
+        self, sums: RegRef, row: Operand, column: Operand, brought: Callable[[Reg], None] | None = None
+    ) -> None:
         """Finish `vec` accumulators of a thread in place, of an 8 of a tile's rows and 8s of its columns.
 
-        Raises UnsupportedError for a step that adds a matrix.
+        `brought` loads the elements of a matrix that is added; without it UnsupportedError is raised.
         """
         one = (*map(Const, instr.ONE[self.number]),)
         factor: tuple[Expr, ...] = one
         steps = self.epilogue.steps
         for step, after in zip(steps, (*steps, None)[1:], strict=True):
             match step:
+                case AddMatrix(_, scale) if brought is not None:
+                    words = self._register("matrix_words", max(1, self.nbytes // 4))
+                    with self.k.If(nonzero(self.scalars[scale], self.number)):
+                        brought(words)
+                        self.k.do(instr.add_scaled(self.vec, self.element), sums, words, *self.scalars[scale])
                 case AddMatrix(name):
                     raise UnsupportedError(f"{name} is added where the place in D is known")
                 case Scale(name) if isinstance(after, AddVector) and after.along == "n":

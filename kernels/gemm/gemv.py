@@ -9,8 +9,8 @@ than fused multiply-adds, and tiles of 64 rows are mostly empty.  So B goes from
 no shared memory between, with enough loads in flight; A, which all blocks read, comes from the caches.
 
 Unpacking and multiplying 16-bit elements for several rows takes longer than memory does.  Tensor cores take
-words as they are: of 32 of k a lane has one vector of a column of B and one of a row of A, the same 8 of k of
-both, in any order; the rows of the mma that D does not have are copies of its last.
+words as they are: of 32 of k a lane has one vector of a column of B and one of a row of A, or of two rows,
+the same 8 of k of each, in any order; the rows of an eight that D does not have are copies of its last.
 
 A thread adds its products up in order; then lanes join theirs by butterflies, and warps through shared
 memory, in the order of their numbers: equal calls give equal bits.  Sums are f32.
@@ -49,6 +49,9 @@ STEP = 32
 
 MOST_ROWS = 8
 """The most rows of D for which a thread has sums."""
+
+MMA_ROWS = 16
+"""The rows of an mma."""
 
 IN_FLIGHT = 8
 """The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
@@ -123,8 +126,9 @@ def check(p: GemmProblem, c: GemvConfig) -> None:
         raise UnsupportedError(
             f"gemv multiplies f16, bf16 and f32 into f32, not {p.operand} into {p.accumulator}: take {other}"
         )
-    if p.m > MOST_ROWS:
-        raise ResourceError("rows of gemv", p.m, MOST_ROWS, hint="take gemm-simt, gemm-sm80 or gemm-sm90")
+    most_rows = MMA_ROWS if c.mma else MOST_ROWS
+    if p.m > most_rows:
+        raise ResourceError("rows of gemv", p.m, most_rows, hint="take gemm-simt, gemm-sm80 or gemm-sm90")
     if p.a_major != "k" and p.m * p.lda > 1:
         raise UnsupportedError("gemv with A stored along m: store it along k, or take gemm-sm80 or gemm-simt")
     if c.rows != p.m:
@@ -164,8 +168,10 @@ def vector(p: GemmProblem) -> int:
 def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     """Nanoseconds: memory or instructions, and waiting for rounds of loads.
 
-    The board's file has the nanoseconds in which warps join their sums, and the factor of memory's time where
-    blocks start behind others, which leaves it idle: 1.03 to 1.15 of 6 sizes of weights with 1 to 8 rows.
+    The board's file has the nanoseconds in which warps join their sums, the factor of memory's time where
+    blocks start behind others, which leaves it idle: 1.03 to 1.15 of 6 sizes of weights with 1 to 8 rows; and
+    the share of the time of a byte of B that one of A costs in the upper half of an mma: with 16 rows 4 sizes
+    of weights took 1.03 to 1.10 of their time with 8.
     Only the longer of memory and instructions counts, or ways that differ in instructions alone, which most
     of them hide, would no longer be equal, and the first of them is the one that was timed.
     """
@@ -177,7 +183,8 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     if c.mma:
         rounds, waves = -(-p.k // (STEP * c.lanes // WARP * c.depth)), -(-blocks // (MMA_BLOCKS * m.sms))
         block_us = rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide)
-        nbytes = loads * (wide + m.load_bytes) * (behind if waves > 1 else 1)
+        of_a = (c.rows > EIGHT) * m.ways["gemv"]["cached"] / c.columns
+        nbytes = loads * (wide * (1 + of_a) + m.load_bytes) * (behind if waves > 1 else 1)
         return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=join_us), m, power=4)
     of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
@@ -207,7 +214,7 @@ def offered(p: GemmProblem) -> Iterator[GemvConfig]:
         threads //= 2  # or sums are spilled: 6 rows times 8192 x 1752 took ten times as long
     if p.m > 1 and p.b_major == "k" and vec == EIGHT and p.k % vec == 0:  # one row is as fast without
         for some, each in ((1, 256), (2, 256), (4, 256), (4, 128)):
-            yield GemvConfig(min(p.m, MOST_ROWS), some, each, vec, IN_FLIGHT // some, threads, mma=True)
+            yield GemvConfig(min(p.m, MMA_ROWS), some, each, vec, IN_FLIGHT // some, threads, mma=True)
         return
     columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
     for some in columns:
@@ -250,7 +257,7 @@ class _Writer:
         self.output = Output(k, p, 1, self.m, self.n, batch=self.batch)
         words, a_words = (max(1, vec * p.operand.nbytes // 4) for vec in (c.vec, a_vec))
         self.b_words = k.reg("b_words", c.depth, c.columns, words)
-        self.a_words = k.reg("a_words", c.depth, 1 if c.mma else c.rows, a_words)
+        self.a_words = k.reg("a_words", c.depth, -(-c.rows // EIGHT) if c.mma else c.rows, a_words)
         if not c.mma:
             self.a_floats, self.b_floats = k.reg("a_floats", c.rows * a_vec), k.reg("b_floats", c.vec)
             self.acc = k.reg("acc", c.rows * own)
@@ -376,7 +383,7 @@ class _ByMma(_Writer):
         self.mma = instr.MMA_SYNC[instr.find_mma(p.operand.name, "f32", 16)]
         self.sums = k.reg("sums", c.columns, 4)
         k.do(instr.fill(4 * c.columns), self.sums, Const(0))
-        self.left = k.reg("left", 4)  # rows of the upper half of an mma are zeros
+        self.left = k.reg("left", 4)  # without more than 8 rows the upper half of an mma is zeros
         k.do(instr.fill(4), self.left, Const(0))
         self.way, lane = k.let("way", k.tid // WARP % (c.lanes // WARP)), k.tid % WARP
         self.of_eight, self.quarter = k.let("of_eight", lane // 4), k.let("quarter", lane % 4)
@@ -384,7 +391,11 @@ class _ByMma(_Writer):
         last = minus(self.n, 1)
         at = [self.first + self.column + EIGHT * j + self.of_eight for j in range(c.columns)]
         self.columns = [k.let(f"column{j}", Select(x < self.n, x, last)) for j, x in enumerate(at)]
-        self.row = k.let("of_a", Select(self.of_eight < c.rows, self.of_eight, Const(c.rows - 1)))
+        rows = [self.of_eight + first for first in range(0, c.rows, EIGHT)]
+        self.rows = [
+            k.let(f"of_a{h or ''}", Select(row < c.rows, row, Const(c.rows - 1)))
+            for h, row in enumerate(rows)
+        ]
 
     def write(self) -> Kernel:
         """The whole program."""
@@ -408,11 +419,13 @@ class _ByMma(_Writer):
             with k.Unroll("u", c.depth) as u:
                 self._multiply(u)
         part = self.partials(ways)
-        with k.If(self.of_eight < c.rows):
-            for j in range(c.columns):
-                for e in range(2):
-                    to = part.at(self.way, self.of_eight, self.column + EIGHT * j + self.quarter * 2 + e)
-                    k.do(instr.STS[4], to, self.sums[j, e])
+        for h in range(len(self.rows)):
+            row = self.of_eight + EIGHT * h
+            with k.If(row < c.rows):
+                for j in range(c.columns):
+                    for e in range(2):
+                        to = part.at(self.way, row, self.column + EIGHT * j + self.quarter * 2 + e)
+                        k.do(instr.STS[4], to, self.sums[j, 2 * h + e])
         return self.join(part, ways)
 
     def _fetch(self, u: Expr, first: Expr, most: Expr | None) -> None:
@@ -422,14 +435,16 @@ class _ByMma(_Writer):
         inside = None if most is None else number < most
         for j, column in enumerate(self.columns):
             self.fetch(self.b_words[u, j], c.vec, self.b, column, number * c.vec, inside)
-        self.fetch(self.a_words[u, 0], c.vec, self.a, self.row, number * c.vec, inside)
+        for h, row in enumerate(self.rows):
+            self.fetch(self.a_words[u, h], c.vec, self.a, row, number * c.vec, inside)
 
     def _multiply(self, u: Expr) -> None:
         """Multiply 16 of k, and the other 16, of all columns."""
         k = self.k
         for half in range(2):
             for word in range(2):
-                k.do(instr.MOVE, self.left[2 * word], self.a_words[u, 0, 2 * half + word])
+                for h in range(len(self.rows)):
+                    k.do(instr.MOVE, self.left[2 * word + h], self.a_words[u, h, 2 * half + word])
             for j in range(self.c.columns):
                 k.do(self.mma, self.sums[j], self.left, self.b_words.slice(u, j, 2 * half, count=2))
 

@@ -364,6 +364,6 @@ GEMM_FAMILIES = (
     ),
     _family(SM80, "D = alpha A B + beta C + bias by mma.sync", "f16", "k"),
     _family(SM90, "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", more=("groups",)),
-    _family(GEMV, "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", rows=1),
+    _family(GEMV, "D = alpha A B + beta C + bias of up to 16 rows", "bf16", "k", rows=1),
 )
 """The families of this room."""

@@ -334,9 +334,14 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
-        if p.reads_c:
-            raise UnsupportedError("through = 'tma' adds no matrix: take 'shared'")
+        if p.reads_c and (p.grouped or not all(p.steps("c"))):
+            raise UnsupportedError(
+                "through = 'tma' adds no matrix of groups, nor one that products of a batch share: "
+                "take 'shared'"
+            )
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
+        if p.reads_c:
+            _rows_for_tma("c", p.ldc, p.align_bytes[2], size, p.steps("c"))
         if p.n * size % 16:
             raise AlignmentError(
                 f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
@@ -483,6 +488,9 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
         barriers = 16 * c.stages + (8 * c.consumers if c.pingpong else 0)
         if c.cluster_k > 1:
             results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8
+        if c.through == "tma" and p.reads_c:  # one for each place of a box
+            nbytes = p.result.nbytes
+            barriers += 8 * c.consumers * (c.box_buffers(nbytes) + len(set(c.boxes(nbytes))) - 1)
         return c.stages * (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + barriers + results
     ring = sum(operand_tile(p, c, side).stage_elems for side in SIDES) * c.stages
     words = p.accumulator.nbytes // 4 or 1

@@ -29,7 +29,7 @@ from layoutalg.kernels.model import least_squares, machine_of
 BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
 OF: dict[str, tuple[Choice[Any], dict[str, Any], frozenset[str]]] = {
-    "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "start", "reached"})),
+    "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "start", "reached", "piece"})),
     "sm80": (SM80, {}, frozenset({"double", "start", "reached"})),
 }
 """By the name of the file: the family, the options of its problems, the numbers that are not fitted."""

@@ -46,6 +46,11 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
         gemm_problem(72, 24, 136, "bf16", reads_c=True, bias=True),
         replace(TWO, through="shared"),
     ),
+    "C in boxes": (gemm_problem(72, 24, 136, "bf16", reads_c=True, bias=True), TWO),
+    "C of f32": (
+        gemm_problem(8, 168, 392, "f16", result="f32", reads_c=True),
+        replace(ONE, tile_n=160, result_vec=4, stages=7),
+    ),
     "parts of k": (gemm_problem(8, 24, 328, "bf16"), replace(BY_ROWS, result_vec=4, splits=2)),
     "along rows": (
         gemm_problem(72, 72, 136, "bf16", a_major="mn", b_major="mn"),
@@ -65,10 +70,11 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
     "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
-    "groups|short groups"
+    "groups|short groups|C of f32"
 )
 PARTS = "parts of k|cluster along k|stream-K"
-TWO_GROUPS = "two consumers|ping-pong"
+TWO_GROUPS = "two consumers|ping-pong|C in boxes"
+C = "C in boxes|C of f32"
 EQUAL: dict[str, str] = {
     r".*: mbarrier_init .* before mbarrier_init .*": "barriers are initialised in any order",
     r".*: mbarrier_init full\[0\] by the last thread": "any one thread initialises",
@@ -102,6 +108,20 @@ EQUAL: dict[str, str] = {
     ),
     r"groups: consumer: (no named_barrier 1|named_barrier 1 before bulk_wait_read 0)": (
         "what was in the first buffer was waited for in the tile before"
+    ),
+    rf"({C}): consumer: (bulk_wait_read 0 before wgmma_commit|wgmma_wait 1 before bulk_wait_read 0)": (
+        "C is brought under the first step or behind it"
+    ),
+    rf"({C}): consumer: .* added\S* without its condition.*": "beta is not 0",
+    rf"({C}): consumer: (tma_load|mbarrier_arrive_expect_tx).* before mbarrier_arrive_expect_tx added.*": (
+        "no phase of C ends before its arrival"
+    ),
+    r"C in boxes: consumer: mbarrier_arrive_expect_tx added.*: bar 1 stages on": (
+        "the other consumer arrives here, for as many bytes"
+    ),
+    rf"({C}): consumer: mbarrier_wait added.* before mbarrier_arrive empty.*": "waits for C earlier",
+    rf"({C}): consumer: (no )?named_barrier \d( never| without its condition|: (number|threads) \d+)?": (
+        "where beta is not 0, the mbarrier says that the place is free"
     ),
     r"cluster (below|beside): producer: mbarrier_wait empty.count.*: (bar 1 stages on|parity 0)": (
         "arrivals come in the order of steps, and the wait for the last one follows"

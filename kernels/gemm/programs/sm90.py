@@ -21,8 +21,8 @@ Results leave the registers
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
                 for all, which TMA stores while the next one is packed; D starts, and its rows start and
                 end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads;
-                vectors that are added are read under a tile's last wgmma
-    "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix added
+                vectors that are added are read under a tile's last wgmma, a matrix by TMA (see added)
+    "shared"    16 rows of a warp at a time, as in sm80: any D and any matrix that is added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
 sm90_gemm_tma_warpspecialized_cooperative.hpp.
@@ -40,7 +40,7 @@ from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
-from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier
+from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier, Reg
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
@@ -56,6 +56,7 @@ from layoutalg.kernels.gemm.parts import (
     each_unit,
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
+from layoutalg.kernels.gemm.programs.added import Added, Box, boxes_of
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
@@ -249,6 +250,8 @@ class _Writer:
         parted = self.part.which if c.splits > 1 else None
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
         self.mma = tiled_mma(p, c.tile_n)
+        self.added: Added | None = None
+        self.nth: Expr  # the number of the tile of the consumer
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
         self.sums: Tensor | None = None
         if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
@@ -265,7 +268,8 @@ class _Writer:
     def write(self) -> Kernel:
         """The whole program."""
         k, c = self.k, self.c
-        k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
+        added = self.added.came.values() if self.added else ()
+        k.init(self.full, self.empty, *filter(None, (self.order, self.came, *added)))
         few, many = ROLE_REGISTERS[c.consumers]
         with k.roles() as roles:  # in this order the producer's code comes first; neither was faster
             with roles.role("consumer", 4 * c.consumers, registers=many):
@@ -356,13 +360,15 @@ class _Writer:
         with tiles as (nth, before, row, column, batch):
             if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
                 k.wait(self.order[group], (nth + 1 + group) % 2)
-            first = row if self.groups else row * c.tile_m
+            self.nth, first = nth, row if self.groups else row * c.tile_m
             corner = first + part * c.consumer_m, column * c.tile_n
             if self.came:
                 corner = corner[0], corner[1] + k.rank * c.written_n
             if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
+                    if self.added:
+                        self.added.early(corner, batch)
                     if c.through == "tma":
                         self.output.load_vectors(corner, (c.consumer_m, c.written_n))
             with self.part.work(k):
@@ -374,6 +380,9 @@ class _Writer:
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
                     k.do(instr.WGMMA_COMMIT)
+                    if self.added:
+                        with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
+                            self.added.early(corner, batch)
                     k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
@@ -465,31 +474,48 @@ class _Writer:
         """Results through shared memory in boxes that TMA stores."""
         k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
         widths, buffers = c.boxes(size), c.box_buffers(size)
-        batch = () if self.groups else self.batch
-        d = whole(self.output.d, p.result, (*batch, self.m, self.n))
+        extents = (*(() if self.groups else self.batch), self.m, self.n)
+        d = whole(self.output.d, p.result, extents)
         # the columns that the widest boxes leave over have narrower ones, each with the swizzle of its width
-        kinds = {}  # by width: the box in D, its map, its places in shared memory
-        for columns in dict.fromkeys(widths):
+        places = {columns: buffers if columns == widths[0] else 1 for columns in widths}
+        shapes = {columns: (*(1,) * (len(extents) - 2), ROWS, columns) for columns in places}
+        kinds = {}  # by width: the map, the places in shared memory
+        for columns, box in shapes.items():
             own = "" if columns == widths[0] else str(columns)
-            box = (*(1,) * len(batch), ROWS, columns)
             save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
             atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * (1 if own else buffers)
-            kinds[columns] = box, save, k.shared(f"box{own}", p.result, layout, stages=many)
-        packed = k.reg("packed", 4)
-        taken = k.reg("taken", 4) if self.groups else packed
-        per = c.result_vec // 4  # eights of columns that a vector of sums covers
+            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * places[columns]
+            kinds[columns] = save, k.shared(f"box{own}", p.result, layout, stages=many)
 
-        def pack_box(acc: Fragment, i: int, column: int, columns: int, into: Tensor) -> None:
-            warp, lane = k.thread // 32 % 4, k.thread % 32
-            pairs = k.get_slice(tiled_mma(p, columns), k.thread % 128).partition_C(into)
-            with k.Unroll("j", columns // 8 // per) as j:
-                at = column // 8 + j * per
+        def ring(box: Box) -> Tensor:
+            many, tiles = places[box.columns], kinds[box.columns][1]
+            return tiles[None, None, k.thread // 128 * many + box.place] if many * c.consumers > 1 else tiles
+
+        order = boxes_of(c.consumer_m, widths, places)
+        if p.reads_c:
+            self.added = Added(k, p, c, self.output, extents, order, shapes, places, ring)
+        packed = k.reg("packed", 4)
+        taken, per = k.reg("taken", 4) if self.groups else packed, c.result_vec // 4  # eights of a vector
+
+        def pack_box(acc: Fragment, box: Box, into: Tensor) -> None:
+            warp, lane, i = k.thread // 32 % 4, k.thread % 32, box.row // ROWS
+            pairs = k.get_slice(tiled_mma(p, box.columns), k.thread % 128).partition_C(into)
+            with k.Unroll("j", box.columns // 8 // per) as j:
+                at = box.column // 8 + j * per
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
-                self.output.finish(sums, 2 * i, at)
-                if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
+                # 16 rows by 16 columns of a warp, of which a lane addresses half a row
+                sixteen = into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8)
+
+                def brought(into: Reg) -> None:
+                    if size == 2:
+                        k.do(instr.LDMATRIX[4], into, sixteen)
+                    for h in range(2 * (size == 4)):
+                        k.do(instr.LDS[8], into.slice(2 * h, count=2), pairs.at((0, h, j), 0, 0))
+
+                self.output.finish(sums, 2 * i, at, brought)
+                if size == 2:
                     k.do(instr.pack(c.result_vec, p.result.name), packed, sums)
-                    k.do(instr.STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
+                    k.do(instr.STMATRIX[4], sixteen, packed)
                 else:
                     for h in range(2):
                         k.do(instr.STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
@@ -506,34 +532,33 @@ class _Writer:
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
-            order: list[tuple[int, int]] = []  # the kind and the buffer of each box so far
-            for i in range(c.consumer_m // ROWS):
-                for q, columns in enumerate(widths):
-                    box, save, ring = kinds[columns]
-                    many = buffers if columns == widths[0] else 1
-                    buffer = columns, sum(kind == columns for kind, _ in order) % many
-                    # a wait leaves as many of the newest boxes unread as were committed since this buffer was
-                    # filled; the first one is for all of the tile before
-                    if not order or buffer in order:
-                        later = order[::-1].index(buffer) if order else 0
-                        with k.If(thread.eq(0)):  # it alone commits, and its wait counts what it committed
-                            k.bulk_wait(later, read=True)
+            for x, box in enumerate(order):
+                save, mine = kinds[box.columns][0], ring(box)
+                # boxes committed since this place was filled may stay unread; first all of the tile before is
+                # waited for, unless C has been
+                if box.before or not (x or self.added):
+                    with k.If(thread.eq(0)):  # it alone commits, and its wait counts what it committed
+                        k.bulk_wait(box.since, read=True)
+                        if self.added:
+                            self.added.bring(box, corner, self.output.lead)
+                if self.added:  # to where C has come nobody reads or writes
+                    self.added.wait(box, self.nth)
+                if box.before or x == 0:
+                    with k.Else() if self.added else nullcontext():
                         self._sync(group)
-                    order.append(buffer)
-                    mine = ring[None, None, group * many + buffer[1]] if many * c.consumers > 1 else ring
-                    pack_box(acc, i, sum(widths[:q]), columns, mine)
-                    k.fence_async()  # each thread's own stores, before the barrier: TMA is another proxy
-                    self._sync(group)
-                    row, column = corner[0] + i * ROWS, corner[1] + sum(widths[:q])
-                    with k.If(thread.eq(0)):
-                        there = local_tile(d, box, (0,) * len(box))
-                        there = there.moved(*self.output.lead, row, column)
-                        with k.If(row + ROWS <= self.output.m) if self.groups else nullcontext():
-                            k.tma_store(save, mine, there)
-                        k.bulk_commit()  # without a box too, so that waits may count
-                    if self.groups:
-                        with k.If(self.output.m < row + ROWS):
-                            part_of(mine, row, column, columns)
+                pack_box(acc, box, mine)
+                k.fence_async()  # each thread's own stores, before the barrier: TMA is another proxy
+                self._sync(group)
+                row, column = corner[0] + box.row, corner[1] + box.column
+                with k.If(thread.eq(0)):
+                    there = local_tile(d, shapes[box.columns], (0,) * len(extents))
+                    there = there.moved(*self.output.lead, row, column)
+                    with k.If(row + ROWS <= self.output.m) if self.groups else nullcontext():
+                        k.tma_store(save, mine, there)
+                    k.bulk_commit()  # without a box too, so that waits may count
+                if self.groups:
+                    with k.If(self.output.m < row + ROWS):
+                        part_of(mine, row, column, box.columns)
 
         return leave
 

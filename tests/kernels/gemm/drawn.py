@@ -30,7 +30,7 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale
-from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig, check
+from layoutalg.kernels.gemm.gemv import MMA_ROWS, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.problem import widest_vectors
 from layoutalg.kernels.gemm.times import SM90_TILES
 from layoutalg.kernels.gemm.validate import check_config
@@ -216,7 +216,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "sm80 f64": _of(("f64",), (50, 50, 50), by_sm80),
     "sm75": _of(("f16",), (90, 90, 100), lambda rng, p: by_sm80(rng, p, Sm75Config)),
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
-    "gemv of vectors": _of(("f16", "bf16"), (MOST_ROWS, 70, 600), by_gemv, unit=8),
+    "gemv of vectors": _of(("f16", "bf16"), (MMA_ROWS, 70, 600), by_gemv, unit=8),
     "sm80 in turn": _of(
         ("f16", "f16", "bf16", "s8"), (100, 100, 250),
         lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),

@@ -17,7 +17,15 @@ from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
-from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm import (
+    GemmProblem,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    gemm_problem,
+    matrices,
+    scalar_words,
+)
 from layoutalg.kernels.gemm.choice import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
 from layoutalg.kernels.gemm.launches import launches
@@ -128,6 +136,16 @@ def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float
     assert not cases.wrong(p, ran, given | scalar_words(p, "beta", beta), changed=less)
     with pytest.raises(SimulationError, match="of c, which has"):
         cases.wrong(p, ran, given, changed={"c": given["c"][:1]})
+
+
+def test_beta_zero_brings_no_c_by_tma() -> None:
+    """Tiles of one block, whose boxes are filled in turn; C is brought where beta is not 0."""
+    p = gemm_problem(8, 32, 64, "bf16", reads_c=True)
+    ran = cases.launched(p, Sm90Config(64, 16, 2, 1), blocks=1)
+    given = cases.arguments(p) | scalar_words(p, "beta", 0.0)
+    assert not cases.wrong(p, ran, given, changed={"c": given["c"][:1]})
+    with pytest.raises(SimulationError):
+        cases.wrong(p, ran, given | scalar_words(p, "beta", 0.5), changed={"c": given["c"][:1]})
 
 
 @pytest.mark.parametrize("beta", [float("nan"), float("inf"), 5e-324, -1.0])

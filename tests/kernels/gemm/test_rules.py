@@ -103,7 +103,8 @@ OF_SIMT: dict[type[errors.LayoutAlgError], list[Rule]] = {
 }  # fmt: skip
 OF_SM90: dict[type[errors.LayoutAlgError], list[Rule]] = {
     AlignmentError: [
-        ({}, {"k": 68}, "no multiple of 16 bytes"), ({}, {"batch": [BatchMode(2, 4100, 0, 0, 4096)]}, "4100"),
+        ({}, {"k": 68}, "no multiple of 16 bytes"), ({}, {"reads_c": True, "ldc": 68}, "ldc = 68"),
+        ({}, {"batch": [BatchMode(2, 4100, 0, 0, 4096)]}, "4100"),
     ],
     ResourceError: [
         ({"stages": 40}, {}, "13 stages fit"),
@@ -112,13 +113,16 @@ OF_SM90: dict[type[errors.LayoutAlgError], list[Rule]] = {
         ({"tile_m": 1024, "stages": 2}, {}, "which are 2 of 139280 and .*; take a smaller tile"),
     ],
     UnsupportedError: [
-        ({}, {"dtype": "s8"}, "not s8 into s32"), ({}, {"reads_c": True}, "adds no matrix"),
+        ({}, {"dtype": "s8"}, "not s8 into s32"),
+        ({}, {"reads_c": True, "batch": [BatchMode(2, d=4096)]}, "adds no matrix"),
         ({}, {"batch": [BatchMode(2, d=4096 << i) for i in range(4)]}, "have room for 3"),
     ],
     DivisibilityError: [({"tile_n": 40}, {}, "columns of wgmma")],
 }  # fmt: skip
 OF_GEMV: dict[type[errors.LayoutAlgError], list[Rule]] = {
-    ResourceError: [({"rows": 8}, {"m": 9}, "rows of gemv")],
+    ResourceError: [
+        ({"rows": 8}, {"m": 9}, "rows of gemv"), ({"rows": 16, "vec": 8, "mma": True}, {"m": 17}, "is 16"),
+    ],
     UnsupportedError: [
         ({}, {"dtype": "s8"}, "take gemm-sm80"), ({"vec": 2}, {"dtype": "f64"}, "take gemm-simt"),
         ({"rows": 2}, {"m": 2, "a_major": "mn"}, "store it along k"),
@@ -243,6 +247,13 @@ def test_the_shared_memory_of_a_tile_is_what_is_declared(tile: SimtConfig) -> No
     check(kernel)
     assert kernel.shared_bytes == shared_bytes(p, tile)
     assert sum(prod(reg.shape) for reg in kernel.regs if reg.name != "other") <= registers(p, tile)
+
+
+@each("tile", [Sm90Config(128, 160, 5), Sm90Config(64, 48, 3, pingpong=True)], ids=str)
+def test_a_matrix_that_is_added_has_a_barrier_for_each_box(tile: Sm90Config) -> None:
+    p = gemm_problem(128, 160, 64, "bf16", reads_c=True)
+    (kernel,) = launches(p, tile).kernels
+    assert kernel.shared_bytes == shared_bytes(p, tile)
 
 
 KINDS = [
