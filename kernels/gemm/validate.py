@@ -30,6 +30,7 @@ from layoutalg.kernels.gemm.problem import (
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     SIDES,
+    STEP_BYTES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -296,12 +297,16 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     """
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
-    if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
-        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+    if p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32":
+        other = "gemm-simt" if p.operand.name == "f32" else "gemm-sm80"
         near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
+            f"gemm-sm90 multiplies f16, bf16 and tf32 into f32, not {p.operand} into {p.accumulator}: "
             f"take {other}{near}"
+        )
+    if p.operand.name == "tf32" and "mn" in (p.a_major, p.b_major):
+        raise UnsupportedError(
+            f"wgmma turns 16-bit elements alone; {p.operand} operands must both be stored along k"
         )
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
@@ -322,6 +327,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     check_sm90_problem(p, chip)
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
+    if c.tile_k * p.operand.nbytes != STEP_BYTES:
+        near = STEP_BYTES // p.operand.nbytes
+        raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")

@@ -107,8 +107,8 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
 
 def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
     """Return the MMA of a wgmma with 64 rows and `columns` columns."""
-    kind = p.operand.name.upper()
-    return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
+    kind, depth = p.operand.name.upper(), 32 // p.operand.nbytes
+    return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_F32{kind}{kind}_SS{'_TN' if depth != 16 else ''}")
 
 
 def box_copy(columns: int, element: DType) -> TiledCopy:
