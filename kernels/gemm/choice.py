@@ -199,7 +199,8 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     if c.mma_m not in rows and 8 in rows:
         c = replace(c, mma_m=8)
     if p.element == "f64" and c.mma_k == 0:
-        c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
+        # of a deeper one than 8 fragments take the registers
+        c = replace(c, mma_k=min(8, max(m.k for m in mmas_of(p) if m.rows == c.mma_m)))
     changes = (
         ("tile_k", tile_k), ("a_bytes", gcd(16, a * size)), ("b_bytes", gcd(16, b * size)),
         ("result_vec", gcd(across, 16 // p.result.nbytes)), ("static_ld", c.via == "cp.async"),
@@ -299,8 +300,10 @@ def expected_family(
     choices: list[Choice[Any]] = [SM80, SM90]
     if p.grouped:
         choices = [SM90]
-    elif p.operand.name in ("f32", "f64"):
+    elif p.operand.name == "f32":
         choices = [SIMT]
+    elif p.operand.name == "f64":
+        choices = [SIMT] if chip.compute_capability < (8, 0) else [SIMT, SM80]
     elif chip.compute_capability < (8, 0):
         choices = [SM75]
     if p.m <= MOST_ROWS and not p.grouped:

@@ -352,9 +352,9 @@ SM80_TILES = (
 
 SM80_F64_TILES = (
     Sm80Config(128, 128, 16, 4, 2, 4),
-    Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2),
+    Sm80Config(64, 128, 16, 2, 2, 4, min_blocks=2),
+    Sm80Config(128, 64, 16, 4, 1, 4, min_blocks=2),
     Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3),
-    Sm80Config(64, 64, 16, 2, 2, 2, via="registers"),
 )
 """The tiles, for f64."""
 

@@ -134,10 +134,8 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
             f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
             f"{usual!r}"
         )
-    if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
-        raise UnsupportedError(
-            f"schedule = 'streamk' with {p.accumulator} sums: f32 and s32 are added up; take {usual!r}"
-        )
+    if c.schedule == "streamk" and p.accumulator.name == "f16":
+        raise UnsupportedError(f"schedule = 'streamk' with f16 sums: wider ones are added up; take {usual!r}")
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:
@@ -511,7 +509,8 @@ def registers(p: GemmProblem, c: Config) -> int:
     tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
+        held += FRAGMENT_REGISTERS * (p.operand.nbytes < 8)  # doubles are read by constant offsets
+        held += c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")
