@@ -302,10 +302,8 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
             f"gemm-sm90 multiplies f16, bf16 and tf32 into f32, not {p.operand} into {p.accumulator}: "
             f"take {other}{near}"
         )
-    if p.operand.name == "tf32" and "mn" in (p.a_major, p.b_major):
-        raise UnsupportedError(
-            f"wgmma turns 16-bit elements alone; {p.operand} operands must both be stored along k"
-        )
+    if p.operand.name == "tf32" and p.b_major != "k":
+        raise UnsupportedError(f"wgmma turns 16-bit elements alone; B of {p.operand} must be stored along k")
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
     if len(p.batch) > MOST_MODES:

@@ -94,7 +94,8 @@ def box_rows(rows: int) -> int:
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     """Return the layout of (row, k) in a stage as TMA writes and wgmma reads it, in the 128-byte swizzle.
 
-    Stored along k it has boxes of `box_rows`; along rows boxes of 64 rows by 64 k; one after the other.
+    Stored along k it has boxes of `box_rows`; along rows boxes of 128 bytes of rows by as many k; one after
+    the other.
 
     >>> from layoutalg.dtype import dtype
     >>> print(operand_layout("mn", dtype("f16"), 128))
@@ -102,13 +103,16 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     """
     atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
     deep = 128 // element.nbytes
-    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (ROWS, deep)), (rows, deep))
+    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (deep, deep)), (rows, deep))
 
 
 def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
     """Return the MMA of a wgmma with 64 rows and `columns` columns."""
     kind, depth = p.operand.name.upper(), 32 // p.operand.nbytes
-    return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_F32{kind}{kind}_SS{'_TN' if depth != 16 else ''}")
+    source = "RS" if p.by_registers else "SS"
+    return make_tiled_mma(
+        f"SM90_{ROWS}x{columns}x{depth}_F32{kind}{kind}_{source}{'_TN' if depth != 16 else ''}"
+    )
 
 
 def box_copy(columns: int, element: DType) -> TiledCopy:
@@ -195,7 +199,7 @@ class _Operand:
         }
         self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
         self.sharing = c.cluster_n if name == "a" else c.cluster_m
-        high = box_rows(rows // self.sharing) if major == "k" else ROWS
+        high = box_rows(rows // self.sharing) if major == "k" else c.tile_k
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
         self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
@@ -258,7 +262,8 @@ class _Writer:
         if c.schedule == "streamk":
             self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
-        self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
+        # what goes through registers each warp has read by itself
+        self.empty = k.mbarrier("empty", c.readers * c.sharing * (4 if p.by_registers else 1), c.stages)
         self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
         self.came = k.mbarrier("came") if self.sums else None
 
@@ -346,11 +351,17 @@ class _Writer:
         group, thread = k.thread // 128, k.thread % 128
         me = k.get_slice(self.mma, thread)
         acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+        deep, numbers = self.mma.tile_shape[2], range(c.tile_k // self.mma.tile_shape[2])
+        held = [me.fragment_A(f"left{j}", (c.consumer_m, deep)) for j in numbers if self.p.by_registers]
         part = Const(0) if c.pingpong else group  # of a tile
 
+        first_of = thread % 32 if self.p.by_registers else thread
+
         def release(stage: Expr) -> None:
-            with k.If(thread < c.sharing):
-                k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
+            if held:
+                k.do(instr.WARP_SYNC)  # all lanes have read it
+            with k.If(first_of < c.sharing):
+                k.arrive(self.empty[stage], first_of if c.sharing > 1 else None)
 
         tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
         with tiles as (nth, before, row, column, batch):
@@ -369,12 +380,15 @@ class _Writer:
                 self._hold(acc)
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
-                    k.do(instr.WGMMA_FENCE)
                     mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
-                    there = self.b.ring[None, None, stage]
-                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
-                    k.do(instr.WGMMA_COMMIT)
-                    k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
+                    left, right = me.partition_A(mine), me.partition_B(self.b.ring[None, None, stage])
+                    if held:
+                        self._by_registers(acc, held, left, right, kt)
+                    else:
+                        k.do(instr.WGMMA_FENCE)
+                        k.mma(self.mma, acc, left, right, accumulate=kt)
+                        k.do(instr.WGMMA_COMMIT)
+                        k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
@@ -391,6 +405,22 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _by_registers(
+        self, acc: Fragment, held: list[Fragment], left: Tensor, right: Tensor, accumulate: Expr
+    ) -> None:
+        """A step of k whose A goes through registers: those of each wgmma are loaded as soon as the one that
+        had them in the step before is finished, while the three behind it run."""
+        k = self.k
+        for j, fragment in enumerate(held):
+            k.warpgroup_wait(len(held) - 1, fragment)
+            k.load(left[None, None, j], into=fragment[None, None, 0])
+            k.do(instr.WGMMA_FENCE)
+            k.mma(
+                self.mma, acc, fragment[None, None, 0], right[None, None, j],
+                accumulate=accumulate if j == 0 else 1,
+            )  # fmt: skip
+            k.do(instr.WGMMA_COMMIT)
 
     def _hold(self, acc: Fragment) -> None:
         """Keep what was done to the sums of the tile before in front of a tile's first step.
