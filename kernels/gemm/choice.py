@@ -48,7 +48,7 @@ from layoutalg.kernels.gemm.times import (
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.gemm.validate import check_config, crosses
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -223,12 +223,13 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c)
+    crossed = crosses(p)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or crossed)
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return (
         ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across),
-        ("tile_k", STEP_BYTES // p.operand.nbytes),
+        ("tile_k", STEP_BYTES // p.operand.nbytes), ("crossed", crossed),
     )  # fmt: skip
 
 
@@ -260,7 +261,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     lambda p, chip: sm90_clock(p, machine_of(chip)),
     _fit_sm90,
-    ("through", "result_vec", "tile_k"),
+    ("through", "result_vec", "tile_k", "crossed"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )

@@ -146,8 +146,8 @@ class GemmProblem:
 
     @property
     def by_registers(self) -> bool:
-        """Whether wgmma takes A from registers, since it turns elements of 16 bits alone."""
-        return self.operand.name == "tf32" and self.a_major == "mn"
+        """Whether wgmma takes an operand from registers, as it turns elements of 16 bits alone."""
+        return self.operand.name == "tf32" and "mn" in (self.a_major, self.b_major)
 
     @property
     def a_elems(self) -> int:

@@ -51,7 +51,7 @@ class Alone:
     __slots__ = ()
 
     cluster = cluster_m = cluster_n = cluster_k = 1
-    pingpong = False
+    pingpong = crossed = False
     usual = ALL_AT_ONCE
 
 
@@ -214,7 +214,8 @@ class Sm90Config:
     Blocks come in clusters of `cluster_m` below each other, which load B for each other, or of `cluster_n`
     beside each other, which load A, or of `cluster_k` that share a tile, each with a part of k: they add
     their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer
-    has tiles of its own, in turn, and writes one while the others multiply.
+    has tiles of its own, in turn, and writes one while the others multiply.  If it is `crossed`, tiles are of
+    the transposed product: tile_m of its rows are columns of D.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -234,6 +235,7 @@ class Sm90Config:
     pingpong: bool = False
     schedule: Literal["persistent", "streamk"] = "persistent"
     tile_k: int = 64
+    crossed: bool = False
 
     # what other families choose, and every configuration of this one has
     min_blocks, edges, static_ld, via, usual = 1, True, False, "tma", "persistent"
@@ -318,6 +320,7 @@ class Sm90Config:
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         turns = ", ping-pong" if self.pingpong else ""
         more = _parts(self.splits) + (", streamk" if self.schedule == "streamk" else "")
+        more += ", crossed" if self.crossed else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{more}"
 
 
@@ -462,6 +465,16 @@ Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
 """A way to compute a product, of any family."""
 
 
+def extents(p: GemmProblem, c: Config) -> tuple[int, int]:
+    """The rows and columns of what tiles are of: of D, or of its transpose.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> extents(gemm_problem(300, 256, 64, "tf32", b_major="mn"), Sm90Config(128, 256, 4, crossed=True))
+    (256, 300)
+    """
+    return (p.n, p.m) if c.crossed else (p.m, p.n)
+
+
 def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch.
 
@@ -469,7 +482,8 @@ def tile_count(p: GemmProblem, c: Config) -> int:
     >>> tile_count(gemm_problem(300, 256, 64), Sm90Config(128, 256, 4))
     3
     """
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+    m, n = extents(p, c)
+    return -(-m // c.tile_m) * -(-n // c.tile_n) * p.products
 
 
 def cluster_tiles(p: GemmProblem, c: Config) -> int:
@@ -479,4 +493,5 @@ def cluster_tiles(p: GemmProblem, c: Config) -> int:
     >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
     4
     """
-    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+    m, n = extents(p, c)
+    return -(-m // (c.tile_m * c.cluster_m)) * -(-n // (c.tile_n * c.cluster_n)) * p.products

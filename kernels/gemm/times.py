@@ -66,7 +66,7 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import registers, shared_bytes
+from layoutalg.kernels.gemm.validate import crosses, registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -191,7 +191,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     >>> demand[:2]
     (256, 4)
     """
-    m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
+    products, size, result = p.products, p.operand.nbytes, p.result.nbytes
+    m, n = (p.n, p.rows) if crosses(p) else (p.rows, p.n)
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))

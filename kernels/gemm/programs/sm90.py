@@ -188,7 +188,8 @@ class _Operand:
         self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
         batch: tuple[Var, ...],
     ) -> None:  # fmt: skip
-        major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
+        major, lead = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
+        rows, self.sharing = (c.tile_m, c.cluster_n) if (name == "a") != c.crossed else (c.tile_n, c.cluster_m)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
@@ -198,7 +199,6 @@ class _Operand:
             if step
         }
         self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
-        self.sharing = c.cluster_n if name == "a" else c.cluster_m
         high = box_rows(rows // self.sharing) if major == "k" else c.tile_k
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
         self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
@@ -236,8 +236,13 @@ class _Writer:
         self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
         depth = k.param("k", p.k)
         self.batch = batch_extents(k, p)
-        self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
-        self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
+        operands = (
+            _Operand(k, p, c, "a", (self.m, depth), self.batch),
+            _Operand(k, p, c, "b", (self.n, depth), self.batch),
+        )
+        # what tiles have tile_m and tile_n rows of
+        self.a, self.b = operands[::-1] if c.crossed else operands
+        self.extents = (self.n, self.m) if c.crossed else (self.m, self.n)
         k.cluster(c.cluster)
         most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
@@ -287,7 +292,7 @@ class _Writer:
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
-        grid = tile_grid(self.m, self.n, (high, wide))
+        grid = tile_grid(*self.extents, (high, wide))
         if self.groups:
             grid = k.let("row_tiles", self.groups.tiles), grid[1]
         clusters, mine = self.blocks // c.cluster, self.block // c.cluster
@@ -577,7 +582,7 @@ class _Writer:
         """Results through shared memory in rows that threads write, 16 rows of a warp at a time."""
         k, c, vec, part = self.k, self.c, self.c.result_vec, min(self.c.result_vec, 4)
         columns = c.box_columns()
-        mma, take, layout = stage_copies(columns, vec)
+        mma, take, layout = stage_copies(columns, vec, turned=c.crossed)
         stage = k.shared("stage", "f32", layout, stages=4 * c.consumers, align_bytes=1024)
         out = k.reg("out", vec)
 
@@ -590,11 +595,17 @@ class _Writer:
             row = k.let("first_row", corner[0] + warp % 4 * 16)
             column = k.let("first_column_of_tile", corner[1])
             with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
-                tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
+                corner = row + i * ROWS, column + q * columns
+                if c.crossed:
+                    tile = self.output.tile(corner[::-1], (columns, 16)).transposed
+                else:
+                    tile = self.output.tile(corner, (16, columns))
                 there = k.get_slice(take, lane).partition_D(tile)
+                values = 1 if c.crossed else 2
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
-                    sums = acc.at((0, h, q * (columns // 8) + j), i, 0, values=2)
-                    k.do(instr.STS[8], given.at((0, h), 0, j), sums)
+                    for e in range(0, 2, values):
+                        sums = acc.at((e, h, q * (columns // 8) + j), i, 0, values=values)
+                        k.do(instr.STS[4 * values], given.at((e, h), 0, j), sums)
                 k.do(instr.WARP_SYNC)
                 with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
                     with k.Unroll("e", vec // part) as e:
