@@ -247,7 +247,8 @@ SM80: Choice[Sm80Config] = Choice(
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
     offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
-    shared=lambda c: _with(c, (("schedule", "streamk"),)),
+    # in a loop over tiles registers do not hold doubles for a k of 8
+    shared=lambda c: _with(c, (("schedule", "streamk"), ("mma_k", min(c.mma_k, 4)))),
 )
 SM75: Choice[Sm75Config] = Choice(
     "gemm-sm75",

@@ -200,6 +200,9 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
         time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        if p.by_registers:  # two wavefronts a load of 32 elements: two k of a chunk's width share banks
+            loads = 2 * c.tile_m * c.tile_k / 32
+            time = time._replace(step=p_norm(time.step, 1e3 * loads / machine.cycles_per_us))
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster

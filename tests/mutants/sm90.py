@@ -56,6 +56,11 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
     "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
+    "by registers": (gemm_problem(72, 24, 72, "tf32", a_major="mn"), replace(ONE, tile_k=32, result_vec=4)),
+    "crossed": (
+        gemm_problem(20, 72, 72, "tf32", b_major="mn"),
+        replace(BY_ROWS, tile_k=32, result_vec=4, crossed=True),
+    ),
     "groups": (grouped_problem(SIZES["groups"], 40, 136), Sm90Config(128, 48, 2, 1)),
     "short groups": (grouped_problem(SIZES["short groups"], 16, 136), ONE),
 }
@@ -65,7 +70,7 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
     "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
-    "groups|short groups"
+    "groups|short groups|by registers"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong"
@@ -79,8 +84,8 @@ EQUAL: dict[str, str] = {
     r".*: consumer: wgmma_fence before mbarrier_wait .*": "no register is touched in between",
     TILE + r": [ab]_form LBO.*": "tiles are one atom wide along the mode that the LBO is for: it is not read",
     TILE + r" before wgmma_m.*": "sums in another order, each by the same wait",
-    r".*: consumer: wgmma_commit twice": "a group of nothing: the wait behind it finishes more",
-    r".*: consumer: (wgmma_wait|bulk_wait_read) 1: newest 0.*": "waits for more than it needs",
+    r".*: consumer: wgmma_commit twice.*": "a group of nothing: the wait behind it finishes more",
+    r".*: consumer: (wgmma_wait|bulk_wait_read) (1: newest 0|3: newest 2).*": "waits for more than it needs",
     r".*: consumer: mbarrier_arrive.* by the last thread": "any one thread of the group arrives",
     r".*: consumer: mbarrier_arrive_remote .* by two threads": "the same threads arrive",
     r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_arrive.*": "waits earlier",

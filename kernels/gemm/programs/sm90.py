@@ -189,7 +189,8 @@ class _Operand:
         batch: tuple[Var, ...],
     ) -> None:  # fmt: skip
         major, lead = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
-        rows, self.sharing = (c.tile_m, c.cluster_n) if (name == "a") != c.crossed else (c.tile_n, c.cluster_m)
+        first = (name == "a") != c.crossed
+        rows, self.sharing = (c.tile_m, c.cluster_n) if first else (c.tile_n, c.cluster_m)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
@@ -363,8 +364,6 @@ class _Writer:
         first_of = thread % 32 if self.p.by_registers else thread
 
         def release(stage: Expr) -> None:
-            if held:
-                k.do(instr.WARP_SYNC)  # all lanes have read it
             with k.If(first_of < c.sharing):
                 k.arrive(self.empty[stage], first_of if c.sharing > 1 else None)
 
@@ -426,6 +425,7 @@ class _Writer:
                 accumulate=accumulate if j == 0 else 1,
             )  # fmt: skip
             k.do(instr.WGMMA_COMMIT)
+        k.do(instr.WARP_SYNC)  # all lanes have read the stage, which the first of them hand back
 
     def _hold(self, acc: Fragment) -> None:
         """Keep what was done to the sums of the tile before in front of a tile's first step.
@@ -595,13 +595,13 @@ class _Writer:
             row = k.let("first_row", corner[0] + warp % 4 * 16)
             column = k.let("first_column_of_tile", corner[1])
             with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
-                corner = row + i * ROWS, column + q * columns
+                at = row + i * ROWS, column + q * columns
                 if c.crossed:
-                    tile = self.output.tile(corner[::-1], (columns, 16)).transposed
+                    tile = self.output.tile(at[::-1], (columns, 16)).transposed
                 else:
-                    tile = self.output.tile(corner, (16, columns))
+                    tile = self.output.tile(at, (16, columns))
                 there = k.get_slice(take, lane).partition_D(tile)
-                values = 1 if c.crossed else 2
+                values = 1 if c.crossed else 2  # side by side in a row of D
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
                     for e in range(0, 2, values):
                         sums = acc.at((e, h, q * (columns // 8) + j), i, 0, values=values)

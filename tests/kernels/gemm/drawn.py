@@ -218,7 +218,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
     "gemv of vectors": _of(("f16", "bf16"), (MOST_ROWS, 70, 600), by_gemv, unit=8),
     "sm80 in turn": _of(
-        ("f16", "f16", "bf16", "s8"), (100, 100, 250),
+        ("f16", "f16", "bf16", "s8", "f64"), (100, 100, 250),
         lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),
         modes=0,
     ),
