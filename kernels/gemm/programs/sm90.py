@@ -16,6 +16,10 @@ send each other the sums of the columns that the other one writes.
 
 Rows may be those of groups with a B each (see groups): each tile is of one group.
 
+wgmma turns operands of 16 bits alone.  Of tf32 an A that lies along m goes through registers, whose wgmma is
+one of four in flight; where B lies along n instead, tiles are of the transposed product, B^T A^T, and leave
+by columns.  TMA rounds tf32 to the nearest, ties to even.
+
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room

@@ -227,7 +227,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
         splits=1),
         unit=8, modes=0,
     ),
-    "sm90 tf32": _of(("tf32",), (150, 150, 150), by_sm90, unit=8, modes=3),
+    "sm90 tf32": _of(("tf32",), (90, 80, 90), by_sm90, unit=8, modes=1),
     "sm90": lambda rng, number: _by_sm90(rng, number, tiles=False, many=False),
     "sm90 tiles": lambda rng, number: _by_sm90(rng, number, tiles=True, many=False),
     "groups": lambda rng, number: _by_sm90(rng, number, tiles=False, many=True),
