@@ -607,9 +607,9 @@ class _Writer:
                 there = k.get_slice(take, lane).partition_D(tile)
                 values = 1 if c.crossed else 2  # side by side in a row of D
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
-                    for e in range(0, 2, values):
-                        sums = acc.at((e, h, q * (columns // 8) + j), i, 0, values=values)
-                        k.do(instr.STS[4 * values], given.at((e, h), 0, j), sums)
+                    for pair in range(0, 2, values):
+                        sums = acc.at((pair, h, q * (columns // 8) + j), i, 0, values=values)
+                        k.do(instr.STS[4 * values], given.at((pair, h), 0, j), sums)
                 k.do(instr.WARP_SYNC)
                 with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
                     with k.Unroll("e", vec // part) as e:
