@@ -74,6 +74,7 @@ ONE_GROUP = (
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong"
+BY_REGISTERS = "by registers|crossed"
 EQUAL: dict[str, str] = {
     r".*: mbarrier_init .* before mbarrier_init .*": "barriers are initialised in any order",
     r".*: mbarrier_init full\[0\] by the last thread": "any one thread initialises",
@@ -86,6 +87,12 @@ EQUAL: dict[str, str] = {
     TILE + r" before wgmma_m.*": "sums in another order, each by the same wait",
     r".*: consumer: wgmma_commit twice.*": "a group of nothing: the wait behind it finishes more",
     r".*: consumer: (wgmma_wait|bulk_wait_read) (1: newest 0|3: newest 2).*": "waits for more than it needs",
+    rf"({BY_REGISTERS}): consumer: wgmma_wait 3 before mbarrier_wait .*": "waits earlier",
+    rf"({BY_REGISTERS}): consumer: warp_sync before wgmma_commit": "the warp meets before it arrives anyway",
+    rf"({BY_REGISTERS}): consumer: mbarrier_arrive empty.* before warp_sync": (
+        "what is handed back was read in the step before, behind which the warp has met"
+    ),
+    r"crossed: consumer: no warp_sync \(3\)": "the warp meets in the steps of the next tile",
     r".*: consumer: mbarrier_arrive.* by the last thread": "any one thread of the group arrives",
     r".*: consumer: mbarrier_arrive_remote .* by two threads": "the same threads arrive",
     r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_arrive.*": "waits earlier",
