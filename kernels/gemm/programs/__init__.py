@@ -4,6 +4,7 @@ mainloop    operands by partitions, and the loop over tiles of k
 simt        products without tensor cores
 sm80        with mma.sync
 sm90        with wgmma, fed by TMA
+sm90_tiles  its tiles in shared memory
 """
 
 from __future__ import annotations

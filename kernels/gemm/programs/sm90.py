@@ -40,12 +40,10 @@ from typing import TypeAlias
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
-from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier
-from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
@@ -59,11 +57,12 @@ from layoutalg.kernels.gemm.parts import (
     declare_share,
     each_unit,
 )
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
+from layoutalg.kernels.gemm.problem import GemmProblem, stored_problem
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
+from layoutalg.kernels.gemm.programs.sm90_tiles import box_copy, box_rows, operand_layout, tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
-from layoutalg.layout import AnyLayout, Layout
+from layoutalg.layout import Layout
 
 L2_PROMOTION_BYTES = 128
 """The bytes that the L2 fetches at least on a miss of an operand."""
@@ -75,60 +74,12 @@ TMA_BYTES = 16
 BATCH_TILES = 1 << 21
 """The most tiles of all products of a batch: with the steps of k of each, their numbers have 32 bits."""
 
-ATOM_ROWS, MOST_SIDE = 8, 256
-"""The rows of an atom of the 128-byte swizzle, and the most rows of a box."""
-
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """The function that writes the code which stores a consumer's sums at a first row and column of D."""
 
 Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 """The number of a tile among those that are walked, the steps of k before it, its row and its column among
 the tiles, its place in the batch."""
-
-
-def box_rows(rows: int) -> int:
-    """Rows of the highest boxes that rows of k are loaded in: whole atoms, as many as a box can have.
-
-    >>> box_rows(256), box_rows(384)
-    (256, 192)
-    """
-    return max(x for x in range(ATOM_ROWS, min(rows, MOST_SIDE) + 1, ATOM_ROWS) if rows % x == 0)
-
-
-def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
-    """Return the layout of (row, k) in a stage as TMA writes and wgmma reads it, in the 128-byte swizzle.
-
-    Stored along k it has boxes of `box_rows`; along rows boxes of 128 bytes of rows by as many k; one after
-    the other.
-
-    >>> from layoutalg.dtype import dtype
-    >>> print(operand_layout("mn", dtype("f16"), 128))
-    Sw<3,3,3> o 0 o (((64,1),2),((8,8),1)):(((1,0),4096),((64,512),0))
-    """
-    atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
-    deep = 128 // element.nbytes
-    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (deep, deep)), (rows, deep))
-
-
-def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
-    """Return the MMA of a wgmma with 64 rows and `columns` columns."""
-    kind, depth = p.operand.name.upper(), 32 // p.operand.nbytes
-    source = "RS" if p.by_registers else "SS"
-    return make_tiled_mma(
-        f"SM90_{ROWS}x{columns}x{depth}_F32{kind}{kind}_{source}{'_TN' if depth != 16 else ''}"
-    )
-
-
-def box_copy(columns: int, element: DType) -> TiledCopy:
-    """Return the copy by which 128 threads read a box of results: lanes side by side in rows, 16 bytes each.
-
-    >>> from layoutalg.dtype import dtype
-    >>> print(box_copy(64, dtype("bf16")).tiler)
-    (16, 64)
-    """
-    lanes = columns * element.nbytes // 16
-    threads = Layout((128 // lanes, lanes), (lanes, 1))
-    return make_tiled_copy("UniversalCopy<uint128_t>", element, threads, Layout((1, 16 // element.nbytes)))
 
 
 def build(p: GemmProblem, c: Sm90Config) -> Kernel:
