@@ -17,7 +17,7 @@ for sums of f16 and f32; a_mn and b_mn are 1 for MN-major operands, and exist fo
 
 Notes.  All of them are executed by whole warpgroups, four warps from a multiple of four on.  Shared memory
 that ordinary stores have written needs fence.proxy.async before.  The simulator multiplies in float64 and
-rounds once; on small integers both are exact.
+rounds once; on small integers both are exact.  Of tf32 the low 13 bits are ignored; TMA rounds them before.
 
 Tiles.  The tensor core reads an operand in shared memory in chunks of 16 bytes: along K where it is K-major,
 along M or N else.  A chunk's place is a sum of a few strides; the bits of the address are XORed last:

@@ -83,10 +83,10 @@ def matmul(
     broadcast.  The result has their type, or `out_dtype` or that of `out`, which may be float32 for 16-bit
     types; for int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1),
     one per row; both have the result's type.  activation is a name of `layoutalg.codegen.FUNCTIONS`, such as
-    "gelu", or a function like those.  `tf32` multiplies float32 on tensor cores, rounded to 11 bits.  Arrays
-    with strides that no kernel reads or writes are copied, unless `copy` is False.  `out` may be c itself,
-    and has exactly the result's shape.  Arrays on the CPU are computed in float64 and rounded once;
-    `simulate` runs the kernel in the simulator.
+    "gelu", or a function like those.  `tf32` multiplies float32 on tensor cores, which take 11 bits of each
+    number: rounded by gemm-sm90, cut by gemm-sm80.  Arrays with strides that no kernel reads or writes are
+    copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the
+    CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
 
     Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
     devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for

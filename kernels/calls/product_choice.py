@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf, prod
 
 from layoutalg.kernels.calls.arrays import KEPT_FORMS
-from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, plan_of
+from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, copied_sets, plan_of
 from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig, expected_family
 from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.tuning import current_lock
@@ -93,10 +93,9 @@ def chosen_family(p: GemmProblem, arch: str) -> tuple[float, str, Config | GemvC
 
 
 def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Way]:
-    """The ways without copies, and with padded copies of all odd operands: one left slows as much as two."""
-    odd = paddable(product, starts) if product.copy else ()
+    """The ways without copies, and with copies of all odd operands: one left slows as much as two."""
     least = inf
-    for padded in ((), odd) if odd else ((),):
+    for padded in copied_sets(product, starts):
         plan = plan_of(product, starts, padded)
         copies = sum(copy_ns(part, product.forms[x].itemsize, arch) for x, part in plan.copies.items())
         if copies < least:

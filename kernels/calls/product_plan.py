@@ -55,8 +55,11 @@ FEW_ROWS, MANY_ROWS = 256, 1 << 14
 """Products that share B are one of as many rows as the kernels of calls address with 32 bits; those of fewer
 rows than a tile has, of any."""
 
+BY_TMA = ("f16", "bf16", "tf32")
+"""The elements of operands that TMA brings, from rows that start at multiples of 16 bytes."""
+
 PITCH_BYTES = 128
-"""The alignment of rows in copies of 16-bit operands: a box of TMA reads whole lines."""
+"""The alignment of rows in copies of such operands: a box of TMA reads whole lines."""
 
 MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
 """The largest leading dimension and the largest step of a batch that a kernel takes, in elements."""
@@ -342,7 +345,8 @@ class Plan(NamedTuple):
 def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] = ()) -> Plan:
     """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, or 0.
 
-    Of a and b those `padded` are copied into rows that start at multiples of PITCH_BYTES.  Raises
+    Of a and b those `padded` are copied into rows that start at multiples of PITCH_BYTES, of tf32 into rows
+    along k, since wgmma turns elements of 16 bits alone.  Raises
     UnsupportedError where an operand has to be copied, and copies are not wanted.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
@@ -363,7 +367,7 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
             raise _not_copied(product, name)
         unique = tuple(1 if d == 0 else x for x, d in zip(product.batch, side.batch, strict=True))
         itemsize = product.forms[name].itemsize
-        whole_rows = name in ("a", "b") and product.element in ("f16", "bf16")
+        whole_rows = name in ("a", "b") and product.element in BY_TMA
         pitch = -(-columns * itemsize // PITCH_BYTES) * PITCH_BYTES // itemsize if whole_rows else columns
         copies[name] = Copy(
             (*unique, rows, columns), (*side.batch, side.row, side.along), 0 if pitch == columns else pitch
@@ -375,7 +379,7 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
 
     for name, rows in (("a", product.m), ("b", product.n)):
         stored = _majors(product.element, product.k, sides[name], rows, begin.get(name, 0))
-        if stored is None or (name in padded and stored[0] == "k"):
+        if stored is None or (name in padded and (stored[0] == "k" or product.element == "tf32")):
             sides[name] = copied(name, sides[name], rows, product.k)
         elif name in padded:
             sides[name] = copied(name, sides[name].turned, product.k, rows).turned
@@ -411,13 +415,36 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
     for name, rows in (("a", product.m), ("b", product.n)):
         side, start = product.sides[name], starts.get(name, 0)
         stored = _majors(product.element, product.k, side, rows, start)
-        if stored is None or product.element not in ("f16", "bf16"):
+        if stored is None or product.element not in BY_TMA:
             continue
         steps = [start, *side.batch]
         lead = stored[1] * DTYPES[product.element].nbytes
         if any(step % UNIT_BYTES for step in (lead, *steps)):
             names.append(name)
     return tuple(names)
+
+
+def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    """The sets of operands whose copies may be worth their time: none, those that TMA does not read where
+    they lie, and of tf32 beside them one that does not lie along k, or both.
+
+    >>> from layoutalg.kernels.calls.arrays import form_of
+    >>> f = form_of("cupy", 0, "float32", 4, (64, 64), (4, 256))
+    >>> copied_sets(find_product(f, f, tf32=True), {})
+    ((), ('a',))
+    """
+    if not product.copy:
+        return ((),)
+    odd = paddable(product, starts)
+    found: list[tuple[str, ...]] = [(), odd]
+    if product.element == "tf32":
+        stored = {
+            name: _majors("tf32", product.k, product.sides[name], rows, starts.get(name, 0))
+            for name, rows in (("a", product.m), ("b", product.n))
+        }
+        across = [name for name, order in stored.items() if order is not None and order[0] == "mn"]
+        found += [tuple(sorted({*odd, *some})) for some in (across[:1], across[1:], across)]
+    return tuple(dict.fromkeys(found))
 
 
 def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int | None:
@@ -438,7 +465,7 @@ def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Ma
     size = DTYPES[element].nbytes
     along_k = _leading(rows, k, side, size, start)
     across = _leading(k, rows, side.turned, size, start)
-    if element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
+    if element == "s8":  # ldmatrix turns elements of 16 bits alone
         across = None
     orders: list[tuple[int, Major, int]] = []
     if along_k is not None:
@@ -499,7 +526,7 @@ def _problem(
 
 def _not_copied(product: Product, name: str) -> LayoutAlgError:
     form = product.forms[name]
-    if name in ("a", "b") and product.element in ("s8", "tf32"):
+    if name in ("a", "b") and product.element == "s8":
         rows = "rows of neighbouring elements along k, as ldmatrix turns elements of 16 bits alone"
     elif name == "bias":
         rows = "neighbouring elements"

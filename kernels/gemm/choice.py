@@ -31,6 +31,7 @@ from layoutalg.kernels.gemm.gemv import MMA_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
+    STEP_BYTES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -47,7 +48,7 @@ from layoutalg.kernels.gemm.times import (
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.gemm.validate import check_config, crosses
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -198,7 +199,8 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     if c.mma_m not in rows and 8 in rows:
         c = replace(c, mma_m=8)
     if p.element == "f64" and c.mma_k == 0:
-        c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
+        # of a deeper one than 8 fragments take the registers
+        c = replace(c, mma_k=min(8, max(m.k for m in mmas_of(p) if m.rows == c.mma_m)))
     changes = (
         ("tile_k", tile_k), ("a_bytes", gcd(16, a * size)), ("b_bytes", gcd(16, b * size)),
         ("result_vec", gcd(across, 16 // p.result.nbytes)), ("static_ld", c.via == "cp.async"),
@@ -216,16 +218,21 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 
 @lru_cache(maxsize=16)
 def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
-    """The fields of a configuration that say how results leave the registers; the same for every tile."""
+    """The fields of a configuration that a problem decides, the same for every tile: the k of a step, and how
+    results leave the registers."""
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ()))
-    boxed = not (rows % most or p.align_bytes[2] % 16)
+    crossed = crosses(p)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or crossed)
     if p.reads_c:
         boxed = boxed and not p.grouped and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
-    return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
+    return (
+        ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across),
+        ("tile_k", STEP_BYTES // p.operand.nbytes), ("crossed", crossed),
+    )  # fmt: skip
 
 
 SIMT: Choice[SimtConfig] = Choice(
@@ -242,7 +249,8 @@ SM80: Choice[Sm80Config] = Choice(
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
     offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
-    shared=lambda c: _with(c, (("schedule", "streamk"),)),
+    # in a loop over tiles registers do not hold doubles for a k of 8
+    shared=lambda c: _with(c, (("schedule", "streamk"), ("mma_k", min(c.mma_k, 4)))),
 )
 SM75: Choice[Sm75Config] = Choice(
     "gemm-sm75",
@@ -256,7 +264,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     lambda p, chip: sm90_clock(p, machine_of(chip)),
     _fit_sm90,
-    ("through", "result_vec"),
+    ("through", "result_vec", "tile_k", "crossed"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
@@ -296,8 +304,10 @@ def expected_family(
     choices: list[Choice[Any]] = [SM80, SM90]
     if p.grouped:
         choices = [SM90]
-    elif p.operand.name in ("f32", "f64"):
+    elif p.operand.name == "f32":
         choices = [SIMT]
+    elif p.operand.name == "f64":
+        choices = [SIMT] if chip.compute_capability < (8, 0) else [SIMT, SM80]
     elif chip.compute_capability < (8, 0):
         choices = [SM75]
     if p.m <= MMA_ROWS and not p.grouped:

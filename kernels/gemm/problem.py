@@ -145,6 +145,11 @@ class GemmProblem:
         return "mn" in self.epilogue.arrays.values()
 
     @property
+    def by_registers(self) -> bool:
+        """Whether wgmma takes an operand from registers, as it turns elements of 16 bits alone."""
+        return self.operand.name == "tf32" and "mn" in (self.a_major, self.b_major)
+
+    @property
     def a_elems(self) -> int:
         """Elements of A's buffer."""
         rows, columns = (self.m, self.k) if self.a_major == "k" else (self.k, self.m)

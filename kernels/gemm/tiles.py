@@ -51,7 +51,7 @@ class Alone:
     __slots__ = ()
 
     cluster = cluster_m = cluster_n = cluster_k = 1
-    pingpong = False
+    pingpong = crossed = False
     usual = ALL_AT_ONCE
 
 
@@ -206,15 +206,16 @@ class Sm75Config(Sm80Config):
 class Sm90Config:
     """The way a block computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
 
-    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes through `stages`
-    tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
-    stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
-    write, so that D and C may be stored in any way.  `splits` blocks share a tile, each with a part
-    of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps of k, see parts.
-    Blocks come in clusters of `cluster_m` below each other, which load B for each other, or of `cluster_n`
-    beside each other, which load A, or of `cluster_k` that share a tile, each with a part of k: they add
-    their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer
-    has tiles of its own, in turn, and writes one while the others multiply.
+    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes, `tile_k`
+    elements, through `stages` tiles in shared memory.  `panel` columns of tiles are walked together.
+    Results leave `through` "tma", stored by TMA from shared memory in boxes, or "shared", in rows of
+    `result_vec` elements that threads write, so that D and C may be stored in any way.  `splits`
+    blocks share a tile, each with a part of k, see parts; by the `schedule` "streamk" all blocks share the
+    last wave's steps of k, see parts.  Blocks come in clusters of `cluster_m` below each other, which load B
+    for each other, or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile,
+    each with a part of k: they add their sums up through shared memory, and each writes some of the columns.
+    With `pingpong` each consumer has tiles of its own, in turn, and writes one while the others multiply.
+    If it is `crossed`, tiles are of the transposed product: their rows are columns of D.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -233,9 +234,11 @@ class Sm90Config:
     cluster_k: int = 1
     pingpong: bool = False
     schedule: Literal["persistent", "streamk"] = "persistent"
+    tile_k: int = 64
+    crossed: bool = False
 
     # what other families choose, and every configuration of this one has
-    tile_k, min_blocks, edges, static_ld, via, usual = 64, 1, True, False, "tma", "persistent"
+    min_blocks, edges, static_ld, via, usual = 1, True, False, "tma", "persistent"
 
     @property
     def threads(self) -> int:
@@ -304,7 +307,7 @@ class Sm90Config:
     def ring_bytes(self) -> int:
         """Shared memory of a block beside boxes of results: tiles of operands, sums of peers, barriers."""
         sums = self.tile_m * (self.tile_n - self.written_n) * 4
-        return self.stages * (self.tile_m + self.tile_n) * self.tile_k * 2 + sums + 1024
+        return self.stages * (self.tile_m + self.tile_n) * STEP_BYTES + sums + 1024
 
     def results_bytes(self, nbytes: int) -> int:
         """Shared memory of a block for results of `nbytes`."""
@@ -317,6 +320,7 @@ class Sm90Config:
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         turns = ", ping-pong" if self.pingpong else ""
         more = _parts(self.splits) + (", streamk" if self.schedule == "streamk" else "")
+        more += ", crossed" if self.crossed else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{more}"
 
 
@@ -337,6 +341,9 @@ def _box_bytes(found: tuple[int, ...], nbytes: int, buffers: int) -> int:
     """Shared memory of a consumer's boxes: so many of the widest kind, and each narrower one."""
     return 64 * nbytes * (found[0] * buffers + sum(set(found) - {found[0]}))
 
+
+STEP_BYTES = 128
+"""The bytes of k of a stage of gemm-sm90: rows of the widest swizzle."""
 
 BLOCK_BYTES = 232448
 """The most shared memory of a block of sm_90."""
@@ -458,6 +465,16 @@ Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
 """A way to compute a product, of any family."""
 
 
+def extents(p: GemmProblem, c: Config) -> tuple[int, int]:
+    """The rows and columns of what tiles are of: of D, or of its transpose.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> extents(gemm_problem(300, 256, 64, "tf32", b_major="mn"), Sm90Config(128, 256, 4, crossed=True))
+    (256, 300)
+    """
+    return (p.n, p.m) if c.crossed else (p.m, p.n)
+
+
 def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch.
 
@@ -465,7 +482,8 @@ def tile_count(p: GemmProblem, c: Config) -> int:
     >>> tile_count(gemm_problem(300, 256, 64), Sm90Config(128, 256, 4))
     3
     """
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+    m, n = extents(p, c)
+    return -(-m // c.tile_m) * -(-n // c.tile_n) * p.products
 
 
 def cluster_tiles(p: GemmProblem, c: Config) -> int:
@@ -475,4 +493,5 @@ def cluster_tiles(p: GemmProblem, c: Config) -> int:
     >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
     4
     """
-    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+    m, n = extents(p, c)
+    return -(-m // (c.tile_m * c.cluster_m)) * -(-n // (c.tile_n * c.cluster_n)) * p.products

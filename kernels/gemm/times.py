@@ -60,6 +60,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k
 from layoutalg.kernels.gemm.tiles import (
     BLOCK_BYTES,
     SIDES,
+    STEP_BYTES,
     SimtConfig,
     Sm75Config,
     Sm80Config,
@@ -67,7 +68,7 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import registers, shared_bytes
+from layoutalg.kernels.gemm.validate import crosses, registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -192,14 +193,18 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     >>> demand[:2]
     (256, 4)
     """
-    m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
+    products, size, result = p.products, p.operand.nbytes, p.result.nbytes
+    m, n = (p.n, p.rows) if crosses(p) else (p.rows, p.n)
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
-    steps_of_all, added = -(-p.k // 64), results * p.reads_c
+    steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
         time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        if p.by_registers:  # two wavefronts a load of 32 elements: two k of a chunk's width share banks
+            loads = 2 * c.tile_m * c.tile_k / 32
+            time = time._replace(step=p_norm(time.step, 1e3 * loads / machine.cycles_per_us))
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
@@ -208,7 +213,7 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             waves, share = units // clusters, share_of(units, steps, clusters)
             sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
         in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
-        brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+        brought = c.tile_k * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
         in32 = 0.0
         if c.through == "tma" and splits == 1:
             in32 = sum(x for x in c.boxes(result) if x * result == 32) / c.written_n
@@ -360,9 +365,9 @@ SM80_TILES = (
 
 SM80_F64_TILES = (
     Sm80Config(128, 128, 16, 4, 2, 4),
-    Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2),
+    Sm80Config(64, 128, 16, 2, 2, 4, min_blocks=2),
+    Sm80Config(128, 64, 16, 4, 1, 4, min_blocks=2),
     Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3),
-    Sm80Config(64, 64, 16, 2, 2, 2, via="registers"),
 )
 """The tiles, for f64."""
 

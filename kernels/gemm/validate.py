@@ -22,6 +22,7 @@ from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
     MOST_SPLITS,
     GemmProblem,
+    Major,
     fragment_k,
     mma_of,
     mmas_of,
@@ -30,6 +31,7 @@ from layoutalg.kernels.gemm.problem import (
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     SIDES,
+    STEP_BYTES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -133,10 +135,8 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
             f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
             f"{usual!r}"
         )
-    if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
-        raise UnsupportedError(
-            f"schedule = 'streamk' with {p.accumulator} sums: f32 and s32 are added up; take {usual!r}"
-        )
+    if c.schedule == "streamk" and p.accumulator.name == "f16":
+        raise UnsupportedError(f"schedule = 'streamk' with f16 sums: wider ones are added up; take {usual!r}")
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:
@@ -257,12 +257,13 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
 
 def _clusters(p: GemmProblem, c: Sm90Config) -> None:
     """Clusters of up to 4 blocks along one side of D; each block loads whole boxes of the shared operand."""
+    first, second = majors(p, c)
     for name, blocks, major, tile in (
-        ("cluster_m", c.cluster_m, p.b_major, c.tile_n), ("cluster_n", c.cluster_n, p.a_major, c.tile_m)
+        ("cluster_m", c.cluster_m, second, c.tile_n), ("cluster_n", c.cluster_n, first, c.tile_m)
     ):  # fmt: skip
         if blocks not in (1, 2, 4):
             raise UnsupportedError(f"{name} = {blocks}: clusters of 1, 2 and 4 blocks are accepted")
-        least = 8 if major == "k" else 64
+        least = 8 if major == "k" else c.tile_k
         if tile % (blocks * least):
             _multiple(f"the tile that {name} = {blocks} shares", tile, blocks * least, "boxes of each block")
     if c.cluster not in (c.cluster_m, c.cluster_n, c.cluster_k):
@@ -288,6 +289,21 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
 
 
+def crosses(p: GemmProblem) -> bool:
+    """Whether gemm-sm90 computes the transposed product: wgmma takes only its A, which is B, from registers.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> crosses(gemm_problem(256, 256, 64, "tf32", b_major="mn"))
+    True
+    """
+    return p.by_registers and p.b_major == "mn"
+
+
+def majors(p: GemmProblem, c: Config) -> tuple[Major, Major]:
+    """The orders of the operands of which tiles have tile_m and tile_n rows."""
+    return (p.b_major, p.a_major) if c.crossed else (p.a_major, p.b_major)
+
+
 def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     """Raise for the first rule of gemm-sm90 that a problem breaks with every configuration.
 
@@ -296,13 +312,15 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     """
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
-    if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
-        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+    if p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32":
+        other = "gemm-simt" if p.operand.name == "f32" else "gemm-sm80"
         near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
+            f"gemm-sm90 multiplies f16, bf16 and tf32 into f32, not {p.operand} into {p.accumulator}: "
             f"take {other}{near}"
         )
+    if p.operand.name == "tf32" and p.a_major == p.b_major == "mn":
+        raise UnsupportedError(f"wgmma turns 16-bit elements alone: store A or B of {p.operand} along k")
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
     if len(p.batch) > MOST_MODES:
@@ -322,9 +340,18 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     check_sm90_problem(p, chip)
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
+    if c.tile_k * p.operand.nbytes != STEP_BYTES:
+        near = STEP_BYTES // p.operand.nbytes
+        raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
+    if c.crossed != crosses(p):
+        raise UnsupportedError(
+            f"crossed = {c.crossed}: A along k times B along n, of tf32, is computed so, and no other product"
+        )
+    if c.crossed and (c.through == "tma" or c.schedule == "streamk" or p.grouped):
+        raise UnsupportedError("crossed by 'tma', 'streamk' or in groups: take 'shared', 'persistent'")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
-    _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
+    _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")
     if not 16 <= c.tile_n <= 256:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
     if c.stages < 2:
@@ -507,11 +534,13 @@ def registers(p: GemmProblem, c: Config) -> int:
     """
     if isinstance(c, Sm90Config):
         sums = c.consumer_m * c.tile_n // 128
-        return FREE_REGISTERS + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
+        held = c.consumer_m // 4 if p.by_registers else 0
+        return FREE_REGISTERS + held + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
     tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
+        held += FRAGMENT_REGISTERS * (p.operand.nbytes < 8)  # doubles are read by constant offsets
+        held += c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

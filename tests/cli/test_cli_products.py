@@ -94,7 +94,7 @@ def test_verify_takes_what_a_product_has(words: str) -> None:
         ("gemm-sm80", {"tile": "128x128"}, "three positive sides"),
         ("gemm-sm80", {"step": "7", "warps": "2x2"}, "--step or --warps, not both"),
         ("gemm-sm90", {"tile": "128x192x64", "stages": 3}, "128x192x64, 3 stages"),
-        ("gemm-sm90", {"tile": "128x128x32"}, "tile_k = 32: gemm-sm90 has 64"),
+        ("gemm-sm90", {"tile": "128x128x32"}, "tile_k = 32 of bf16: rows of 128 bytes are 64"),
         ("gemm-sm90", {"warps": "2x2"}, "warps_m = 2: gemm-sm90 has none"),
         ("gemv", {"stages": 2}, "gemv has no stages"),
     ],

@@ -99,6 +99,11 @@ def _typed(dtype: str, a_along: str, b_along: str, rng: random.Random, most: int
     return Case(m, n, k, dtype, a_along, b_along, **more)
 
 
+def _ordered(dtype: str, orders: Sequence[str], rng: random.Random, **how: Any) -> Case:
+    a_along, b_along = rng.choice(orders)
+    return _typed(dtype, a_along, b_along, rng, **how)
+
+
 def _odd(rng: random.Random) -> Case:
     m, n, k = (_size(rng, 512, 8192, 1) | 1 for _ in "mnk")
     return Case(m, n, k, b_along=rng.choice("kn"))
@@ -157,7 +162,12 @@ CLASSES = {
     "f32-m-rows": Class("f32, A along m, B along n", 8, partial(_typed, "float32", "m", "n"), BLAS),
     "f32-m-linear": Class("f32, A along m, B along k", 8, partial(_typed, "float32", "m", "k"), BLAS),
     "tf32": Class("TF32, B along k", 6, partial(_typed, "float32", "k", "k", tf32=True), BLAS),
-    "f64": Class("f64", 5, partial(_typed, "float64", "k", "n", most=4096), BLAS),
+    "tf32-turned": Class(
+        "TF32, A along m or B along n", 9, partial(_ordered, "float32", ("kn", "mk", "mn"), tf32=True), BLAS
+    ),
+    "f64": Class(
+        "f64, any order", 12, partial(_ordered, "float64", ("kn", "kk", "mn", "mk"), most=4096), BLAS
+    ),
     "odd": Class("bf16, odd sizes", 9, _odd, (*BLAS, "padded", "compiled")),
     "int8": Class("int8, B along k", 6, partial(_typed, "int8", "k", "k"), ("_int_mm",)),
     "batches": Class("bf16, batches", 10, _batched, BLAS),

@@ -61,6 +61,11 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
     "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
+    "by registers": (gemm_problem(72, 24, 72, "tf32", a_major="mn"), replace(ONE, tile_k=32, result_vec=4)),
+    "crossed": (
+        gemm_problem(20, 72, 72, "tf32", b_major="mn"),
+        replace(BY_ROWS, tile_k=32, result_vec=4, crossed=True),
+    ),
     "groups": (grouped_problem(SIZES["groups"], 40, 136), Sm90Config(128, 48, 2, 1)),
     "short groups": (grouped_problem(SIZES["short groups"], 16, 136), ONE),
 }
@@ -70,11 +75,12 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
     "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
-    "groups|short groups|C of f32"
+    "groups|short groups|C of f32|by registers"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong|C in boxes"
 C = "C in boxes|C of f32"
+BY_REGISTERS = "by registers|crossed"
 EQUAL: dict[str, str] = {
     r".*: mbarrier_init .* before mbarrier_init .*": "barriers are initialised in any order",
     r".*: mbarrier_init full\[0\] by the last thread": "any one thread initialises",
@@ -85,8 +91,14 @@ EQUAL: dict[str, str] = {
     r".*: consumer: wgmma_fence before mbarrier_wait .*": "no register is touched in between",
     TILE + r": [ab]_form LBO.*": "tiles are one atom wide along the mode that the LBO is for: it is not read",
     TILE + r" before wgmma_m.*": "sums in another order, each by the same wait",
-    r".*: consumer: wgmma_commit twice": "a group of nothing: the wait behind it finishes more",
-    r".*: consumer: (wgmma_wait|bulk_wait_read) 1: newest 0.*": "waits for more than it needs",
+    r".*: consumer: wgmma_commit twice.*": "a group of nothing: the wait behind it finishes more",
+    r".*: consumer: (wgmma_wait|bulk_wait_read) (1: newest 0|3: newest 2).*": "waits for more than it needs",
+    rf"({BY_REGISTERS}): consumer: wgmma_wait 3 before mbarrier_wait .*": "waits earlier",
+    rf"({BY_REGISTERS}): consumer: warp_sync before wgmma_commit": "the warp meets before it arrives anyway",
+    rf"({BY_REGISTERS}): consumer: mbarrier_arrive empty.* before warp_sync": (
+        "what is handed back was read in the step before, behind which the warp has met"
+    ),
+    r"crossed: consumer: no warp_sync \(3\)": "the warp meets in the steps of the next tile",
     r".*: consumer: mbarrier_arrive.* by the last thread": "any one thread of the group arrives",
     r".*: consumer: mbarrier_arrive_remote .* by two threads": "the same threads arrive",
     r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_arrive.*": "waits earlier",

@@ -26,6 +26,7 @@ import numpy
 
 from layoutalg.arch import CHUNK_BYTES, MULTICAST_LEAST, MULTICAST_ZEROS, TensorMap
 from layoutalg.budget import spend
+from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.sim.engines.knowledge import AgentClocks
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Shadow
@@ -126,7 +127,7 @@ class BoundMap:
         return SECTOR_BYTES * (sectors + int(numpy.sum(zeros)))
 
     def read(self, crd: Sequence[int]) -> Array:
-        """The bytes of a box, (rows, bytes per row), zeros out of bounds."""
+        """The bytes of a box, (rows, bytes per row), zeros out of bounds; tf32 is rounded, as on an H200."""
         at, exists = self.elements(crd)
         if self.map.nan_fill and not exists.all():
             raise UnsupportedError(
@@ -136,6 +137,8 @@ class BoundMap:
         data = self.source.memory.raw[inside[..., None] + numpy.arange(self.element_bytes)]
         data[~exists] = 0
         rows: Array = data.reshape(len(at), -1)
+        if self.map.element.name == "tf32":  # to the nearest, ties to even; NaN stays NaN
+            return encode(decode(rows.view(numpy.uint32), "f32"), "tf32").view(numpy.uint8)
         return rows
 
     def write(self, crd: Sequence[int], rows: Array) -> None:

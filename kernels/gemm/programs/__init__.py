@@ -5,6 +5,7 @@ simt        products without tensor cores
 sm80        with mma.sync
 sm90        with wgmma, fed by TMA
 added       the matrix that an epilogue adds, brought by TMA
+sm90_tiles  its tiles in shared memory
 """
 
 from __future__ import annotations

@@ -203,8 +203,12 @@ def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:
 
 
 @cache
-def stage_copies(warp_n: int, vec: int, sums: str = "f32") -> tuple[TiledMMA, TiledCopy, AnyLayout]:
+def stage_copies(
+    warp_n: int, vec: int, sums: str = "f32", *, turned: bool = False
+) -> tuple[TiledMMA, TiledCopy, AnyLayout]:
     """Return the way of 16 rows of a warp's sums through shared memory: the MMA, the copy out, the layout.
+
+    They leave along rows, or if `turned` along columns.
 
     >>> print(stage_copies(64, 8)[2])
     Sw<3,2,3> o 0 o (16,64):(64,1)
@@ -213,15 +217,17 @@ def stage_copies(warp_n: int, vec: int, sums: str = "f32") -> tuple[TiledMMA, Ti
     part = min(vec, 16 // number.nbytes)
     mma = make_tiled_mma(_ANY_MMA.atom, (1, 1, 1), (16, warp_n))
     lanes, bits = min(32, warp_n // vec), number.bits * part
-    take = make_tiled_copy(
-        f"UniversalCopy<uint{bits}_t>", number, Layout((32 // lanes, lanes), (lanes, 1)), Layout((1, vec))
-    )
+    threads, values = Layout((32 // lanes, lanes), (lanes, 1)), Layout((1, vec))
+    if turned:
+        threads, values = Layout((16 // vec, 2 * vec)), Layout((vec, 1))
+    take = make_tiled_copy(f"UniversalCopy<uint{bits}_t>", number, threads, values)
     tile = Layout((16, warp_n))
     accesses = (
-        Access(f"st.shared.b{2 * number.bits}", mma.tidfrg("C", tile), number),
+        Access(f"st.shared.b{number.bits * (1 if turned else 2)}", mma.tidfrg("C", tile), number),
         Access(f"ld.shared.b{bits}", take.tidfrg("src", tile), number),
     )
-    found = synthesize((16, warp_n), accesses, element=number, order="row", form="any")
+    order: Literal["row", "col"] = "col" if turned else "row"
+    found = synthesize((16, warp_n), accesses, element=number, order=order, form="any")
     return mma, take, found.layout if found.layout is not None else Layout((16, warp_n), (warp_n, 1))
 
 

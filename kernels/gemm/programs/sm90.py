@@ -16,6 +16,10 @@ send each other the sums of the columns that the other one writes.
 
 Rows may be those of groups with a B each (see groups): each tile is of one group.
 
+wgmma turns operands of 16 bits alone.  Of tf32 an A that lies along m goes through registers, whose wgmma is
+one of four in flight; where B lies along n instead, tiles are of the transposed product, B^T A^T, and leave
+by columns.  TMA rounds tf32 to the nearest, ties to even.
+
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
@@ -36,12 +40,10 @@ from typing import TypeAlias
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
-from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier, Reg
-from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
@@ -55,12 +57,13 @@ from layoutalg.kernels.gemm.parts import (
     declare_share,
     each_unit,
 )
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
+from layoutalg.kernels.gemm.problem import GemmProblem, stored_problem
 from layoutalg.kernels.gemm.programs.added import Added, Box, boxes_of
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
+from layoutalg.kernels.gemm.programs.sm90_tiles import box_copy, box_rows, operand_layout, tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
-from layoutalg.layout import AnyLayout, Layout
+from layoutalg.layout import Layout
 
 L2_PROMOTION_BYTES = 128
 """The bytes that the L2 fetches at least on a miss of an operand."""
@@ -72,56 +75,12 @@ TMA_BYTES = 16
 BATCH_TILES = 1 << 21
 """The most tiles of all products of a batch: with the steps of k of each, their numbers have 32 bits."""
 
-ATOM_ROWS, MOST_SIDE = 8, 256
-"""The rows of an atom of the 128-byte swizzle, and the most rows of a box."""
-
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """The function that writes the code which stores a consumer's sums at a first row and column of D."""
 
 Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 """The number of a tile among those that are walked, the steps of k before it, its row and its column among
 the tiles, its place in the batch."""
-
-
-def box_rows(rows: int) -> int:
-    """Rows of the highest boxes that rows of k are loaded in: whole atoms, as many as a box can have.
-
-    >>> box_rows(256), box_rows(384)
-    (256, 192)
-    """
-    return max(x for x in range(ATOM_ROWS, min(rows, MOST_SIDE) + 1, ATOM_ROWS) if rows % x == 0)
-
-
-def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
-    """Return the layout of (row, k) in a stage as TMA writes and wgmma reads it, in the 128-byte swizzle.
-
-    Stored along k it has boxes of `box_rows`; along rows boxes of 64 rows by 64 k; one after the other.
-
-    >>> from layoutalg.dtype import dtype
-    >>> print(operand_layout("mn", dtype("f16"), 128))
-    Sw<3,3,3> o 0 o (((64,1),2),((8,8),1)):(((1,0),4096),((64,512),0))
-    """
-    atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
-    deep = 128 // element.nbytes
-    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (ROWS, deep)), (rows, deep))
-
-
-def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
-    """Return the MMA of a wgmma with 64 rows and `columns` columns."""
-    kind = p.operand.name.upper()
-    return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
-
-
-def box_copy(columns: int, element: DType) -> TiledCopy:
-    """Return the copy by which 128 threads read a box of results: lanes side by side in rows, 16 bytes each.
-
-    >>> from layoutalg.dtype import dtype
-    >>> print(box_copy(64, dtype("bf16")).tiler)
-    (16, 64)
-    """
-    lanes = columns * element.nbytes // 16
-    threads = Layout((128 // lanes, lanes), (lanes, 1))
-    return make_tiled_copy("UniversalCopy<uint128_t>", element, threads, Layout((1, 16 // element.nbytes)))
 
 
 def build(p: GemmProblem, c: Sm90Config) -> Kernel:
@@ -185,7 +144,9 @@ class _Operand:
         self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
         batch: tuple[Var, ...],
     ) -> None:  # fmt: skip
-        major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
+        major, lead = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
+        first = (name == "a") != c.crossed
+        rows, self.sharing = (c.tile_m, c.cluster_n) if first else (c.tile_n, c.cluster_m)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
@@ -195,8 +156,7 @@ class _Operand:
             if step
         }
         self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
-        self.sharing = c.cluster_n if name == "a" else c.cluster_m
-        high = box_rows(rows // self.sharing) if major == "k" else ROWS
+        high = box_rows(rows // self.sharing) if major == "k" else c.tile_k
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
         self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
@@ -233,8 +193,13 @@ class _Writer:
         self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
         depth = k.param("k", p.k)
         self.batch = batch_extents(k, p)
-        self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
-        self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
+        operands = (
+            _Operand(k, p, c, "a", (self.m, depth), self.batch),
+            _Operand(k, p, c, "b", (self.n, depth), self.batch),
+        )
+        # what tiles have tile_m and tile_n rows of
+        self.a, self.b = operands[::-1] if c.crossed else operands
+        self.extents = (self.n, self.m) if c.crossed else (self.m, self.n)
         k.cluster(c.cluster)
         most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
@@ -261,7 +226,8 @@ class _Writer:
         if c.schedule == "streamk":
             self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
-        self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
+        # what goes through registers each warp has read by itself
+        self.empty = k.mbarrier("empty", c.readers * c.sharing * (4 if p.by_registers else 1), c.stages)
         self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
         self.came = k.mbarrier("came") if self.sums else None
 
@@ -286,7 +252,7 @@ class _Writer:
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
-        grid = tile_grid(self.m, self.n, (high, wide))
+        grid = tile_grid(*self.extents, (high, wide))
         if self.groups:
             grid = k.let("row_tiles", self.groups.tiles), grid[1]
         clusters, mine = self.blocks // c.cluster, self.block // c.cluster
@@ -350,11 +316,15 @@ class _Writer:
         group, thread = k.thread // 128, k.thread % 128
         me = k.get_slice(self.mma, thread)
         acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+        deep, numbers = self.mma.tile_shape[2], range(c.tile_k // self.mma.tile_shape[2])
+        held = [me.fragment_A(f"left{j}", (c.consumer_m, deep)) for j in numbers if self.p.by_registers]
         part = Const(0) if c.pingpong else group  # of a tile
 
+        first_of = thread % 32 if self.p.by_registers else thread
+
         def release(stage: Expr) -> None:
-            with k.If(thread < c.sharing):
-                k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
+            with k.If(first_of < c.sharing):
+                k.arrive(self.empty[stage], first_of if c.sharing > 1 else None)
 
         tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
         with tiles as (nth, before, row, column, batch):
@@ -375,15 +345,19 @@ class _Writer:
                 self._hold(acc)
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
-                    k.do(instr.WGMMA_FENCE)
                     mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
-                    there = self.b.ring[None, None, stage]
-                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
-                    k.do(instr.WGMMA_COMMIT)
+                    left, right = me.partition_A(mine), me.partition_B(self.b.ring[None, None, stage])
+                    if held:
+                        self._by_registers(acc, held, left, right, kt)
+                    else:
+                        k.do(instr.WGMMA_FENCE)
+                        k.mma(self.mma, acc, left, right, accumulate=kt)
+                        k.do(instr.WGMMA_COMMIT)
                     if self.added:
                         with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
                             self.added.early(corner, batch)
-                    k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
+                    if not held:  # this group runs on while the stage before is handed back
+                        k.do(instr.WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
@@ -400,6 +374,23 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _by_registers(
+        self, acc: Fragment, held: list[Fragment], left: Tensor, right: Tensor, accumulate: Expr
+    ) -> None:
+        """A step of k whose A goes through registers: those of each wgmma are loaded as soon as the one that
+        had them in the step before is finished, while the three behind it run."""
+        k = self.k
+        for j, fragment in enumerate(held):
+            k.warpgroup_wait(len(held) - 1, fragment)
+            k.load(left[None, None, j], into=fragment[None, None, 0])
+            k.do(instr.WGMMA_FENCE)
+            k.mma(
+                self.mma, acc, fragment[None, None, 0], right[None, None, j],
+                accumulate=accumulate if j == 0 else 1,
+            )  # fmt: skip
+            k.do(instr.WGMMA_COMMIT)
+        k.do(instr.WARP_SYNC)  # all lanes have read the stage, which the first of them hand back
 
     def _hold(self, acc: Fragment) -> None:
         """Keep what was done to the sums of the tile before in front of a tile's first step.
@@ -572,7 +563,7 @@ class _Writer:
         """Results through shared memory in rows that threads write, 16 rows of a warp at a time."""
         k, c, vec, part = self.k, self.c, self.c.result_vec, min(self.c.result_vec, 4)
         columns = c.box_columns()
-        mma, take, layout = stage_copies(columns, vec)
+        mma, take, layout = stage_copies(columns, vec, turned=c.crossed)
         stage = k.shared("stage", "f32", layout, stages=4 * c.consumers, align_bytes=1024)
         out = k.reg("out", vec)
 
@@ -585,11 +576,17 @@ class _Writer:
             row = k.let("first_row", corner[0] + warp % 4 * 16)
             column = k.let("first_column_of_tile", corner[1])
             with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
-                tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
+                at = row + i * ROWS, column + q * columns
+                if c.crossed:
+                    tile = self.output.tile(at[::-1], (columns, 16)).transposed
+                else:
+                    tile = self.output.tile(at, (16, columns))
                 there = k.get_slice(take, lane).partition_D(tile)
+                values = 1 if c.crossed else 2  # side by side in a row of D
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
-                    sums = acc.at((0, h, q * (columns // 8) + j), i, 0, values=2)
-                    k.do(instr.STS[8], given.at((0, h), 0, j), sums)
+                    for pair in range(0, 2, values):
+                        sums = acc.at((pair, h, q * (columns // 8) + j), i, 0, values=values)
+                        k.do(instr.STS[4 * values], given.at((pair, h), 0, j), sums)
                 k.do(instr.WARP_SYNC)
                 with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
                     with k.Unroll("e", vec // part) as e:

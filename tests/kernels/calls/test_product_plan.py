@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.calls.arrays import Form, form_of
-from layoutalg.kernels.calls.product_plan import Copy, Plan, find_product, plan_of
+from layoutalg.kernels.calls.product_plan import Copy, Plan, copied_sets, find_product, plan_of
 from layoutalg.kernels.gemm.problem import BatchMode
 
 SIZES = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "int32": 4}
@@ -88,14 +88,25 @@ def test_what_no_kernel_reads_or_writes_is_copied(name: str, arrays: Any, copied
         plan(a, b, **rest, copy=False)
 
 
-@pytest.mark.parametrize(("kind", "options"), [("int8", {}), ("float32", {"tf32": True})])
-def test_what_ldmatrix_does_not_turn_is_stored_along_k(kind: str, options: dict[str, Any]) -> None:
-    a, b = form((32, 64), kind=kind), form((64, 48), kind=kind)
-    found = plan(a, b, **options)
+def test_what_ldmatrix_does_not_turn_is_stored_along_k() -> None:
+    a, b = form((32, 64), kind="int8"), form((64, 48), kind="int8")
+    found = plan(a, b)
     assert set(found.copies) == {"b"} and (found.p.a_major, found.p.b_major, found.p.ldb) == ("k", "k", 64)
-    assert not plan(a, form((64, 48), (1, 64), kind), **options).copies
+    assert not plan(a, form((64, 48), (1, 64), "int8")).copies
     with pytest.raises(UnsupportedError, match="as ldmatrix turns elements of 16 bits alone"):
-        plan(a, b, **options, copy=False)
+        plan(a, b, copy=False)
+
+
+def test_copies_of_tf32_lie_along_k() -> None:
+    """As they lie, one of them along k, and both; of rows that TMA does not read copies are padded."""
+    a, b, odd = form((32, 64), (1, 32)), form((64, 48)), form((64, 45))
+    product = find_product(a, b, tf32=True)
+    assert copied_sets(product, {}) == ((), ("a",), ("b",), ("a", "b"))
+    assert copied_sets(find_product(a, odd, tf32=True), {}) == ((), ("b",), ("a", "b"))
+    for options in ({"tf32": True, "copy": False}, {}):
+        assert copied_sets(find_product(a, b, **options), {}) == ((),)
+    majors = [(p.a_major, p.b_major) for p in (plan_of(product, {}, x).p for x in copied_sets(product, {}))]
+    assert majors == [("mn", "mn"), ("k", "mn"), ("mn", "k"), ("k", "k")]
 
 
 def test_modes_of_a_batch_that_step_alike_are_one() -> None:

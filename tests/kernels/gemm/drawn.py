@@ -218,7 +218,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
     "gemv of vectors": _of(("f16", "bf16"), (MMA_ROWS, 70, 600), by_gemv, unit=8),
     "sm80 in turn": _of(
-        ("f16", "f16", "bf16", "s8"), (100, 100, 250),
+        ("f16", "f16", "bf16", "s8", "f64"), (100, 100, 250),
         lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),
         modes=0,
     ),
@@ -227,6 +227,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
         splits=1),
         unit=8, modes=0,
     ),
+    "sm90 tf32": _of(("tf32",), (90, 80, 90), by_sm90, unit=8, modes=1),
     "sm90": lambda rng, number: _by_sm90(rng, number, tiles=False, many=False),
     "sm90 tiles": lambda rng, number: _by_sm90(rng, number, tiles=True, many=False),
     "groups": lambda rng, number: _by_sm90(rng, number, tiles=False, many=True),

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.checks.gemm import definition
+from layoutalg.kernels.gemm import Sm90Config, gemm_problem
+from layoutalg.kernels.gemm.choice import SM80, SM90
 from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import operand_view
 from tests.kernels.gemm import cases
@@ -67,6 +70,28 @@ def test_the_text_on_the_host_is_the_definition(kind: str, seed: int) -> None:
 def test_lowering_changes_nothing(kind: str) -> None:
     p, c, _ = drawn(kind, 4)
     assert not cases.wrong(p, launches(p, c), cases.arguments(p, seed=1))
+
+
+@each(("a_major", "b_major"), [("k", "k"), ("mn", "k"), ("k", "mn")])
+def test_tf32_is_rounded_on_its_way_by_tma_and_cut_by_mma(a_major: Any, b_major: Any) -> None:
+    """An element alone in its product, of all 32 bits: ties, subnormal numbers, the largest, NaN."""
+    p = gemm_problem(48, 8, 8, "tf32", a_major=a_major, b_major=b_major)
+    heads = np.array([0x3F800000, 0x3F802000, 0xBF802000, 0x7F7FE000, 0x00004000, 0x7F800000], "u4")
+    bits = (heads[:, None] | np.array([0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF, 0x801, 0x1801], "u4")).ravel()
+    left, right = np.zeros((48, 8), "u4"), np.zeros((8, 8), "f4")
+    left[:, 3], right[3] = bits, 1
+    a = (left if a_major == "k" else left.T).ravel()
+    b = (right.T if b_major == "k" else right).ravel().view("u4")
+    given = {"a": a, "b": b, "alpha": 0x3F800000} | {
+        x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")
+    }
+    for c, kept in (
+        (SM90.fitted(p, Sm90Config(64, 16, 2, 1)), encode(decode(bits[None], "f32"), "tf32")[0]),
+        (SM80.configs(p)[0], bits & 0xFFFFE000),
+    ):
+        mine = given | {"d": np.zeros((48, 8), "u4")}
+        simulate_sequence(cases.launched(p, c), mine, trace=False)
+        assert np.array_equal(mine["d"][:, 5].view("f4"), kept.view("f4") + 0, equal_nan=True), c
 
 
 @pytest.mark.deep

@@ -176,7 +176,7 @@ def test_vectors_follow_the_leading_dimensions(
 @each(
     ("dtype", "arch", "rows", "k"),
     [
-        ("f64", "sm_90", 16, 4), ("f64", "sm_80", 8, 4), ("s8", "sm_80", 16, 0), ("s4", "sm_80", 16, 0),
+        ("f64", "sm_90", 16, 8), ("f64", "sm_80", 8, 4), ("s8", "sm_80", 16, 0), ("s4", "sm_80", 16, 0),
         ("b1", "sm_90", 16, 0), ("s4", "sm_90", 16, 0),
     ],
 )  # fmt: skip
