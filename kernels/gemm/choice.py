@@ -31,6 +31,7 @@ from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
+    STEP_BYTES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -216,14 +217,18 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 
 @lru_cache(maxsize=16)
 def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
-    """The fields of a configuration that say how results leave the registers; the same for every tile."""
+    """The fields of a configuration that a problem decides, the same for every tile: the k of a step, and how
+    results leave the registers."""
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
     boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c)
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
-    return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
+    return (
+        ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across),
+        ("tile_k", STEP_BYTES // p.operand.nbytes),
+    )  # fmt: skip
 
 
 SIMT: Choice[SimtConfig] = Choice(
@@ -254,7 +259,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     lambda p, chip: sm90_clock(p, machine_of(chip)),
     _fit_sm90,
-    ("through", "result_vec"),
+    ("through", "result_vec", "tile_k"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )

@@ -206,8 +206,8 @@ class Sm75Config(Sm80Config):
 class Sm90Config:
     """The way a block computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
 
-    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes through `stages`
-    tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
+    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes, `tile_k`
+    elements, through `stages` tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
     of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps of k, see parts.
@@ -233,9 +233,10 @@ class Sm90Config:
     cluster_k: int = 1
     pingpong: bool = False
     schedule: Literal["persistent", "streamk"] = "persistent"
+    tile_k: int = 64
 
     # what other families choose, and every configuration of this one has
-    tile_k, min_blocks, edges, static_ld, via, usual = 64, 1, True, False, "tma", "persistent"
+    min_blocks, edges, static_ld, via, usual = 1, True, False, "tma", "persistent"
 
     @property
     def threads(self) -> int:
@@ -304,7 +305,7 @@ class Sm90Config:
     def ring_bytes(self) -> int:
         """Shared memory of a block beside boxes of results: tiles of operands, sums of peers, barriers."""
         sums = self.tile_m * (self.tile_n - self.written_n) * 4
-        return self.stages * (self.tile_m + self.tile_n) * self.tile_k * 2 + sums + 1024
+        return self.stages * (self.tile_m + self.tile_n) * STEP_BYTES + sums + 1024
 
     def results_bytes(self, nbytes: int) -> int:
         """Shared memory of a block for results of `nbytes`."""
@@ -337,6 +338,9 @@ def _box_bytes(found: tuple[int, ...], nbytes: int, buffers: int) -> int:
     """Shared memory of a consumer's boxes: so many of the widest kind, and each narrower one."""
     return 64 * nbytes * (found[0] * buffers + sum(set(found) - {found[0]}))
 
+
+STEP_BYTES = 128
+"""The bytes of k of a stage of gemm-sm90: rows of the widest swizzle."""
 
 BLOCK_BYTES = 232448
 """The most shared memory of a block of sm_90."""

@@ -30,6 +30,7 @@ from layoutalg.kernels.gemm.problem import (
 from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     SIDES,
+    STEP_BYTES,
     Config,
     SimtConfig,
     Sm75Config,
@@ -322,6 +323,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     check_sm90_problem(p, chip)
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
+    if c.tile_k * p.operand.nbytes != STEP_BYTES:
+        near = STEP_BYTES // p.operand.nbytes
+        raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
