@@ -130,7 +130,8 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
-        "a": draw(p.a_elems * p.packed, p.element), "b": draw(p.b_elems * p.packed, p.element),
+        **{x: draw(elems * p.packed, element) for x, elems, element in
+           zip("ab", (p.a_elems, p.b_elems), p.elements, strict=True)},
         "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
@@ -246,7 +247,7 @@ def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     if p.packed == 1:
-        return matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+        return matrices(p, *(numbers_of(given[x], of) for x, of in zip("ab", p.elements, strict=True)))
 
     def unpacked(rows: Any) -> Any:
         words = np.pad(rows.reshape(-1), (0, -rows.size % 4)).view("u4")

@@ -18,6 +18,9 @@ problem counts k, lda, ldb and the steps of A and B in bytes, and its operand is
     gemm_problem(m, n, 1024, "b1")      k = 128 bytes, b1x8
 
 Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the ones.
+
+Of 8-bit floats A and B may be of two types.  Tensor cores keep 14 bits of their sums, so that the sums of
+every 128 of k are added up in f32, in full; with arithmetic "fast" they are those of the tensor cores.
 """
 
 from __future__ import annotations
@@ -43,8 +46,12 @@ if TYPE_CHECKING:
 
 Major: TypeAlias = Literal["k", "mn"]
 
+BYTE_FLOATS = ("e4m3", "e5m2")
+"""The floats of 8 bits, of which A and B may have one each."""
+
 ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32": ("f32",), "f64": ("f64",),
-                "s8": ("s32",), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",)}  # fmt: skip
+                "s8": ("s32",), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",),
+                **dict.fromkeys(BYTE_FLOATS, ("f32",))}  # fmt: skip
 """Accumulators of each operand type, the usual one first."""
 
 PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
@@ -57,6 +64,12 @@ MOST_SPLITS = 64
 
 BITWISE = ("and", "xor")
 """The operations on pairs of bits whose results may be summed, the usual one first."""
+
+PROMOTED_K = 128
+"""The k of the sums of tensor cores that are added up in f32, of 8-bit floats."""
+
+FAST = "fast"
+"""The arithmetic of 8-bit floats whose sums are left to tensor cores."""
 
 PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
 """alpha A B."""
@@ -110,11 +123,31 @@ class GemmProblem:
     align_bytes: tuple[int, int, int] = ALIGNED
     arithmetic: str = ""
     grouped: bool = False
+    b_operand: DType | None = None
 
     @property
     def element(self) -> str:
         """The name of an element of A and B; the operand type may hold several."""
         return self.operand.name.partition("x")[0]
+
+    @property
+    def elements(self) -> tuple[str, str]:
+        """The names of an element of A and of B."""
+        return self.element, self.b_operand.name if self.b_operand else self.element
+
+    @property
+    def multiplied(self) -> str:
+        """The element of A and B as an mma names it, both where they are two.
+
+        >>> gemm_problem(8, 8, 64, "e4m3", b_dtype="e5m2").multiplied
+        'e4m3_e5m2'
+        """
+        return "_".join(dict.fromkeys(self.elements))
+
+    @property
+    def promoted(self) -> bool:
+        """Whether the sums of tensor cores are added up in f32."""
+        return self.element in BYTE_FLOATS and self.arithmetic != FAST
 
     @property
     def packed(self) -> int:
@@ -186,7 +219,8 @@ class GemmProblem:
         many = "" if self.grouped else "".join(f"{mode.extent} x " for mode in self.batch)
         bits = f" {self.arithmetic}" if self.arithmetic else ""
         groups = f" in {self.products} groups" if self.grouped else ""
-        usual = f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}{groups}"
+        types = " x ".join(dict.fromkeys(self.elements))
+        usual = f"{many}{self.m} x {self.n} x {self.k * self.packed} {types} {majors}{bits}{groups}"
         return ", ".join([usual, *self._unusual()])
 
     def _unusual(self) -> Iterator[str]:
@@ -224,8 +258,10 @@ def gemm_problem(
     batch: Iterable[BatchMode] = (),
     align_bytes: tuple[int, int, int] = ALIGNED,
     arithmetic: str = "",
+    b_dtype: str | DType | None = None,
 ) -> GemmProblem:
-    """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
+    """A checked problem; leading dimensions default to the row lengths, D's type to the operands', of 8-bit
+    floats to bf16.  B's type is `b_dtype` if that is another 8-bit float.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
     column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
@@ -238,15 +274,21 @@ def gemm_problem(
     element = find_dtype(dtype)
     if element.name not in ACCUMULATORS:
         raise UnsupportedError(f"GEMM of {element}: {', '.join(ACCUMULATORS)} are accepted")
+    other = find_dtype(b_dtype or element)
+    if other != element and not {element.name, other.name} <= {*BYTE_FLOATS}:
+        raise UnsupportedError(
+            f"a product of {element} and {other}: {' and '.join(BYTE_FLOATS)} alone may be mixed"
+        )
     sums = find_dtype(accumulator or ACCUMULATORS[element.name][0])
     if sums.name not in ACCUMULATORS[element.name]:
         raise UnsupportedError(
             f"{element} products are added up in {' or '.join(ACCUMULATORS[element.name])}, not {sums}"
         )
     default = _usual_result(element.name)
-    to = find_dtype(result or default)
-    if to.name not in (default, sums.name):
-        known = " and ".join(dict.fromkeys((default, sums.name)))
+    to, narrow = find_dtype(result or default), element.name in BYTE_FLOATS
+    accepted = dict.fromkeys((default, *(("f16",) if narrow else ()), sums.name))
+    if to.name not in accepted:
+        known = " and ".join(accepted)
         raise UnsupportedError(
             f"a result of {to} from {element}: {known} {'are' if ' ' in known else 'is'} accepted"
         )
@@ -285,18 +327,19 @@ def gemm_problem(
     if several:
         steps = tuple(mode.d for mode in several)
         check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
-    bits = _bitwise(element, arithmetic)
+    bits = _arithmetic(element, arithmetic)
     if element.name in PACKED_BYTES:
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], epilogue, several, align_bytes, bits,
+        leading["ldd"], epilogue, several, align_bytes, bits, b_operand=None if other == element else other,
     )  # fmt: skip
 
 
 def _usual_result(element: str) -> str:
     """D's type, of products of an element type."""
-    return {"tf32": "f32", **dict.fromkeys(("s8", *PACKED_BYTES), "s32")}.get(element, element)
+    others = dict.fromkeys(("s8", *PACKED_BYTES), "s32") | dict.fromkeys(BYTE_FLOATS, "bf16")
+    return {"tf32": "f32", **others}.get(element, element)
 
 
 def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str, int]:
@@ -304,17 +347,16 @@ def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str
     return {"lda": k if a_major == "k" else m, "ldb": k if b_major == "k" else n, "ldc": n, "ldd": n}
 
 
-def _bitwise(element: DType, arithmetic: str) -> str:
-    """The operation on pairs of bits whose results are summed; empty for other elements."""
-    if element.name != "b1":
-        if arithmetic:
-            raise UnsupportedError(f"arithmetic = {arithmetic!r} of {element}: bits alone have a choice")
-        return ""
-    if arithmetic not in ("", *BITWISE):
+def _arithmetic(element: DType, arithmetic: str) -> str:
+    """The operation on pairs of bits whose results are summed, or how 8-bit floats are; else empty."""
+    known = BITWISE if element.name == "b1" else ("", FAST) if element.name in BYTE_FLOATS else ("",)
+    if arithmetic and len(known) == 1:
         raise UnsupportedError(
-            f"arithmetic = {arithmetic!r}: {' and '.join(map(repr, BITWISE))} are accepted"
+            f"arithmetic = {arithmetic!r} of {element}: bits and 8-bit floats alone have a choice"
         )
-    return arithmetic or BITWISE[0]
+    if arithmetic not in ("", *known):
+        raise UnsupportedError(f"arithmetic = {arithmetic!r}: {' and '.join(map(repr, known))} are accepted")
+    return arithmetic or known[0]
 
 
 def _in_bytes(
@@ -462,7 +504,7 @@ def mmas_of(p: GemmProblem) -> tuple[Mma, ...]:
     >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
     [8, 16]
     """
-    return _mmas(p.element, p.accumulator.name, p.arithmetic)
+    return _mmas(p.multiplied, p.accumulator.name, p.arithmetic if p.element == "b1" else "")
 
 
 @lru_cache

@@ -58,6 +58,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k
 from layoutalg.kernels.gemm.tiles import (
     BLOCK_BYTES,
     SIDES,
+    STEP_BYTES,
     SimtConfig,
     Sm75Config,
     Sm80Config,
@@ -194,7 +195,7 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
-    steps_of_all, added = -(-p.k // 64), results * p.reads_c
+    steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
         time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
@@ -206,7 +207,7 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             waves, share = units // clusters, share_of(units, steps, clusters)
             sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
         in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
-        brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+        brought = c.tile_k * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
         in32 = 0.0
         if c.through == "tma" and splits == 1:
             in32 = sum(x for x in c.boxes(result) if x * result == 32) / c.written_n

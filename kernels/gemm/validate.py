@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
+    BYTE_FLOATS,
     MOST_SPLITS,
     GemmProblem,
     fragment_k,
@@ -297,12 +298,17 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     """
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
-    if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+    narrow = p.element in BYTE_FLOATS
+    if not narrow and (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
         other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
         near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
-            f"take {other}{near}"
+            f"gemm-sm90 multiplies f16, bf16 and 8-bit floats into f32, not {p.operand} into "
+            f"{p.accumulator}: take {other}{near}"
+        )
+    if narrow and "mn" in (p.a_major, p.b_major):
+        raise UnsupportedError(
+            f"wgmma turns 16-bit elements alone; {p.element} operands must both be stored along k"
         )
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
@@ -503,7 +509,8 @@ def registers(p: GemmProblem, c: Config) -> int:
     """
     if isinstance(c, Sm90Config):
         sums = c.consumer_m * c.tile_n // 128
-        return FREE_REGISTERS + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
+        part = c.tile_n // 2 if p.promoted else 0
+        return FREE_REGISTERS + sums + part + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
     tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):

@@ -61,7 +61,7 @@ def tiled_mma(p: GemmProblem, c: Sm80Config) -> TiledMMA:
     >>> print(tiled_mma(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).tile_shape)
     (128, 256, 16)
     """
-    element, sums = ("s8", "s32") if p.packed > 1 else (p.operand.name, p.accumulator.name)
+    element, sums = ("s8", "s32") if p.packed > 1 else (p.multiplied, p.accumulator.name)
     atom = instr.find_mma(element, sums, fragment_k(p, c)).atom
     return _tiled_mma(atom, c.warps_m, c.warps_n, c.warp_m, c.warp_n)
 

@@ -39,7 +39,7 @@ from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
-from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, ThreadSlice, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.choice import check_or_suggest
@@ -107,8 +107,8 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
 
 def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
     """Return the MMA of a wgmma with 64 rows and `columns` columns."""
-    kind = p.operand.name.upper()
-    return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
+    kinds, depth = "".join(p.elements).upper(), 32 // p.operand.nbytes
+    return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_F32{kinds}_SS{'_TN' if depth == 32 else ''}")
 
 
 def box_copy(columns: int, element: DType) -> TiledCopy:
@@ -185,7 +185,8 @@ class _Operand:
         batch: tuple[Var, ...],
     ) -> None:  # fmt: skip
         major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
-        multiple = TMA_BYTES // p.operand.nbytes
+        element = p.b_operand or p.operand if name == "b" else p.operand
+        multiple = TMA_BYTES // element.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
         steps = {
@@ -197,13 +198,13 @@ class _Operand:
         self.sharing = c.cluster_n if name == "a" else c.cluster_m
         high = box_rows(rows // self.sharing) if major == "k" else ROWS
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
-        self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
+        self.source = k.tensor(name, element, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
         )
-        layout = operand_layout(major, p.operand, rows)
-        self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
-        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
+        layout = operand_layout(major, element, rows)
+        self.ring = k.shared(f"tile_{name}", element, layout, stages=c.stages)
+        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * element.nbytes
 
     def load(
         self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = (),
@@ -366,23 +367,24 @@ class _Writer:
                     if c.through == "tma":
                         self.output.load_vectors(corner, (c.consumer_m, c.written_n))
             with self.part.work(k):
-                self._hold(acc)
-                with self._steps(before) as (kt, stage, parity):
-                    k.wait(self.full[stage], parity)
-                    k.do(instr.WGMMA_FENCE)
-                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
-                    there = self.b.ring[None, None, stage]
-                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
-                    k.do(instr.WGMMA_COMMIT)
-                    k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
-                    with k.If(Const(0) < kt):
-                        release((stage + (c.stages - 1)) % c.stages)
+                if self.p.promoted:
+                    self._promoted(me, acc, part, before, release)
+                else:
+                    self._hold(acc)
+                    with self._steps(before) as (kt, stage, parity):
+                        k.wait(self.full[stage], parity)
+                        k.do(instr.WGMMA_FENCE)
+                        self._multiply(me, acc, part, stage, kt)
+                        k.do(instr.WGMMA_WAIT, 1)  # this group runs on while the stage before is handed back
+                        with k.If(Const(0) < kt):
+                            release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
                     k.arrive(self.order[1 - group])
                 if c.through == "tma":  # under the last group of wgmma
                     self.output.load_vectors(corner, (c.consumer_m, c.written_n))
-                k.warpgroup_wait(0, acc)
-                release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+                if not self.p.promoted:
+                    k.warpgroup_wait(0, acc)
+                    release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             if self.came and self.sums:
                 acc = self._joined(acc, self.came, self.sums)
             if not self.groups:
@@ -391,6 +393,35 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _multiply(
+        self, me: ThreadSlice, acc: Fragment, part: Expr, stage: Expr, accumulate: Operand, rows: int = 0
+    ) -> None:
+        """Start a group of wgmma: so many rows of a stage, all of the consumer's if 0, times B."""
+        k, c = self.k, self.c
+        tile = rows or c.consumer_m, c.tile_k
+        mine = local_tile(self.a.ring[None, None, stage], tile, (part, 0))
+        there = self.b.ring[None, None, stage]
+        k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=accumulate)
+        k.do(instr.WGMMA_COMMIT)
+
+    def _promoted(
+        self, me: ThreadSlice, acc: Fragment, part: Expr, before: Expr, release: Callable[[Expr], None]
+    ) -> None:
+        """The steps of a tile whose sums, of 64 rows at a time, are added up in f32: while one consumer adds,
+        another multiplies."""
+        k, c, rows = self.k, self.c, self.c.consumer_m // ROWS
+        sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
+        k.clear(acc)
+        with self._steps(before) as (_, stage, parity):
+            k.wait(self.full[stage], parity)
+            for i in range(rows):
+                k.do(instr.WGMMA_FENCE)
+                self._multiply(me, sums, part * rows + i, stage, 0, ROWS)
+                k.warpgroup_wait(0, sums)
+                if i == rows - 1:
+                    release(stage)
+                k.map(acc[None, i, 0] + sums[None, 0, 0], into=acc[None, i, 0])
 
     def _hold(self, acc: Fragment) -> None:
         """Keep what was done to the sums of the tile before in front of a tile's first step.
