@@ -198,6 +198,7 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
         "d": matrix("d", p.result, "m", "n"),
     }
     for name, modes in p.epilogue.arrays.items():
-        vector = extent(modes[-1]), BufferView(p.result, (extent(modes[-1]),), (Const(1),))
+        count = extent(modes[-1]) if modes else Const(1)
+        vector = count, BufferView(p.epilogue.type_of(name, p.result), (count,), (Const(1),))
         operands[name] = matrix("c", p.result, "m", "n") if modes == "mn" else vector
     return operands

@@ -126,13 +126,13 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return bits_of(values, name)
 
-    lengths = epilogue_operands(p.epilogue, p)
+    lengths = {"c": p.c_elems, "bias": p.n} | epilogue_operands(p.epilogue, p)
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
         **{x: draw(elems * p.packed, element) for x, elems, element in
            zip("ab", (p.a_elems, p.b_elems), p.elements, strict=True)},
-        "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
+        **{x: draw(elems, type_of(p, x)) for x, elems in lengths.items()},
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
@@ -141,6 +141,11 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     if p.grouped:
         given |= group_begins(_sizes(p, rng))
     return given
+
+
+def type_of(p: GemmProblem, name: str) -> str:
+    """The type of an array of an epilogue, which may read no such array."""
+    return (p.epilogue.type_of(name, p.result) if name in p.epilogue.arrays else p.result).name
 
 
 def _sizes(p: GemmProblem, rng: Any) -> list[int]:
@@ -218,7 +223,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         arrays, numbers = operands_of(step)
         exact |= {name: scalar_value(p, name, given) for name in numbers}
         for name, modes in arrays.items():
-            array = numbers_of(given[name], p.result.name)
+            array = numbers_of(given[name], type_of(p, name))
             exact[name] = array[_places(p, "c", p.ldc)] if modes == "mn" else array
     sums, last = (HALF_PLACE.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):

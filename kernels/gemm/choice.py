@@ -43,6 +43,7 @@ from layoutalg.kernels.gemm.times import (
     SIMT_TILES,
     SM75_TILES,
     SM80_F64_TILES,
+    SM80_PROMOTED_TILES,
     SM80_TILES,
     SM90_TILES,
     sm90_clock,
@@ -244,7 +245,9 @@ SM80: Choice[Sm80Config] = Choice(
     partial(tile_clock, "gemm-sm80"),
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
-    offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
+    offered=lambda p: {"f64": SM80_F64_TILES}.get(
+        p.element, SM80_PROMOTED_TILES if p.promoted else SM80_TILES
+    ),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(

@@ -259,9 +259,12 @@ def gemm_problem(
     align_bytes: tuple[int, int, int] = ALIGNED,
     arithmetic: str = "",
     b_dtype: str | DType | None = None,
+    scale_a: str = "none",
+    scale_b: str = "none",
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands', of 8-bit
-    floats to bf16.  B's type is `b_dtype` if that is another 8-bit float.
+    floats to bf16.  B's type is `b_dtype` if that is another 8-bit float.  A B is multiplied by a float
+    per row, `scale_a` "m", by one per column, `scale_b` "n", or by one each, "one".
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
     column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
@@ -300,13 +303,18 @@ def gemm_problem(
     if epilogue is None:
         if bias not in (True, False, "none", "n", "m"):
             raise UnsupportedError(f"bias = {bias!r}: 'none', 'n' and 'm' are accepted")
+        scales: dict[str, Any] = {}
+        for name, value, along in (("scale_a", scale_a, "m"), ("scale_b", scale_b, "n")):
+            if value not in ("none", "one", along):
+                raise UnsupportedError(f"{name} = {value!r}: 'none', 'one' and {along!r} are accepted")
+            scales |= {} if value == "none" else {name: value.removeprefix("one")}
         epilogue = named_epilogue(
             reads_c=reads_c, bias=bias not in (False, "none"), activation=activation,
-            along="m" if bias == "m" else "n",
+            along="m" if bias == "m" else "n", scales=scales,
         )  # fmt: skip
-    elif reads_c or bias or activation != "none":
+    elif reads_c or bias or activation != "none" or {scale_a, scale_b} != {"none"}:
         raise UnsupportedError(
-            "an epilogue and steps of its own: reads_c, bias and activation belong into it"
+            "an epilogue and steps of its own: reads_c, bias, activation and scales belong into it"
         )
     epilogue.check(sums.name)
     epilogue = epilogue.rounded_to(to.name)

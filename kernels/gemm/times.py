@@ -358,6 +358,9 @@ SM80_F64_TILES = (
 )
 """The tiles, for f64."""
 
+SM80_PROMOTED_TILES = (Sm80Config(128, 128, 64, 4, 2, 3), *SM80_TILES)
+"""The same, for sums that are added up in f32, which take twice the registers."""
+
 SM75_TILES = (
     Sm75Config(256, 256, 32, 4, 2),
     Sm75Config(256, 128, 32, 4, 2),

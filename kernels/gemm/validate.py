@@ -514,7 +514,8 @@ def registers(p: GemmProblem, c: Config) -> int:
     tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
+        sums = c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
+        held += FRAGMENT_REGISTERS + sums * (2 if p.promoted else 1)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

@@ -16,7 +16,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, Let, dynamic_bytes
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.checks.gemm import definition
+from layoutalg.kernels.checks.gemm import definition, type_of
 from layoutalg.kernels.checks.verification import access_checks, compare, copied
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
@@ -52,8 +52,8 @@ def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[st
     return {
         **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
         factors[name]).items()},
-        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
-        **{name: draw(elems, p.result.name) for name, elems in others.items()},
+        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, (p.b_operand or p.operand).name),
+        **{name: draw(elems, type_of(p, name)) for name, elems in others.items()},
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
     }  # fmt: skip
 
