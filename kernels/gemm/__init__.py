@@ -13,7 +13,7 @@
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product, and the Family records
 
-Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
+Operands are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from layoutalg.kernels.gemm.epilogue import (
     Epilogue,
     Map,
     Scale,
+    ScaleVector,
     epilogue_operands,
     named_epilogue,
     operands_of,
@@ -42,6 +43,8 @@ from layoutalg.kernels.gemm.groups import (
 )
 from layoutalg.kernels.gemm.launches import GEMM_FAMILIES
 from layoutalg.kernels.gemm.problem import (
+    BYTE_FLOATS,
+    FAST,
     PACKED_BYTES,
     BatchMode,
     GemmProblem,
