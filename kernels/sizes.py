@@ -193,8 +193,8 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
 
     a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
     operands = {
-        "a": matrix("a", p.operand, *a),
-        "b": matrix("b", p.operand, *b),
+        "a": matrix("a", p.operands[0], *a),
+        "b": matrix("b", p.operands[1], *b),
         "d": matrix("d", p.result, "m", "n"),
     }
     for name, modes in p.epilogue.arrays.items():

@@ -336,7 +336,8 @@ def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> s
     >>> statement(gemm_problem(8, 8, 8, "s8"), parts=True)
     'sums[s] = A B over part s of k: s8 operands, s32 sums'
     """
-    types = f"{p.operand} operands, {p.accumulator} sums"
+    operands = " and ".join(map(str, dict.fromkeys(p.operands)))
+    types = f"{operands} operands, {p.accumulator} sums{' of sums of tensor cores' if p.promoted else ''}"
     if parts:
         return f"sums[s] = {product} over part s of k: {types}"
     return f"D = {p.epilogue.said(product)}: {types}, {p.result} result"

@@ -312,7 +312,8 @@ LARGEST, SIDE = 16384, 4096
 """The default upper bounds of a generated kernel: of m and n, and of k."""
 
 OPTIONS = (
-    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
+    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation",
+    "b_dtype", "scale_a", "scale_b", "arithmetic",
 )  # fmt: skip
 """The options of a product beside its extents."""
 

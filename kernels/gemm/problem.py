@@ -131,6 +131,11 @@ class GemmProblem:
         return self.operand.name.partition("x")[0]
 
     @property
+    def operands(self) -> tuple[DType, DType]:
+        """The operand types of A and of B."""
+        return self.operand, self.b_operand or self.operand
+
+    @property
     def elements(self) -> tuple[str, str]:
         """The names of an element of A and of B."""
         return self.element, self.b_operand.name if self.b_operand else self.element

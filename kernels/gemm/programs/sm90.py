@@ -185,7 +185,7 @@ class _Operand:
         batch: tuple[Var, ...],
     ) -> None:  # fmt: skip
         major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
-        element = p.b_operand or p.operand if name == "b" else p.operand
+        element = p.operands[name == "b"]
         multiple = TMA_BYTES // element.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)

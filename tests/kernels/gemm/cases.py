@@ -52,7 +52,8 @@ def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[st
     return {
         **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
         factors[name]).items()},
-        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, (p.b_operand or p.operand).name),
+        **{x: draw(elems, of.name) for x, elems, of in
+           zip("ab", (p.a_elems, p.b_elems), p.operands, strict=True)},
         **{name: draw(elems, type_of(p, name)) for name, elems in others.items()},
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
     }  # fmt: skip
