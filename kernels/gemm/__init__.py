@@ -46,6 +46,7 @@ from layoutalg.kernels.gemm.problem import (
     BYTE_FLOATS,
     FAST,
     PACKED_BYTES,
+    PROMOTED_K,
     BatchMode,
     GemmProblem,
     Major,

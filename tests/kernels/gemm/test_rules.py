@@ -170,7 +170,7 @@ def test_a_broken_rule_is_named(base: str, error: Any, config: Any, problem: Any
         ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1.* multiples of 8"),
         ({"dtype": "s4", "k": 32, "a_major": "mn"}, UnsupportedError, "share a byte"),
         ({"dtype": "b1", "k": 32, "arithmetic": "or"}, UnsupportedError, "'and' and 'xor'"),
-        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "bits alone have a choice"),
+        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "8-bit floats alone have a choice"),
         ({"batch": [BatchMode(2, d=32)]}, errors.NotInjectiveError, "one place"),
         ({"batch": [BatchMode(2)]}, errors.NotInjectiveError, "one place"),
         ({"batch": [BatchMode(2, a=-8, d=64)]}, ShapeError, "steps of 0 or more"),
