@@ -33,6 +33,9 @@ in flight (Little's law):
 
     step = |(element * rows * columns, issue, latency / stages)|_3
 
+A step is 128 bytes of k of any element, which tensor cores take equally long; where sums of 8-bit floats are
+promoted, each 64 rows of a consumer are waited for besides.
+
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
 rows are taken to be of one size.
@@ -53,8 +56,9 @@ from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch
+from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.parts import part_count, share_of
-from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k
+from layoutalg.kernels.gemm.problem import BYTE_FLOATS, GemmProblem, fragment_k
 from layoutalg.kernels.gemm.tiles import (
     BLOCK_BYTES,
     SIDES,
@@ -76,9 +80,11 @@ class WgmmaLaw:
     """The numbers of the law: nanoseconds, bytes per nanosecond and factors."""
 
     element: float
-    """The time of tensor cores for an element of a tile in a step of 64 of k."""
+    """The time of tensor cores for an element of a tile in a step of 128 bytes of k."""
     parted: float
     """The factor of `element` in clusters whose blocks take a part of k each."""
+    promoted: float
+    """The time that 64 rows of a consumer add to a step whose sums are waited for, and added up in f32."""
     issue: float
     """The time that one thread takes to issue the loads of a stage, independent of its size."""
     latency: float
@@ -140,8 +146,9 @@ class Demand(NamedTuple):
     finished: Any
 
 
-def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
-    """Nanoseconds of a tile by the law; of many, where the fields of a configuration are arrays.
+def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: bool = False) -> TileTime:
+    """Nanoseconds of a tile by the law, whose sums may be `promoted`; of many, where the fields of a
+    configuration are arrays.
 
     >>> step, block, start = tile_time(Sm90Config(128, 256, 4))
     >>> 500 < step < 700, 500 < block < 4000, 4000 < start < 8000
@@ -150,6 +157,7 @@ def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
     area, parts = c.tile_m * c.tile_n, c.cluster_k
     sharing, parted = c.sharing > 1, parts > 1
     step = p_norm(law.element * area, sharing * law.latency / c.stages, law.issue)
+    step = step + promoted * law.promoted * c.consumer_m / ROWS
     of_cluster = 1 + parted * (law.parted - 1)
     block = law.block + law.result * area / parts
     joining = (parts - 1) * (law.peer + law.joined * (area // c.readers) / parts)
@@ -198,7 +206,7 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
-        time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        time, rows, columns = tile_time(c, promoted=p.promoted), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
@@ -271,7 +279,8 @@ def tile_work(
     depth = fragment_k(p, c) if isinstance(c, Sm80Config) else 1
     loads = warps * sum(tile.fragments for tile in operands) * c.tile_k / depth
     rate = law.double if law.double and p.operand.name == "f64" else law.multiply
-    cycles = c.tile_m * c.tile_n * c.tile_k * p.operand.nbytes / rate + (loads + law.copy * copies) / ISSUED
+    size = multiplied_bytes(p, chip)
+    cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + (loads + law.copy * copies) / ISSUED
     issue = cycles / m.cycles_per_us
     wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
     alone = (law.block + c.stages * law.copied * copies) / 1e3  # the stages are filled before the first step
@@ -293,6 +302,17 @@ def tile_work(
         block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
         beside_us=(law.start + (sums > 0) * law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3,
     )
+
+
+def multiplied_bytes(p: GemmProblem, chip: Arch) -> int:
+    """The bytes of the elements that are multiplied: where tensor cores of warps have no 8-bit floats, f16's.
+
+    >>> from layoutalg.arch import find_arch
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [multiplied_bytes(gemm_problem(64, 64, 64, "e4m3"), find_arch(arch)) for arch in ("sm_89", "sm_90")]
+    [1, 2]
+    """
+    return 2 if p.element in BYTE_FLOATS and chip.compute_capability >= (9, 0) else p.operand.nbytes
 
 
 def tile_clock(way: str, p: GemmProblem, chip: Arch) -> Callable[[Any, int], float]:

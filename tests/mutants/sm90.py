@@ -56,6 +56,10 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
     "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
+    "8-bit floats": (
+        gemm_problem(8, 24, 272, "e4m3", b_dtype="e5m2", scale_a="m", scale_b="n"),
+        replace(ONE, tile_k=128),
+    ),
     "groups": (grouped_problem(SIZES["groups"], 40, 136), Sm90Config(128, 48, 2, 1)),
     "short groups": (grouped_problem(SIZES["short groups"], 16, 136), ONE),
 }
@@ -64,7 +68,7 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
-    "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
+    "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
     "groups|short groups"
 )
 PARTS = "parts of k|cluster along k|stream-K"
@@ -102,6 +106,10 @@ EQUAL: dict[str, str] = {
     ),
     r"groups: consumer: (no named_barrier 1|named_barrier 1 before bulk_wait_read 0)": (
         "what was in the first buffer was waited for in the tile before"
+    ),
+    r"8-bit floats: consumer: wgmma_m\S+ twice": "the first of a step forgets what was in D",
+    r"8-bit floats: producer: mbarrier_arrive_expect_tx full.*: bar 1 stages on": (
+        "each stage is full when the other one is expected, with as many bytes"
     ),
     r"cluster (below|beside): producer: mbarrier_wait empty.count.*: (bar 1 stages on|parity 0)": (
         "arrivals come in the order of steps, and the wait for the last one follows"
