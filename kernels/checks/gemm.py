@@ -24,7 +24,7 @@ on the data and on what ran before: only ratios within a table mean anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -59,6 +59,8 @@ from layoutalg.kernels.gemm import (
     operands_of,
     scalar_value,
     scalar_words,
+    scale_elems,
+    scale_view,
     sizes_of,
 )
 
@@ -136,6 +138,7 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
         return bits_of(values, name)
 
     lengths = {"c": p.c_elems, "bias": p.n} | epilogue_operands(p.epilogue, p)
+    lengths |= {name: scale_elems(p, name) for name in p.block_scales}
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
@@ -154,6 +157,8 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
 
 def type_of(p: GemmProblem, name: str) -> str:
     """The type of an array of an epilogue, which may read no such array."""
+    if name in p.block_scales:
+        return "f32"
     return (p.epilogue.type_of(name, p.result) if name in p.epilogue.arrays else p.result).name
 
 
@@ -236,13 +241,14 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
             exact[name] = array[_places(p, "c", p.ldc)] if modes == "mn" else array
     sums, last = (HALF_PLACE.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
-        size = np.abs(a) @ np.abs(b)
+        scales = [scale_view(p, x, numbers_of(given[x], "f32")) for x in p.block_scales]
+        size = _multiplied(np.abs(a), np.abs(b), [np.abs(x) for x in scales])
         error = 2 * (p.k + 4) * sums * size
         if p.element in BYTE_FLOATS:
             error = error + 2 * ((min(p.k, PROMOTED_K) if p.promoted else p.k) + 4) * TENSOR_SUM * size
             if np.all(a == np.trunc(a)) and np.all(b == np.trunc(b)):
                 error = np.where(size * TENSOR_SUM <= 1, 0.0, error)
-        product = a @ b
+        product = _multiplied(a, b, scales)
         if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
             product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         if p.grouped:  # of each row the product of its group
@@ -253,6 +259,18 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
             product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
         return value, error + 2 * last * np.abs(value) + SMALLEST_SUM.get(p.result.name, 0.0) / 2
+
+
+def _multiplied(a: Any, b: Any, scales: Sequence[Any]) -> Any:
+    """a @ b, or with factors of blocks the sum of what these make of the product of each block of k."""
+    if not scales:
+        return a @ b
+    total, (by_row, by_columns) = 0.0, scales
+    for block in range(by_row.shape[1]):
+        part = slice(block * PROMOTED_K, (block + 1) * PROMOTED_K)
+        of_columns = by_columns[:, block].repeat(PROMOTED_K)[: b.shape[1]]
+        total = total + a[:, part] @ b[part] * (by_row[:, block, None] * of_columns)
+    return total
 
 
 def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -43,10 +43,12 @@ from layoutalg.kernels.gemm.groups import (
 )
 from layoutalg.kernels.gemm.launches import GEMM_FAMILIES
 from layoutalg.kernels.gemm.problem import (
+    BLOCKS,
     BYTE_FLOATS,
     FAST,
     PACKED_BYTES,
     PROMOTED_K,
+    SCALE_STEPS,
     BatchMode,
     GemmProblem,
     Major,
@@ -56,6 +58,8 @@ from layoutalg.kernels.gemm.problem import (
     operand_view,
     scalar_value,
     scalar_words,
+    scale_elems,
+    scale_view,
 )
 from layoutalg.kernels.gemm.programs import tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_scalars

@@ -338,6 +338,8 @@ def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> s
     """
     operands = " and ".join(map(str, dict.fromkeys(p.operands)))
     types = f"{operands} operands, {p.accumulator} sums{' of sums of tensor cores' if p.promoted else ''}"
+    if p.block_scales:
+        product = f"({product} over blocks of k, each times scale_a[m][k / 128] scale_b[n / 128][k / 128])"
     if parts:
         return f"sums[s] = {product} over part s of k: {types}"
     return f"D = {p.epilogue.said(product)}: {types}, {p.result} result"

@@ -20,7 +20,8 @@ problem counts k, lda, ldb and the steps of A and B in bytes, and its operand is
 Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the ones.
 
 Of 8-bit floats A and B may be of two types.  Tensor cores keep 14 bits of their sums, so that the sums of
-every 128 of k are added up in f32, in full; with arithmetic "fast" they are those of the tensor cores.
+every 128 of k are added up in f32, in full; with arithmetic "fast" they are those of the tensor cores.  With
+"blocks" the sums of block b of k are first multiplied by scale_a[m][b] scale_b[n / 128][b].
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ BITWISE = ("and", "xor")
 PROMOTED_K = 128
 """The k of the sums of tensor cores that are added up in f32, of 8-bit floats."""
 
-FAST = "fast"
-"""The arithmetic of 8-bit floats whose sums are left to tensor cores."""
+FAST, BLOCKS = "fast", "blocks"
+"""The arithmetic of 8-bit floats whose sums are left to tensor cores; of those with factors of blocks."""
 
 PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
 """alpha A B."""
@@ -124,6 +125,7 @@ class GemmProblem:
     arithmetic: str = ""
     grouped: bool = False
     b_operand: DType | None = None
+    scale_strides: tuple[int, ...] = ()
 
     @property
     def element(self) -> str:
@@ -162,6 +164,18 @@ class GemmProblem:
         2
         """
         return int(self.operand.name.partition("x")[2] or 1)
+
+    @property
+    def block_scales(self) -> dict[str, tuple[int, int]]:
+        """The factors of blocks by their names: their extents along rows, or blocks of columns, and along k.
+
+        >>> gemm_problem(200, 200, 200, "e4m3", arithmetic="blocks").block_scales
+        {'scale_a': (200, 2), 'scale_b': (2, 2)}
+        """
+        if self.arithmetic != BLOCKS:
+            return {}
+        deep = -(-self.k // PROMOTED_K)
+        return {"scale_a": (self.m, deep), "scale_b": (-(-self.n // PROMOTED_K), deep)}
 
     @property
     def products(self) -> int:
@@ -266,10 +280,12 @@ def gemm_problem(
     b_dtype: str | DType | None = None,
     scale_a: str = "none",
     scale_b: str = "none",
+    scale_strides: tuple[int, ...] = (),
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands', of 8-bit
     floats to bf16.  B's type is `b_dtype` if that is another 8-bit float.  A B is multiplied by a float
-    per row, `scale_a` "m", by one per column, `scale_b` "n", or by one each, "one".
+    per row, `scale_a` "m", by one per column, `scale_b` "n", or by one each, "one".  Factors of blocks have
+    `scale_strides`: those of scale_a, along rows and k, and of scale_b; by default k is the last mode.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
     column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
@@ -341,11 +357,21 @@ def gemm_problem(
         steps = tuple(mode.d for mode in several)
         check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
     bits = _arithmetic(element, arithmetic)
+    if bits == BLOCKS:
+        if several:
+            raise UnsupportedError("factors of blocks of a batch: take a product at a time")
+        if {"scale_a", "scale_b"} & {*epilogue.arrays}:
+            raise UnsupportedError("scale_a and scale_b of blocks and of an epilogue: take one of them")
+        deep = -(-k // PROMOTED_K)
+        scale_strides = tuple(scale_strides) or (deep, 1, deep, 1)
+    if len(scale_strides) != (4 if bits == BLOCKS else 0) or min(scale_strides, default=0) < 0:
+        raise ShapeError(f"scale_strides = {scale_strides}: four of factors of blocks, 0 or more, are accepted")
     if element.name in PACKED_BYTES:
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
         leading["ldd"], epilogue, several, align_bytes, bits, b_operand=None if other == element else other,
+        scale_strides=scale_strides,
     )  # fmt: skip
 
 
@@ -362,7 +388,7 @@ def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str
 
 def _arithmetic(element: DType, arithmetic: str) -> str:
     """The operation on pairs of bits whose results are summed, or how 8-bit floats are; else empty."""
-    known = BITWISE if element.name == "b1" else ("", FAST) if element.name in BYTE_FLOATS else ("",)
+    known = BITWISE if element.name == "b1" else ("", FAST, BLOCKS) if element.name in BYTE_FLOATS else ("",)
     if arithmetic and len(known) == 1:
         raise UnsupportedError(
             f"arithmetic = {arithmetic!r} of {element}: bits and 8-bit floats alone have a choice"
@@ -467,6 +493,24 @@ def operand_view(
     step = buffer.itemsize
     extents = tuple(mode.extent for mode in p.batch)
     return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
+
+
+def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:
+    """Factors of blocks as (rows or blocks of columns, blocks of k), a view of their flat buffer."""
+    from numpy.lib.stride_tricks import as_strided
+
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return as_strided(buffer, p.block_scales[name], tuple(d * buffer.itemsize for d in steps))
+
+
+def scale_elems(p: GemmProblem, name: str) -> int:
+    """Elements of a buffer of factors of blocks."""
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return 1 + sum((extent - 1) * step for extent, step in zip(p.block_scales[name], steps, strict=True))
+
+
+SCALE_STEPS = ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")
+"""The parameters that the strides of factors of blocks are."""
 
 
 def stored_problem(p: GemmProblem, splits: int) -> GemmProblem:

@@ -22,6 +22,7 @@ from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
     BYTE_FLOATS,
     MOST_SPLITS,
+    PROMOTED_K,
     GemmProblem,
     fragment_k,
     mma_of,
@@ -199,6 +200,8 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
         )
+    if p.block_scales:
+        raise UnsupportedError("factors of blocks are multiplied in by gemm-sm90 alone")
     all_rows = mmas_of(p)
     if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -337,6 +340,10 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
     if not 16 <= c.tile_n <= 256:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
+    if p.block_scales and PROMOTED_K % c.tile_n:
+        raise DivisibilityError(
+            f"tile_n = {c.tile_n} with factors of blocks: it has to divide the {PROMOTED_K} columns of one"
+        )
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     one = stored_problem(p, c.splits)

@@ -266,7 +266,7 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
 
         return blas
     if name == "_scaled_mm":
-        one = torch.ones((), device="cuda")
+        one = torch.ones(1, device="cuda")
         return lambda: torch._scaled_mm(
             made["a"], made["b"], one, one, out_dtype=torch.bfloat16, use_fast_accum=case.fast_accumulation
         )

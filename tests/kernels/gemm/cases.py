@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grou
 from layoutalg.kernels.gemm.epilogue import epilogue_operands
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.parts import slot_count
-from layoutalg.kernels.gemm.problem import operand_view
+from layoutalg.kernels.gemm.problem import operand_view, scale_elems
 from tests.hostshim import run_cuda_text
 
 packed, unpacked = bits_of, numbers_of
@@ -49,6 +49,7 @@ def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[st
     extents = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
     factors = {"alpha": ALPHA, "beta": BETA, "gamma": GAMMA}
     others = {"c": (p.m - 1) * p.ldc + p.n, "bias": p.n} | epilogue_operands(p.epilogue, p)
+    others |= {name: scale_elems(p, name) for name in p.block_scales}
     return {
         **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
         factors[name]).items()},
