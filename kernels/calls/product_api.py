@@ -64,12 +64,15 @@ from layoutalg.kernels.calls.product_plan import (
 from layoutalg.kernels.calls.repeated import Step
 from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of
 from layoutalg.kernels.gemm import (
+    BLOCKS,
+    FAST,
     GEMM_FAMILIES,
     Config,
     GemmProblem,
     GemvConfig,
     expected_family,
     gemm_problem,
+    multiplied,
     scalar_words,
 )
 from layoutalg.kernels.modes import compact_strides
@@ -90,18 +93,20 @@ def matmul(
     """activation(alpha scale_a scale_b a @ b + beta c + bias), with modes as numpy.matmul has them.
 
     a and b are both float16, bfloat16, float32, float64 or int8, or any floats of 8 bits, float8_e4m3fn or
-    float8_e5m2; modes before the last two are a batch and
-    broadcast.  The result has their type, or `out_dtype` or that of `out`, which may be float32 for 16-bit
-    types; for int8 it is int32, for floats of 8 bits bfloat16, float32 (the usual one where a library has no
-    bfloat16) or float16.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1),
-    one per row; both have the result's type.  activation is a name of `layoutalg.codegen.FUNCTIONS`, such as
-    "gelu", or a function like those.  scale_a and scale_b are float32, one number each, or (m, 1), one per
-    row, and (1, n), one per column.  Sums of 8-bit floats on tensor cores have 14 bits: those of every 128 of
-    k are added up in float32, or with `fast_accumulation` all are left to tensor cores.  `a_dtype` and
-    `b_dtype` are types of 8-bit floats that arrays of uint8 carry.  `tf32` multiplies float32 on tensor cores, rounded to 11 bits.  Arrays
-    with strides that no kernel reads or writes are copied, unless `copy` is False.  `out` may be c itself,
-    and has exactly the result's shape.  Arrays on the CPU are computed in float64 and rounded once;
-    `simulate` runs the kernel in the simulator.
+    float8_e5m2; modes before the last two are a batch and broadcast.  The result has their type, or
+    `out_dtype` or that of `out`, which may be float32 for 16-bit types; for int8 it is int32, for floats of 8
+    bits bfloat16, float32 (the usual one where a library has no bfloat16) or float16.  c broadcasts to the
+    result, bias is (n,), a number per column, or (m, 1), one per row; both have the result's type.
+    activation is a name of `layoutalg.codegen.FUNCTIONS`, such as "gelu", or a function like those.  `tf32`
+    multiplies float32 on tensor cores, rounded to 11 bits.  Arrays with strides that no kernel reads or
+    writes are copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.
+    Arrays on the CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
+
+    scale_a and scale_b are float32, one number each, or (m, 1), one per row, and (1, n), one per column; of
+    8-bit floats together one per block, (m, k / 128) and (k / 128, n / 128), rounded up.  Sums of 8-bit
+    floats on tensor cores have 14 bits: those of every 128 of k are added up in float32, or with
+    `fast_accumulation` all are left to tensor cores.  `a_dtype` and `b_dtype` are types of 8-bit floats that
+    arrays of uint8 carry.
 
     Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
     devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for
@@ -191,8 +196,9 @@ def carry(given: dict[str, View], **types: Any) -> None:
             continue
         kind, form = kinds.get(find_dtype(str(of).removeprefix("torch.")).name), given[name].form
         if kind is None or form.kind not in ("uint8", kind):
+            known = " and ".join(kinds)
             raise ArgumentTypeError(
-                f"{name} holds {form.kind}, and {name}_dtype is {shown(of)}: of uint8, {' or '.join(kinds)} is"
+                f"{name} holds {form.kind}, and {name}_dtype is {shown(of)}: uint8 and {known} are accepted"
             )
         own = form_of(form.library, form.device, kind, form.itemsize, form.shape, form.strides)
         given[name] = given[name]._replace(form=own)
@@ -252,6 +258,8 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 def _of_zeros(product: Product, given: dict[str, View]) -> Product:
     """The product of operands without k as one of zeros along one k, which take their places."""
+    if product.arithmetic == BLOCKS:  # of which there are none
+        del given["scale_a"], given["scale_b"]
     for name, axis in (("a", -1), ("b", -2)):
         shape = list(given[name].form.shape)
         shape[max(axis, -len(shape))] = 1
@@ -263,7 +271,8 @@ def _of_zeros(product: Product, given: dict[str, View]) -> Product:
 def again(product: Product, given: Mapping[str, View]) -> Product:
     """The product of other arrays in the same way."""
     return asked_of(
-        given, product.activation, None, product.element == "tf32", product.copy, product.fast
+        given, product.activation, None, product.element == "tf32", product.copy,
+        product.arithmetic == FAST,
     )  # fmt: skip
 
 
@@ -352,7 +361,8 @@ def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any)
     numbers = {x: _numbers(v) for x, v in given.items() if x != "out"}
     target = given["out"]
     with numpy.errstate(all="ignore"):
-        total = numpy.matmul(numbers["a"], numbers["b"])
+        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == BLOCKS else []
+        total = multiplied(numbers["a"], numbers["b"], *scales)
         shape = (*product.batch, product.m, product.n)
         total = total.reshape(shape)
         if "c" in numbers:

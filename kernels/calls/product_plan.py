@@ -29,8 +29,10 @@ from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, Unsu
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm import (
+    BLOCKS,
     BYTE_FLOATS,
     FAST,
+    PROMOTED_K,
     BatchMode,
     Epilogue,
     GemmProblem,
@@ -70,6 +72,9 @@ rows than a tile has, of any."""
 
 PITCH_BYTES = 128
 """The alignment of rows in copies of 16-bit operands: a box of TMA reads whole lines."""
+
+FACTOR_BYTES = 4
+"""The bytes of a factor."""
 
 BY_TMA, BY_K = ("f16", "bf16", *BYTE_FLOATS), ("s8", "tf32", *BYTE_FLOATS)
 """Elements whose rows of whole 16 bytes TMA brings to wgmma; those that are multiplied along k alone."""
@@ -112,7 +117,7 @@ class Product:
     activation: str | ScalarFunction
     copy: bool
     scales: Mapping[str, Literal["m", "n", ""]]
-    fast: bool
+    arithmetic: str
 
     @property
     def element(self) -> str:
@@ -195,14 +200,23 @@ def find_product(
         length, step = (n, bias.strides[-1]) if along == "n" else (m, bias.strides[0])
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
     scales: dict[str, Literal["m", "n", ""]] = {}
-    for name, mode, form in (("scale_a", "m", scale_a), ("scale_b", "n", scale_b)):
-        if form is not None:
-            scales[name], step = _scale(name, form, mode, m if mode == "m" else n)
-            sides[name] = Side((), 0, step)
+    arithmetic = FAST if fast else ""
+    if scale_a and scale_b and _in_blocks(a, scale_a, scale_b, (m, n, k)):
+        if fast or batch:
+            raise UnsupportedError(f"scales of blocks {'with fast_accumulation' if fast else 'of a batch'}")
+        arithmetic = BLOCKS
+        sides["scale_a"] = Side((), *scale_a.strides)
+        sides["scale_b"] = Side((), *scale_b.strides[::-1])
+    else:
+        for name, mode, form in (("scale_a", "m", scale_a), ("scale_b", "n", scale_b)):
+            if form is not None:
+                scales[name], step = _scale(name, form, mode, m if mode == "m" else n)
+                sides[name] = Side((), 0, step)
     if along != "m" and scales.get("scale_a") != "m":
         m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
     product = Product(
-        forms, shape, kind, elements, m, n, k, batch, sides, along, activation, copy, scales, fast
+        forms, shape, kind, elements, m, n, k, batch, sides, along, activation, copy, scales,
+        arithmetic,
     )  # fmt: skip
     product.epilogue.check("s32" if product.integers else "f64" if element == "f64" else "f32")
     return product
@@ -237,6 +251,24 @@ def _elements(a: Form, b: Form, *, tf32: bool) -> tuple[str, str]:
     return ("tf32" if tf32 else ELEMENT[a.kind],) * 2
 
 
+def _in_blocks(a: Form, by_row: Form, by_columns: Form, extents: tuple[int, int, int]) -> bool:
+    """Whether factors are those of blocks of 1 x 128 of A and of 128 x 128 of B."""
+    m, n, k = extents
+    deep = -(-k // PROMOTED_K)
+    blocks = (m, deep), (deep, -(-n // PROMOTED_K))
+    given = by_row.shape, by_columns.shape
+    if a.kind not in BYTE_KINDS or given != blocks or given in (((m, 1), (1, n)), ((m, 1), (1, 1))):
+        return False
+    for name, form in (("scale_a", by_row), ("scale_b", by_columns)):
+        if form.kind != "float32":
+            raise ArgumentTypeError(f"{name} holds {form.kind}: factors are float32")
+        if form.elems and (form.low or any(d % form.itemsize or d > MOST_LEADING for d in form.strides)):
+            raise UnsupportedError(
+                f"{name} has strides {form.strides} in bytes: steps of floats are accepted"
+            )
+    return True
+
+
 def _scale(
     name: str, form: Form, mode: Literal["m", "n"], extent: int
 ) -> tuple[Literal["m", "n", ""], int]:  # fmt: skip
@@ -249,7 +281,10 @@ def _scale(
         return mode, form.strides[0 if mode == "m" else 1]
     shape = f"({extent}, 1)" if mode == "m" else f"(1, {extent})"
     what = "row" if mode == "m" else "column"
-    raise ShapeError(f"{name} has shape {form.shape}: one factor, or {shape}, one per {what}, are accepted")
+    raise ShapeError(
+        f"{name} has shape {form.shape}: one factor, or {shape}, one per {what}, are accepted; of 8-bit "
+        f"floats both may have one per block of {PROMOTED_K} of k"
+    )
 
 
 def _result(operand: Form, out: Form | None, asked: str | None) -> str:
@@ -432,6 +467,9 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
         elif name in padded:
             sides[name] = copied(name, sides[name].turned, product.k, rows).turned
     turned = _turned(product, sides["out"], begin.get("out", 0), size)
+    if turned and product.arithmetic == BLOCKS:  # A alone has factors of rows
+        plain = _leading(product.m, product.n, sides["out"], size, begin.get("out", 0))
+        turned = None if plain is None else False
     if turned is None:
         if not product.copy:
             raise _not_copied(product, "out")
@@ -538,7 +576,10 @@ def _problem(
     vectors = [starts.get(x, 0) for x in ("c", "out", *["bias"] * (along == "n")) if x in sides]
     return gemm_problem(
         m, n, product.k, elements[0], b_dtype=elements[1], result=ELEMENT[product.kind],
-        arithmetic=FAST if product.fast else "",
+        arithmetic=product.arithmetic,
+        scale_strides=tuple(
+            step // FACTOR_BYTES for x in ("scale_a", "scale_b") for step in sides[x][1:]
+        ) if product.arithmetic == BLOCKS else (),
         a_major=stored[first][0], b_major=stored[second][0], lda=stored[first][1], ldb=stored[second][1],
         ldc=leading["c"], ldd=leading["out"],
         epilogue=named_epilogue(

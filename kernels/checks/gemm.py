@@ -9,7 +9,8 @@ result may differ from it by what rounding can do, element by element:
 with u the roundoff of the sums, v and `tiny` the roundoff and half the least number of the result; the twos
 are for tensor cores, which cut sums off.  Sums of 8-bit floats have u of TENSOR_SUM on tensor cores, over 128
 of k at a time where these are added up in f32, and whole numbers up to 1 / u are exact.  The simulator
-computes all sums in f32.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1) before.  Every problem is verified on several sets of data, its trials:
+computes all sums in f32.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1) before.  Every problem
+is verified on several sets of data, its trials:
 
     normal         numbers of N(0, 1); integers of all values
     whole numbers  from -2 to 2, of 8-bit floats, whose sums are exact
@@ -24,7 +25,7 @@ on the data and on what ran before: only ratios within a table mean anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -55,6 +56,7 @@ from layoutalg.kernels.gemm import (
     group_begins,
     group_boxes,
     matrices,
+    multiplied,
     operand_view,
     operands_of,
     scalar_value,
@@ -242,13 +244,13 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     sums, last = (HALF_PLACE.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
         scales = [scale_view(p, x, numbers_of(given[x], "f32")) for x in p.block_scales]
-        size = _multiplied(np.abs(a), np.abs(b), [np.abs(x) for x in scales])
+        size = multiplied(np.abs(a), np.abs(b), *(np.abs(x) for x in scales))
         error = 2 * (p.k + 4) * sums * size
         if p.element in BYTE_FLOATS:
             error = error + 2 * ((min(p.k, PROMOTED_K) if p.promoted else p.k) + 4) * TENSOR_SUM * size
             if np.all(a == np.trunc(a)) and np.all(b == np.trunc(b)):
                 error = np.where(size * TENSOR_SUM <= 1, 0.0, error)
-        product = _multiplied(a, b, scales)
+        product = multiplied(a, b, *scales)
         if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
             product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         if p.grouped:  # of each row the product of its group
@@ -259,18 +261,6 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
             product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
         return value, error + 2 * last * np.abs(value) + SMALLEST_SUM.get(p.result.name, 0.0) / 2
-
-
-def _multiplied(a: Any, b: Any, scales: Sequence[Any]) -> Any:
-    """a @ b, or with factors of blocks the sum of what these make of the product of each block of k."""
-    if not scales:
-        return a @ b
-    total, (by_row, by_columns) = 0.0, scales
-    for block in range(by_row.shape[1]):
-        part = slice(block * PROMOTED_K, (block + 1) * PROMOTED_K)
-        of_columns = by_columns[:, block].repeat(PROMOTED_K)[: b.shape[1]]
-        total = total + a[:, part] @ b[part] * (by_row[:, block, None] * of_columns)
-    return total
 
 
 def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -13,7 +13,8 @@
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product, and the Family records
 
-Operands are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
+Operands are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8, s4, u4 or b1, row-major or column-major, with leading
+dimensions.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from layoutalg.kernels.gemm.problem import (
     gemm_problem,
     matrices,
     mma_of,
+    multiplied,
     operand_view,
     scalar_value,
     scalar_words,

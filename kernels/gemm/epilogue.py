@@ -309,8 +309,9 @@ def named_epilogue(
 ) -> Epilogue:  # fmt: skip
     """activation(alpha v + beta C + bias), with C, the bias and the activation if they are requested.
 
-    v is multiplied by each of the `scales`, whose names have the mode of D that they lie along.  The bias is `along` n, a number per column, or m.  The activation is "none", a name of FUNCTIONS, or a
-    function of the user's own; raises UnsupportedError for another name.
+    v is multiplied by each of the `scales`, whose names have the mode of D that they lie along.  The bias is
+    `along` n, a number per column, or m.  The activation is "none", a name of FUNCTIONS, or a function of the
+    user's own; raises UnsupportedError for another name.
 
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
@@ -526,7 +527,8 @@ class Output:
 
     def _add_pair(self, name: str, rows: list[RegRef], eight: Expr, factor: tuple[Expr, ...]) -> None:
         """Add the two columns of an 8 that the lane has to scaled rows."""
-        pair = self._pair(self._registers[f"{name}_kept"], "pair", max(1, self.nbytes // self.vec // 2), eight)
+        words = max(1, self.nbytes // self.vec // 2)
+        pair = self._pair(self._registers[f"{name}_kept"], "pair", words, eight)
         for two in rows:
             self.k.do(instr.scale_and_add(2, self.element), two, pair, *factor)
 

@@ -358,14 +358,14 @@ def gemm_problem(
         check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
     bits = _arithmetic(element, arithmetic)
     if bits == BLOCKS:
-        if several:
-            raise UnsupportedError("factors of blocks of a batch: take a product at a time")
         if {"scale_a", "scale_b"} & {*epilogue.arrays}:
             raise UnsupportedError("scale_a and scale_b of blocks and of an epilogue: take one of them")
         deep = -(-k // PROMOTED_K)
         scale_strides = tuple(scale_strides) or (deep, 1, deep, 1)
     if len(scale_strides) != (4 if bits == BLOCKS else 0) or min(scale_strides, default=0) < 0:
-        raise ShapeError(f"scale_strides = {scale_strides}: four of factors of blocks, 0 or more, are accepted")
+        raise ShapeError(
+            f"scale_strides = {scale_strides}: four of factors of blocks, 0 or more, are accepted"
+        )
     if element.name in PACKED_BYTES:
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
@@ -493,6 +493,24 @@ def operand_view(
     step = buffer.itemsize
     extents = tuple(mode.extent for mode in p.batch)
     return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
+
+
+def multiplied(a: Any, b: Any, *scales: Any) -> Any:
+    """a @ b; with factors of blocks, of A by (row, block of k) and of B by (block of columns, block of k),
+    the sum of what these make of the product of each block of k.
+
+    >>> import numpy
+    >>> multiplied(numpy.ones((1, 130)), numpy.ones((130, 1)), numpy.array([[1, 2]]), numpy.array([[1, 10]]))
+    array([[168.]])
+    """
+    if not scales:
+        return a @ b
+    total, (by_row, by_columns) = 0.0, scales
+    for block in range(by_row.shape[1]):
+        part = slice(block * PROMOTED_K, (block + 1) * PROMOTED_K)
+        of_columns = by_columns[:, block].repeat(PROMOTED_K)[: b.shape[1]]
+        total = total + a[:, part] @ b[part] * (by_row[:, block, None] * of_columns)
+    return total
 
 
 def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:

@@ -206,7 +206,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
-        time, rows, columns = tile_time(c, promoted=p.promoted), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        time = tile_time(c, promoted=p.promoted)
+        rows, columns = c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster

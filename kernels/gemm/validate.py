@@ -313,6 +313,8 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
         raise UnsupportedError(
             f"wgmma turns 16-bit elements alone; {p.element} operands must both be stored along k"
         )
+    if p.block_scales and p.batch:
+        raise UnsupportedError("factors of blocks of several products: launch for each of them")
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
     if len(p.batch) > MOST_MODES:

@@ -68,8 +68,8 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
-    "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
-    "groups|short groups"
+    "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|"
+    "stream-K|groups|short groups"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong"

@@ -100,14 +100,18 @@ def product(
     integers = dtype == "s8" or per > 1
     steps: list[Any] = [Scale(), AddMatrix(), AddVector("bias"), AddVector("offset", "m"), Map(RELU)]
     steps += [] if integers else [Scale("gamma"), Map(GELU), Map(SILU), Map(LEAKY)]
-    steps = [ScaleVector(), ScaleVector("scale_b", "n"), ScaleVector("of_all", ""), *steps] if narrow else steps
+    steps = (
+        [ScaleVector(), ScaleVector("scale_b", "n"), ScaleVector("of_all", ""), *steps] if narrow else steps
+    )
     chosen = rng.sample(steps, rng.randint(0, 5)) if rng.random() < 0.5 else steps[: rng.choice((0, 1, 1, 2))]
     half = dtype == "f16"
     p = gemm_problem(
         m, n, k * per, dtype, accumulator=rng.choice((None, None, "f16")) if half and not unit else None,
         a_major=majors[0], b_major=majors[1], lda=lda * per, ldb=ldb * per, ldc=ldc, ldd=ldd,
-        epilogue=Epilogue(tuple(chosen)), arithmetic=rng.choice(ARITHMETIC[dtype]) if dtype in ARITHMETIC else "",
-        **({"b_dtype": rng.choice(BYTE_FLOATS), "result": rng.choice(("bf16", "f16", "f32"))} if narrow else {}),
+        epilogue=Epilogue(tuple(chosen)),
+        arithmetic=rng.choice(ARITHMETIC[dtype]) if dtype in ARITHMETIC else "",
+        b_dtype=rng.choice(BYTE_FLOATS) if narrow else None,
+        result=rng.choice(("bf16", "f16", "f32")) if narrow else None,
         batch=[BatchMode(n, per * i, per * j, *rest) for n, i, j, *rest in zip(batch, a, b, c, d,
         strict=True)],
         align_bytes=(16, 16, 16) if unit else tuple(rng.choice((16, 16, 8)) for _ in "abd"),  # type: ignore[arg-type]

@@ -102,7 +102,8 @@ class ProblemOptions:
         ),
     ] = None
     b_dtype: Annotated[
-        str | None, option("Element type of B, of a GEMM of 8-bit floats. Default: that of A.", complete=dtypes)
+        str | None,
+        option("Element type of B, of a GEMM of 8-bit floats. Default: that of A.", complete=dtypes),
     ] = None
     scale_a: Annotated[
         str | None,
