@@ -207,14 +207,14 @@ class Sm90Config:
     """The way a block computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
 
     Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes, `tile_k`
-    elements, through `stages` tiles in shared memory.  `panel` columns of tiles are walked together.  Results
+    elements, through `stages` tiles in shared memory. `panel` columns of tiles are walked together. Results
     leave `through` "tma", stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec`
-    elements that threads write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps of k, see parts.
-    Blocks come in clusters of `cluster_m` below each other, which load B for each other, or of `cluster_n`
-    beside each other, which load A, or of `cluster_k` that share a tile, each with a part of k: they add
-    their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer
-    has tiles of its own, in turn, and writes one while the others multiply.
+    elements that threads write, so that D may be stored in any way and C be read. `splits` blocks share a
+    tile, each with a part of k, see parts; by the `schedule` "streamk" all blocks share the last wave's steps
+    of k, see parts. Blocks come in clusters of `cluster_m` below each other, which load B for each other, or
+    of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile, each with a part of
+    k: they add their sums up through shared memory, and each writes some of the columns. With `pingpong` each
+    consumer has tiles of its own, in turn, and writes one while the others multiply.
 
     >>> Sm90Config(128, 256, 4).threads
     384
