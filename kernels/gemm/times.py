@@ -280,8 +280,11 @@ def tile_work(
     depth = fragment_k(p, c) if isinstance(c, Sm80Config) else 1
     loads = warps * sum(tile.fragments for tile in operands) * c.tile_k / depth
     rate = law.double if law.double and p.operand.name == "f64" else law.multiply
-    size = multiplied_bytes(p, chip)
-    cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + (loads + law.copy * copies) / ISSUED
+    size, converted = p.operand.nbytes, 0.0
+    if p.element in BYTE_FLOATS and chip.compute_capability >= (9, 0):
+        # no tensor core of a warp has them: machine code makes f16 of each word, in two instructions of two turns
+        size, converted = 2, 4 * warps * c.tile_k / depth * sum(x.fragments * x.words for x in operands)
+    cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + (loads + converted + law.copy * copies) / ISSUED
     issue = cycles / m.cycles_per_us
     wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
     alone = (law.block + c.stages * law.copied * copies) / 1e3  # the stages are filled before the first step
@@ -303,17 +306,6 @@ def tile_work(
         block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
         beside_us=(law.start + (sums > 0) * law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3,
     )
-
-
-def multiplied_bytes(p: GemmProblem, chip: Arch) -> int:
-    """The bytes of the elements that are multiplied: where tensor cores of warps have no 8-bit floats, f16's.
-
-    >>> from layoutalg.arch import find_arch
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [multiplied_bytes(gemm_problem(64, 64, 64, "e4m3"), find_arch(arch)) for arch in ("sm_89", "sm_90")]
-    [1, 2]
-    """
-    return 2 if p.element in BYTE_FLOATS and chip.compute_capability >= (9, 0) else p.operand.nbytes
 
 
 def tile_clock(way: str, p: GemmProblem, chip: Arch) -> Callable[[Any, int], float]:

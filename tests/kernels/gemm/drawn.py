@@ -46,7 +46,7 @@ BESIDE = (
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
 SM90_OF = (*SM90_TILES, *BESIDE)
-ARITHMETIC = {"b1": ("and", "xor"), **dict.fromkeys(BYTE_FLOATS, ("", "fast"))}
+ARITHMETIC = {"b1": ("and", "xor"), **dict.fromkeys(BYTE_FLOATS, ("", "fast", "blocks"))}
 """What sums are, of types that have a choice."""
 MMA_K = {"f16": (0, 8), "bf16": (0, 8), "f64": (4, 8, 16), "s4": (0, 32), "b1": (0, 128)}
 """The k of one mma, 0 for the largest."""
@@ -100,16 +100,16 @@ def product(
     integers = dtype == "s8" or per > 1
     steps: list[Any] = [Scale(), AddMatrix(), AddVector("bias"), AddVector("offset", "m"), Map(RELU)]
     steps += [] if integers else [Scale("gamma"), Map(GELU), Map(SILU), Map(LEAKY)]
-    steps = (
-        [ScaleVector(), ScaleVector("scale_b", "n"), ScaleVector("of_all", ""), *steps] if narrow else steps
-    )
+    if narrow:
+        steps = [ScaleVector("of_row"), ScaleVector("of_column", "n"), ScaleVector("of_all", ""), *steps]
+    sums = [x for x in ARITHMETIC.get(dtype, ("",)) if x != "blocks" or (unit and not batch and not groups)]
     chosen = rng.sample(steps, rng.randint(0, 5)) if rng.random() < 0.5 else steps[: rng.choice((0, 1, 1, 2))]
     half = dtype == "f16"
     p = gemm_problem(
         m, n, k * per, dtype, accumulator=rng.choice((None, None, "f16")) if half and not unit else None,
         a_major=majors[0], b_major=majors[1], lda=lda * per, ldb=ldb * per, ldc=ldc, ldd=ldd,
         epilogue=Epilogue(tuple(chosen)),
-        arithmetic=rng.choice(ARITHMETIC[dtype]) if dtype in ARITHMETIC else "",
+        arithmetic=rng.choice(sums) if len(sums) > 1 else "",
         b_dtype=rng.choice(BYTE_FLOATS) if narrow else None,
         result=rng.choice(("bf16", "f16", "f32")) if narrow else None,
         batch=[BatchMode(n, per * i, per * j, *rest) for n, i, j, *rest in zip(batch, a, b, c, d,
