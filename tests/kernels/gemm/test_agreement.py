@@ -33,7 +33,7 @@ def disagreement(kind: str, seed: int) -> str:
     return seen and f"{kind} {seed}: {p} with {c} by {of.__name__}: {seen}"
 
 
-@pytest.mark.deep(only=("simt-0", "sm80 tiles-7", "sm80 f64-1", "gemv-7"))
+@pytest.mark.deep(only=("simt-0", "sm80 tiles-7", "sm80 f64-1", "gemv-7", "group bytes-1"))
 @pytest.mark.parametrize("seed", first(8, range(60)))
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if not kind.startswith(("sm90 tiles", "group tiles"))]
