@@ -168,7 +168,8 @@ def _middles(element: str) -> Array:
     past, beyond = _PAST[element]
     numbers = decode(numpy.arange(128, dtype=numpy.uint8).view(numpy.uint32)[None], element)[0, : past + 1]
     numbers[past] = beyond
-    return (numbers[:-1] + numbers[1:]) / 2
+    middles: Array = (numbers[:-1] + numbers[1:]) / 2
+    return middles
 
 
 def _byte_floats(values: Array, element: str) -> Array:

@@ -24,9 +24,9 @@ RNG = random.Random(20261124)
 Rows = list[dict[str, Any]]
 
 
-def measured() -> dict[str, Rows]:
-    """The parts of the file."""
-    file = json.loads(DATA.read_text(encoding="utf-8"))
+def measured(path: Path = DATA) -> dict[str, Rows]:
+    """The parts of a file."""
+    file = json.loads(path.read_text(encoding="utf-8"))
     return {name: rows for name, rows in file.items() if isinstance(rows, list)}
 
 
@@ -75,6 +75,16 @@ def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
     for name, x in asdict(found).items():
         assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
     assert WgmmaLaw(**json.loads(text_of(LAW))) == LAW
+
+
+def test_the_time_of_promotion_is_what_its_data_make() -> None:
+    """Times of 8-bit floats, by which alone it is fitted, and others on which it is judged."""
+    parts = measured(DATA.with_name("gemm_choice_bytes.json"))
+    found = fitted(times_of(parts["fitted"]))
+    assert found.promoted == pytest.approx(LAW.promoted, rel=0.02)
+    assert replace(found, promoted=LAW.promoted) == LAW
+    for rows in parts.values():
+        assert geometric_mean(first for first, *_ in shares(times_of(rows, np.inf), LAW)) > 0.95
 
 
 @pytest.mark.parametrize("name", ["simt", "sm80"])
