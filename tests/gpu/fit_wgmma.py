@@ -55,8 +55,8 @@ Row = Mapping[str, Any]
 
 
 class Times(NamedTuple):
-    """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem; whether
-    sums are promoted."""
+    """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem; and
+    whether sums are promoted."""
 
     tiles: SimpleNamespace
     demands: laws.Demand
