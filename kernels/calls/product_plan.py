@@ -208,9 +208,12 @@ def find_product(
         sides["scale_a"] = Side((), *scale_a.strides)
         sides["scale_b"] = Side((), *scale_b.strides[::-1])
     else:
-        for name, mode, form in (("scale_a", "m", scale_a), ("scale_b", "n", scale_b)):
-            if form is not None:
-                scales[name], step = _scale(name, form, mode, m if mode == "m" else n)
+        ways: tuple[tuple[str, Literal["m", "n"], Form | None, int], ...] = (
+            ("scale_a", "m", scale_a, m), ("scale_b", "n", scale_b, n),
+        )  # fmt: skip
+        for name, mode, given, extent in ways:
+            if given is not None:
+                scales[name], step = _scale(name, given, mode, extent)
                 sides[name] = Side((), 0, step)
     if along != "m" and scales.get("scale_a") != "m":
         m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)

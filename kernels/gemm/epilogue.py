@@ -213,7 +213,8 @@ class Epilogue:
 
     def type_of(self, name: str, result: DType) -> DType:
         """The type of an array that is read: of factors f32, of summands the result's."""
-        return FACTOR if ScaleVector(name, self.arrays[name]) in self.steps else result
+        factors = [step.name for step in self.steps if isinstance(step, ScaleVector)]
+        return FACTOR if name in factors else result
 
     @property
     def functions(self) -> tuple[instr.ScalarFunction, ...]:

@@ -325,10 +325,10 @@ def gemm_problem(
         if bias not in (True, False, "none", "n", "m"):
             raise UnsupportedError(f"bias = {bias!r}: 'none', 'n' and 'm' are accepted")
         scales: dict[str, Any] = {}
-        for name, value, along in (("scale_a", scale_a, "m"), ("scale_b", scale_b, "n")):
-            if value not in ("none", "one", along):
-                raise UnsupportedError(f"{name} = {value!r}: 'none', 'one' and {along!r} are accepted")
-            scales |= {} if value == "none" else {name: value.removeprefix("one")}
+        for name, scale, along in (("scale_a", scale_a, "m"), ("scale_b", scale_b, "n")):
+            if scale not in ("none", "one", along):
+                raise UnsupportedError(f"{name} = {scale!r}: 'none', 'one' and {along!r} are accepted")
+            scales |= {} if scale == "none" else {name: scale.removeprefix("one")}
         epilogue = named_epilogue(
             reads_c=reads_c, bias=bias not in (False, "none"), activation=activation,
             along="m" if bias == "m" else "n", scales=scales,

@@ -284,7 +284,7 @@ def tile_work(
     rate = law.double if law.double and p.operand.name == "f64" else law.multiply
     size, converted = p.operand.nbytes, 0.0
     if p.element in BYTE_FLOATS and chip.compute_capability >= (9, 0):
-        # warps have no tensor core for them: machine code makes f16 of each word, by 2 instructions of 2 turns
+        # warps have no tensor core for them: machine code makes f16 of a word by 2 instructions of 2 turns
         size, converted = 2, 4 * warps * c.tile_k / depth * sum(x.fragments * x.words for x in operands)
     cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + (loads + converted + law.copy * copies) / ISSUED
     issue = cycles / m.cycles_per_us

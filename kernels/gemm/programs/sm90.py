@@ -238,7 +238,7 @@ class _Writer:
         if p.block_scales:
             steps_of = [k.param(x, d) for x, d in zip(SCALE_STEPS, p.scale_strides, strict=True)]
             self.scales = [
-                k.pointer(name, 4, steps_of[at : at + 2], align_bytes=4)
+                k.pointer(name, 4, tuple(steps_of[at : at + 2]), align_bytes=4)
                 for name, at in (("scale_a", 0), ("scale_b", 2))
             ]
         k.cluster(c.cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_every_8_bit_float_is_its_definition_and_what_lies_between_goes_to_the_n
     np.testing.assert_array_equal(back[known], codes[known])
     assert np.isnan(decode(back.view(np.uint32)[None], element)[0, ~known]).all()
     positive = numbers[:128][np.isfinite(numbers[:128])]
-    for low, high in zip(positive, positive[1:], strict=False):
+    for low, high in pairwise(positive):
         middle = (low + high) / 2
         even = low if np.flatnonzero(positive == low)[0] % 2 == 0 else high
         some = np.array([[np.nextafter(middle, 0), middle, np.nextafter(middle, np.inf), -middle]])

@@ -44,7 +44,7 @@ def defined(a: Any, b: Any, of: dict[str, Any], scales: dict[str, Any]) -> Any:
         numbers_of(np.ascontiguousarray(a), of["a_dtype"]),
         numbers_of(np.ascontiguousarray(b), of["b_dtype"]),
     )
-    (m, k), n = left.shape, right.shape[1]
+    k, n = right.shape
     scale_a, scale_b = (scales.get(x, np.ones(())).astype(float) for x in ("scale_a", "scale_b"))
     if (
         scale_a.ndim == 2
@@ -102,7 +102,7 @@ ONES = np.ones((64, 2), "f4"), np.ones((2, 1), "f4")
         ({**OF, "scale_a": np.ones(3, "f4")}, r"scale_a has shape \(3,\): one factor, or \(64, 1\)"),
         ({**OF, "scale_b": np.ones((64, 1), "f4")}, r"scale_b has shape \(64, 1\): one factor, or \(1, 64\)"),
         ({**OF, "scale_a": np.ones(1)}, "scale_a holds float64: factors are float32"),
-        ({**OF, "scale_a": ONES[0]}, "may have one per block"), ({**OF, "tf32": True}, "tf32 of float8_e4m3fn"),
+        ({**OF, "scale_a": ONES[0]}, "may have one per block"), ({**OF, "tf32": True}, "tf32 of float8"),
         ({**OF, "scale_a": ONES[0], "scale_b": ONES[1], "fast_accumulation": True}, "of blocks with fast"),
         ({**OF, "fast_accumulation": 1}, "fast_accumulation is 1: True or False"),
         ({**OF, "scale_a": ONES[0][::-1], "scale_b": ONES[1]}, "scale_a has strides"),
