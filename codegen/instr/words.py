@@ -177,7 +177,8 @@ def _byte_floats(values: Array, element: str) -> Array:
     middles, size = _middles(element), numpy.abs(values)
     low, high = (numpy.searchsorted(middles, size, side) for side in ("left", "right"))
     codes = numpy.where(numpy.isnan(values), 0x7F, numpy.where(low % 2, high, low))
-    return (codes | numpy.signbit(values) * 0x80).astype(numpy.uint8)
+    signed: Array = (codes | numpy.signbit(values) * 0x80).astype(numpy.uint8)
+    return signed
 
 
 def _to_odd(values: Array) -> Array:

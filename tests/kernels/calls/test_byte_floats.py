@@ -22,8 +22,8 @@ def drawn(rng: random.Random, m: int, n: int, k: int) -> tuple[Any, Any, dict[st
     a, b = (
         bits_of(values.standard_normal(shape), of) for shape, of in zip(((m, k), (k, n)), types, strict=True)
     )
-    turned = [np.asfortranarray(x) if rng.random() < 0.5 else x for x in (a, b)]
-    return *turned, {"a_dtype": types[0], "b_dtype": types[1]}
+    left, right = (np.asfortranarray(x) if rng.random() < 0.5 else x for x in (a, b))
+    return left, right, {"a_dtype": types[0], "b_dtype": types[1]}
 
 
 def factors(kind: str, m: int, n: int, k: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -83,14 +83,15 @@ def test_the_result_is_of_a_type_that_the_library_has() -> None:
 
 @each("scales", ({}, {"scale_a": np.ones((3, 0), "f4"), "scale_b": np.ones((0, 1), "f4")}))
 def test_no_k_and_no_products_are_as_numpy_has_them(scales: dict[str, Any]) -> None:
-    of = {"a_dtype": "e4m3", "b_dtype": "e4m3"}
+    of: dict[str, Any] = {"a_dtype": "e4m3", "b_dtype": "e4m3"}
     bias = np.arange(4, dtype="f4")
     none = matmul(np.zeros((3, 0), "u1"), np.zeros((0, 4), "u1"), bias=bias, **scales, **of)
     np.testing.assert_array_equal(none, np.tile(bias, (3, 1)))
     assert matmul(np.zeros((0, 3, 8), "u1"), np.zeros((8, 4), "u1"), **of).shape == (0, 3, 4)
 
 
-X, OF = np.zeros((64, 256), "u1"), {"a_dtype": "e4m3", "b_dtype": "e4m3"}
+X = np.zeros((64, 256), "u1")
+OF: dict[str, Any] = {"a_dtype": "e4m3", "b_dtype": "e4m3"}
 ONES = np.ones((64, 2), "f4"), np.ones((2, 1), "f4")
 
 
