@@ -34,7 +34,7 @@ in flight (Little's law):
     step = |(element * rows * columns, issue, latency / stages)|_3
 
 A step is 128 bytes of k of any element, which tensor cores take equally long; where sums of 8-bit floats are
-promoted, each 64 rows of a consumer are waited for besides.
+promoted, they are waited for besides, 64 rows of a consumer at a time.
 
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
@@ -46,8 +46,8 @@ The numbers are in the file of the board, fitted by tests/gpu/fit_wgmma to times
 with a cold L2 (2026-11-24, tests/data/gemm_choice_sm90.json), of which parts are not fitted to:
 of these the first choice has 0.9754 of the fastest, 0.877 at least, and of all 0.9738, 0.818 at least.  They
 are not wholly unseen, since the weights of the fit and the terms that were left out were chosen with them.
-The time of promotion alone is fitted to times of 8-bit floats (2026-11-30, gemm_choice_bytes.json there); on
-26 other products of theirs the first choice has 0.968 of the fastest, 0.903 at least.
+The time of promotion is the one with the best first choices of 64 products of 8-bit floats (2026-11-30,
+tests/data/gemm_choice_bytes.json), which have 0.976 of the fastest, 0.835 at least.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class WgmmaLaw:
     parted: float
     """The factor of `element` in clusters whose blocks take a part of k each."""
     promoted: float
-    """The time that 64 rows of a consumer add to a step whose sums are waited for, and added up in f32."""
+    """The time by which a step is longer whose sums are waited for, and added up in f32, for 64 rows of each
+    consumer; for more by the square of their number, since each 64 wait behind the ones before."""
     issue: float
     """The time that one thread takes to issue the loads of a stage, independent of its size."""
     latency: float
@@ -159,7 +160,7 @@ def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: Any = False) -> TileTime
     area, parts = c.tile_m * c.tile_n, c.cluster_k
     sharing, parted = c.sharing > 1, parts > 1
     step = p_norm(law.element * area, sharing * law.latency / c.stages, law.issue)
-    step = step + promoted * law.promoted * c.tile_m / c.readers / ROWS
+    step = step + promoted * law.promoted * (c.tile_m / c.readers / ROWS) ** 2
     of_cluster = 1 + parted * (law.parted - 1)
     block = law.block + law.result * area / parts
     joining = (parts - 1) * (law.peer + law.joined * (area // c.readers) / parts)

@@ -7,7 +7,8 @@ The file is what tests.gpu.tune_wgmma writes, times by the text of a configurati
 begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
 the squares of e^(-x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
 is near it counts; past NEAR nobody chooses.  In the logarithms of the numbers, which keeps them positive.
-Of tests/data/gemm_choice_bytes.json, whose sums are promoted, the time of that alone is fitted.
+The time of promotion is chosen by first choices of tests/data/gemm_choice_bytes.json, not fitted: the fit
+makes up by it for what the law lacks of tiles that are not chosen.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
@@ -112,7 +113,7 @@ def expected(times: Times, law: WgmmaLaw) -> Any:
 
 def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     """The law that fits some times best, from a first one on."""
-    names = [x for x in asdict(first) if (x == "promoted") == times.promoted]
+    names = [x for x in asdict(first) if x != "promoted"]  # which these times do not have
     fastest = np.full(times.problem.max() + 1, np.inf)
     np.minimum.at(fastest, times.problem, times.ns)
     weights = np.exp(1 - times.ns / fastest[times.problem])
