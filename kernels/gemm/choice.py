@@ -29,7 +29,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
-from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
+from layoutalg.kernels.gemm.problem import BYTE_FLOATS, GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
     STEP_BYTES,
     Config,
@@ -304,6 +304,8 @@ def expected_family(
         choices = [SM90]
     elif p.operand.name in ("f32", "f64"):
         choices = [SIMT]
+    elif p.element in BYTE_FLOATS and next(SM90.timed(p, chip))[2] is None:
+        choices = [SM90]  # mma.sync makes f16 of them there
     elif chip.compute_capability < (8, 0):
         choices = [SM75]
     if p.m <= MOST_ROWS and not p.grouped:
