@@ -119,9 +119,9 @@ class ProblemOptions:
     arithmetic: Annotated[
         str | None,
         option(
-            "Sums of a GEMM of 8-bit floats: fast, by tensor cores alone. Default: every 128 of k in f32. Of "
-            "bits: xor. Default: and.",
-            complete=one_of("fast", "and", "xor"),
+            "Sums of a GEMM of 8-bit floats: fast, by tensor cores alone, or blocks, times factors of their own. "
+            "Default: 128 of k at a time, then f32. Of bits: xor. Default: and.",
+            complete=one_of("fast", "blocks", "and", "xor"),
         ),
     ] = None
     groups: GroupsOption = None
