@@ -27,12 +27,12 @@ from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
+from layoutalg.kernels.calls.factors import BYTE_KINDS, MOST_LEADING, factors_along, in_blocks
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm import (
     BLOCKS,
     BYTE_FLOATS,
     FAST,
-    PROMOTED_K,
     BatchMode,
     Epilogue,
     GemmProblem,
@@ -44,9 +44,6 @@ from layoutalg.kernels.modes import StridedMode, check_written, compact_strides,
 
 Shape: TypeAlias = "tuple[int, ...]"
 Name: TypeAlias = Literal["a", "b", "c", "bias", "scale_a", "scale_b", "out"]
-
-BYTE_KINDS: Mapping[str, str] = MappingProxyType({"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"})
-"""The floats of 8 bits, which may be mixed, by PyTorch's names."""
 
 RESULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -79,8 +76,8 @@ FACTOR_BYTES = 4
 BY_TMA, BY_K = ("f16", "bf16", *BYTE_FLOATS), ("s8", "tf32", *BYTE_FLOATS)
 """Elements whose rows of whole 16 bytes TMA brings to wgmma; those that are multiplied along k alone."""
 
-MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
-"""The largest leading dimension and the largest step of a batch that a kernel takes, in elements."""
+MOST_STEP = 1 << 36
+"""The largest step of a batch that a kernel takes, in elements."""
 
 
 class Side(NamedTuple):
@@ -201,7 +198,7 @@ def find_product(
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
     scales: dict[str, Literal["m", "n", ""]] = {}
     arithmetic = FAST if fast else ""
-    if scale_a and scale_b and _in_blocks(a, scale_a, scale_b, (m, n, k)):
+    if scale_a and scale_b and in_blocks(a, scale_a, scale_b, (m, n, k)):
         if fast or batch:
             raise UnsupportedError(f"scales of blocks {'with fast_accumulation' if fast else 'of a batch'}")
         arithmetic = BLOCKS
@@ -213,7 +210,7 @@ def find_product(
         )  # fmt: skip
         for name, mode, given, extent in ways:
             if given is not None:
-                scales[name], step = _scale(name, given, mode, extent)
+                scales[name], step = factors_along(name, given, mode, extent)
                 sides[name] = Side((), 0, step)
     if along != "m" and scales.get("scale_a") != "m":
         m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
@@ -252,42 +249,6 @@ def _elements(a: Form, b: Form, *, tf32: bool) -> tuple[str, str]:
     if tf32 and a.kind != "float32":
         raise UnsupportedError(f"tf32 of {a.kind} elements: it is a way to multiply float32")
     return ("tf32" if tf32 else ELEMENT[a.kind],) * 2
-
-
-def _in_blocks(a: Form, by_row: Form, by_columns: Form, extents: tuple[int, int, int]) -> bool:
-    """Whether factors are those of blocks of 1 x 128 of A and of 128 x 128 of B."""
-    m, n, k = extents
-    deep = -(-k // PROMOTED_K)
-    blocks = (m, deep), (deep, -(-n // PROMOTED_K))
-    given = by_row.shape, by_columns.shape
-    if a.kind not in BYTE_KINDS or given != blocks or given in (((m, 1), (1, n)), ((m, 1), (1, 1))):
-        return False
-    for name, form in (("scale_a", by_row), ("scale_b", by_columns)):
-        if form.kind != "float32":
-            raise ArgumentTypeError(f"{name} holds {form.kind}: factors are float32")
-        if form.elems and (form.low or any(d % form.itemsize or d > MOST_LEADING for d in form.strides)):
-            raise UnsupportedError(
-                f"{name} has strides {form.strides} in bytes: steps of floats are accepted"
-            )
-    return True
-
-
-def _scale(
-    name: str, form: Form, mode: Literal["m", "n"], extent: int
-) -> tuple[Literal["m", "n", ""], int]:  # fmt: skip
-    """The mode of D along which factors lie, none of a single one, and the bytes from one to the next."""
-    if form.kind != "float32":
-        raise ArgumentTypeError(f"{name} holds {form.kind}: factors are float32")
-    if form.elems == 1 and len(form.shape) <= 2:
-        return "", form.itemsize
-    if form.shape == ((extent, 1) if mode == "m" else (1, extent)):
-        return mode, form.strides[0 if mode == "m" else 1]
-    shape = f"({extent}, 1)" if mode == "m" else f"(1, {extent})"
-    what = "row" if mode == "m" else "column"
-    raise ShapeError(
-        f"{name} has shape {form.shape}: one factor, or {shape}, one per {what}, are accepted; of 8-bit "
-        f"floats both may have one per block of {PROMOTED_K} of k"
-    )
 
 
 def _result(operand: Form, out: Form | None, asked: str | None) -> str:

@@ -188,10 +188,11 @@ class Epilogue:
         for step in self.steps:
             arrays, numbers = operands_of(step)
             names += [*arrays, *numbers]
-            if isinstance(step, AddVector) and step.along not in ("n", "m"):
-                raise UnsupportedError(f"along = {step.along!r}: 'n' and 'm' are accepted")
-            if isinstance(step, ScaleVector) and step.along not in ("n", "m", ""):
-                raise UnsupportedError(f"along = {step.along!r}: 'n', 'm' and '' are accepted")
+            known = ("n", "m") if isinstance(step, AddVector) else ("n", "m", "")
+            if isinstance(step, AddVector | ScaleVector) and step.along not in known:
+                raise UnsupportedError(
+                    f"along = {step.along!r}: {' and '.join(map(repr, known))} are accepted"
+                )
         for name, count in Counter(map(check_name, names)).items():
             if count > 1 or name in ("a", "b", "d", "m", "n", "k", "lda", "ldb", "ldd", "sums", "splits"):
                 raise UnsupportedError(f"{name} of an epilogue: another operand of the product has this name")
@@ -213,8 +214,7 @@ class Epilogue:
 
     def type_of(self, name: str, result: DType) -> DType:
         """The type of an array that is read: of factors f32, of summands the result's."""
-        factors = [step.name for step in self.steps if isinstance(step, ScaleVector)]
-        return FACTOR if name in factors else result
+        return FACTOR if name in [x.name for x in self.steps if isinstance(x, ScaleVector)] else result
 
     @property
     def functions(self) -> tuple[instr.ScalarFunction, ...]:
@@ -465,10 +465,8 @@ class Output:
         return inside
 
     def load_vectors(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> None:
-        """Read what the steps add to a tile of a warpgroup's accumulators.
-
-        Of each 64 columns a lane keeps two, which the others get by a shuffle when they need them; of each 64
-        rows it keeps its own two.
+        """Read the vectors of the steps for a warpgroup's accumulators: of each 64 columns a lane keeps two,
+        which others get by a shuffle when they need them, of each 64 rows its own two.
         """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
@@ -485,19 +483,16 @@ class Output:
                     count, each, first, end = shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4, self.m
                 case _:
                     count, each, first, end = 1, wide, Const(0), Const(1)
-            pieces = pieces if step.along == "n" else 1
-            words = max(1, each // 4)
+            pieces, words = pieces if step.along == "n" else 1, max(1, each // 4)
             kept, buffer = self._register(f"{step.name}_kept", count * words), self.buffers[step.name]
             k.do(instr.fill(count * words), kept, Const(0))  # where D ends before the tile
             with k.Unroll("v", count) as v:
                 at = first + (v * 64 if step.along == "n" else v // 2 * 64 + v % 2 * 8)
                 for e in range(pieces):
                     place, own = at + e if e else at, words // pieces
+                    held = kept.slice(v * words + e * own, count=own)
                     with k.If(place < end):
-                        k.do(
-                            instr.LDG[each // pieces], kept.slice(v * words + e * own, count=own),
-                            k.at(buffer, place),
-                        )  # fmt: skip
+                        k.do(instr.LDG[each // pieces], held, k.at(buffer, place))
 
     def finish(self, sums: RegRef, row: Operand, column: Operand) -> None:
         """Finish `vec` accumulators of a thread in place, of an 8 of a tile's rows and 8s of its columns.

@@ -70,7 +70,7 @@ PROMOTED_K = 128
 """The k of the sums of tensor cores that are added up in f32, of 8-bit floats."""
 
 FAST, BLOCKS = "fast", "blocks"
-"""The arithmetic of 8-bit floats whose sums are left to tensor cores; of those with factors of blocks."""
+"""The arithmetic of sums that are left to tensor cores, and of those with factors of blocks."""
 
 PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
 """alpha A B."""
@@ -144,11 +144,7 @@ class GemmProblem:
 
     @property
     def multiplied(self) -> str:
-        """The element of A and B as an mma names it, both where they are two.
-
-        >>> gemm_problem(8, 8, 64, "e4m3", b_dtype="e5m2").multiplied
-        'e4m3_e5m2'
-        """
+        """The element of A and B as an mma names it, both where they are two."""
         return "_".join(dict.fromkeys(self.elements))
 
     @property
@@ -363,9 +359,7 @@ def gemm_problem(
         deep = -(-k // PROMOTED_K)
         scale_strides = tuple(scale_strides) or (deep, 1, deep, 1)
     if len(scale_strides) != (4 if bits == BLOCKS else 0) or min(scale_strides, default=0) < 0:
-        raise ShapeError(
-            f"scale_strides = {scale_strides}: four of factors of blocks, 0 or more, are accepted"
-        )
+        raise ShapeError(f"scale_strides = {scale_strides}: four of factors of blocks, of 0 or more")
     if element.name in PACKED_BYTES:
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
@@ -517,14 +511,17 @@ def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:
     """Factors of blocks as (rows or blocks of columns, blocks of k), a view of their flat buffer."""
     from numpy.lib.stride_tricks import as_strided
 
-    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
-    return as_strided(buffer, p.block_scales[name], tuple(d * buffer.itemsize for d in steps))
+    steps = tuple(d * buffer.itemsize for d in _scale_steps(p, name))
+    return as_strided(buffer, p.block_scales[name], steps)
 
 
 def scale_elems(p: GemmProblem, name: str) -> int:
     """Elements of a buffer of factors of blocks."""
-    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
-    return 1 + sum((extent - 1) * step for extent, step in zip(p.block_scales[name], steps, strict=True))
+    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], _scale_steps(p, name), strict=True))
+
+
+def _scale_steps(p: GemmProblem, name: str) -> tuple[int, ...]:
+    return p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
 
 
 SCALE_STEPS = ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")

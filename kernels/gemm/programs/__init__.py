@@ -4,6 +4,7 @@ mainloop    operands by partitions, and the loop over tiles of k
 simt        products without tensor cores
 sm80        with mma.sync
 sm90        with wgmma, fed by TMA
+promotion   sums of 8-bit floats by wgmma, added up in f32
 """
 
 from __future__ import annotations

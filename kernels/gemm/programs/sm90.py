@@ -55,7 +55,8 @@ from layoutalg.kernels.gemm.parts import (
     declare_share,
     each_unit,
 )
-from layoutalg.kernels.gemm.problem import PROMOTED_K, SCALE_STEPS, GemmProblem, Major, stored_problem
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, stored_problem
+from layoutalg.kernels.gemm.programs.promotion import BlockFactors, promoted
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
@@ -235,12 +236,7 @@ class _Writer:
         self.batch = batch_extents(k, p)
         self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
         self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
-        if p.block_scales:
-            steps_of = [k.param(x, d) for x, d in zip(SCALE_STEPS, p.scale_strides, strict=True)]
-            self.scales = [
-                k.pointer(name, 4, tuple(steps_of[at : at + 2]), align_bytes=4)
-                for name, at in (("scale_a", 0), ("scale_b", 2))
-            ]
+        self.factors = BlockFactors(k, p, c, self.m) if p.block_scales else None
         k.cluster(c.cluster)
         most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
@@ -374,7 +370,13 @@ class _Writer:
                         self.output.load_vectors(corner, (c.consumer_m, c.written_n))
             with self.part.work(k):
                 if self.p.promoted:
-                    self._promoted(me, acc, part, before, release, (first + part * c.consumer_m, column))
+
+                    def multiply(sums: Fragment, i: int, stage: Expr) -> None:
+                        self._multiply(me, sums, part * (c.consumer_m // ROWS) + i, stage, 0, ROWS)
+
+                    sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
+                    factors = self.factors and self.factors.at(corner, self.part.first_tile)
+                    promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
                     with self._steps(before) as (kt, stage, parity):
@@ -410,49 +412,6 @@ class _Writer:
         there = self.b.ring[None, None, stage]
         k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=accumulate)
         k.do(instr.WGMMA_COMMIT)
-
-    def _promoted(
-        self, me: ThreadSlice, acc: Fragment, part: Expr, before: Expr, release: Callable[[Expr], None],
-        place: tuple[Expr, Expr],
-    ) -> None:  # fmt: skip
-        """The steps of a tile whose sums, of 64 rows at a time, are added up in f32: while one consumer adds,
-        another multiplies.  The consumer's first row and the tile's column are at `place`."""
-        k, c, rows = self.k, self.c, self.c.consumer_m // ROWS
-        sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
-        k.clear(acc)
-        with self._steps(before) as (kt, stage, parity):
-            factors = self._factors(place, self.part.first_tile + kt) if self.p.block_scales else None
-            k.wait(self.full[stage], parity)
-            for i in range(rows):
-                k.do(instr.WGMMA_FENCE)
-                self._multiply(me, sums, part * rows + i, stage, 0, ROWS)
-                k.warpgroup_wait(0, sums)
-                if i == rows - 1:
-                    release(stage)
-                if factors is None:
-                    k.map(acc[None, i, 0] + sums[None, 0, 0], into=acc[None, i, 0])
-                    continue
-                by_row = Layout((2, c.tile_n // 8, 2, rows), (1, 4, 2, c.tile_n // 2))
-                own, more = acc.view(by_row), sums.view(Layout((2, c.tile_n // 8, 2), (1, 4, 2)))
-                for h in range(2):
-                    total = own[None, None, h, i]
-                    k.map(total + more[None, None, h] * factors[2 * i + h], into=total)
-
-    def _factors(self, place: tuple[Expr, Expr], block: Expr) -> list[Fragment]:
-        """The factors of a block of k for each of a thread's rows, times that of the tile's columns."""
-        k, c = self.k, self.c
-        a, b = self.scales
-        of_columns = k.fragment("scale_of_columns", "f32", (1,))
-        k.do(instr.LDG[4], of_columns.words, k.at(b, place[1] * c.tile_n // PROMOTED_K, block))
-        row = place[0] + k.thread // 32 % 4 * 16 + k.thread % 32 // 4
-        found = []
-        for i in range(c.consumer_m // 32):
-            own, at = k.fragment(f"scale_of_row{i}", "f32", (1,)), row + (i // 2 * ROWS + i % 2 * 8)
-            k.do(instr.fill(1), own.words, Const(0))
-            with k.If(at < self.m):
-                k.do(instr.LDG[4], own.words, k.at(a, at, block))
-            found.append(k.map(own * of_columns, into=own))
-        return found
 
     def _hold(self, acc: Fragment) -> None:
         """Keep what was done to the sums of the tile before in front of a tile's first step.
