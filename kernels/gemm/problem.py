@@ -163,11 +163,7 @@ class GemmProblem:
 
     @property
     def block_scales(self) -> dict[str, tuple[int, int]]:
-        """The factors of blocks by their names: their extents along rows, or blocks of columns, and along k.
-
-        >>> gemm_problem(200, 200, 200, "e4m3", arithmetic="blocks").block_scales
-        {'scale_a': (200, 2), 'scale_b': (2, 2)}
-        """
+        """The extents of factors of blocks by name: along rows, or blocks of columns, and along k."""
         if self.arithmetic != BLOCKS:
             return {}
         deep = -(-self.k // PROMOTED_K)
@@ -356,8 +352,7 @@ def gemm_problem(
     if bits == BLOCKS:
         if {"scale_a", "scale_b"} & {*epilogue.arrays}:
             raise UnsupportedError("scale_a and scale_b of blocks and of an epilogue: take one of them")
-        deep = -(-k // PROMOTED_K)
-        scale_strides = tuple(scale_strides) or (deep, 1, deep, 1)
+        scale_strides = tuple(scale_strides) or (-(-k // PROMOTED_K), 1) * 2
     if len(scale_strides) != (4 if bits == BLOCKS else 0) or min(scale_strides, default=0) < 0:
         raise ShapeError(f"scale_strides = {scale_strides}: four of factors of blocks, of 0 or more")
     if element.name in PACKED_BYTES:
@@ -508,20 +503,26 @@ def multiplied(a: Any, b: Any, *scales: Any) -> Any:
 
 
 def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:
-    """Factors of blocks as (rows or blocks of columns, blocks of k), a view of their flat buffer."""
+    """Factors of blocks as (rows or blocks of columns, blocks of k), a view of their flat buffer.
+
+    >>> import numpy
+    >>> scale_view(gemm_problem(8, 8, 200, "e4m3", arithmetic="blocks"), "scale_b", numpy.arange(2)).tolist()
+    [[0, 1]]
+    """
     from numpy.lib.stride_tricks import as_strided
 
-    steps = tuple(d * buffer.itemsize for d in _scale_steps(p, name))
-    return as_strided(buffer, p.block_scales[name], steps)
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return as_strided(buffer, p.block_scales[name], tuple(d * buffer.itemsize for d in steps))
 
 
 def scale_elems(p: GemmProblem, name: str) -> int:
-    """Elements of a buffer of factors of blocks."""
-    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], _scale_steps(p, name), strict=True))
+    """Elements of a buffer of factors of blocks.
 
-
-def _scale_steps(p: GemmProblem, name: str) -> tuple[int, ...]:
-    return p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    >>> scale_elems(gemm_problem(8, 200, 200, "e4m3", arithmetic="blocks"), "scale_a")
+    16
+    """
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], steps, strict=True))
 
 
 SCALE_STEPS = ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")

@@ -119,8 +119,8 @@ class ProblemOptions:
     arithmetic: Annotated[
         str | None,
         option(
-            "Sums of 8-bit floats: fast, by tensor cores alone, or blocks, with a factor each. Default: 128 of "
-            "k at a time. Of bits: xor. Default: and.",
+            "Sums of 8-bit floats: fast, by tensor cores alone, or blocks, with a factor each. Default: 128 "
+            "of k at a time. Of bits: xor. Default: and.",
             complete=one_of("fast", "blocks", "and", "xor"),
         ),
     ] = None
