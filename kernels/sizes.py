@@ -73,9 +73,9 @@ def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
     numbers: Mapping[str, int] = {}
     if is_of(problem, "layoutalg.kernels.gemm", "GemmProblem"):
-        from layoutalg.kernels.gemm import batch_scalars
+        from layoutalg.kernels.gemm import SCALE_STEPS, batch_scalars
 
-        numbers = batch_scalars(problem)
+        numbers = batch_scalars(problem) | dict(zip(SCALE_STEPS, problem.scale_strides, strict=False))
 
     def extent(name: str) -> Expr:
         if name in parameters:
@@ -186,6 +186,8 @@ def _matrix(
 
 
 def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
+    from layoutalg.kernels.gemm import PROMOTED_K
+
     def matrix(name: str, element: DType, rows: str, columns: str) -> tuple[Expr, BufferView]:
         modes = [i for i, step in enumerate(p.steps(name)) if step]
         batch = [(extent(f"batch{i}"), extent(f"stride_{name}{i}")) for i in modes]
@@ -193,11 +195,17 @@ def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView
 
     a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
     operands = {
-        "a": matrix("a", p.operand, *a),
-        "b": matrix("b", p.operand, *b),
+        "a": matrix("a", p.operands[0], *a),
+        "b": matrix("b", p.operands[1], *b),
         "d": matrix("d", p.result, "m", "n"),
     }
+    for name, rows, part in (("scale_a", "m", 1), ("scale_b", "n", PROMOTED_K)) if p.block_scales else ():
+        shape = (extent(rows) + (part - 1)) // part, (extent("k") + (PROMOTED_K - 1)) // PROMOTED_K
+        steps = extent(f"{name}_{rows}"), extent(f"{name}_k")
+        first: Operand = sum(((x - 1) * d for x, d in zip(shape, steps, strict=True)), start=Const(0))
+        operands[name] = first + Const(1), BufferView(dtype("f32"), shape, steps)
     for name, modes in p.epilogue.arrays.items():
-        vector = extent(modes[-1]), BufferView(p.result, (extent(modes[-1]),), (Const(1),))
+        count = extent(modes[-1]) if modes else Const(1)
+        vector = count, BufferView(p.epilogue.type_of(name, p.result), (count,), (Const(1),))
         operands[name] = matrix("c", p.result, "m", "n") if modes == "mn" else vector
     return operands

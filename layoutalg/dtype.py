@@ -72,7 +72,7 @@ _ALIASES = MappingProxyType(
         "tfloat32_t": "tf32", "uint8": "u8", "int8": "s8", "i8": "s8", "uint16": "u16", "int16": "s16",
         "i16": "s16", "uint32": "u32", "int32": "s32", "i32": "s32", "int": "s32", "uint64": "u64",
         "int64": "s64", "i64": "s64", "complex64": "c64", "complex128": "c128", "int4": "s4", "uint4": "u4",
-        "float8_e4m3": "e4m3", "float8_e5m2": "e5m2",
+        "float8_e4m3": "e4m3", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
         "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
         "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
         "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",

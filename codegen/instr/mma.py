@@ -62,8 +62,8 @@ class Mma:
 
     @property
     def operand(self) -> str:
-        """Element type of A and B."""
-        return self.atom.dtypes.a.name
+        """Element type of A and B, both where they are two."""
+        return "_".join(dict.fromkeys((self.atom.dtypes.a.name, self.atom.dtypes.b.name)))
 
     @property
     def accumulator(self) -> str:
@@ -136,6 +136,7 @@ MMAS: tuple[Mma, ...] = tuple(
         "SM75_8x8x16_S32S8S8S32_TN", "SM80_16x8x16_S32S8S8S32_TN", "SM80_16x8x32_S32S8S8S32_TN",
         "SM80_8x8x16_S32U8U8S32_TN", "SM80_16x8x16_S32U8U8S32_TN", "SM80_16x8x32_S32U8U8S32_TN",
         *(f"SM80_{shape}_S32{t}4{t}4S32_TN" for t in "SU" for shape in ("8x8x32", "16x8x32", "16x8x64")),
+        *(f"SM89_16x8x32_F32{a}{b}F32_TN" for a in ("E4M3", "E5M2") for b in ("E4M3", "E5M2")),
         *(f"SM80_{shape}_S32U1U1S32_TN_{bits}POPC" for bits in ("XOR", "AND")
           for shape in ("8x8x128", "16x8x128", "16x8x256")),
     )
@@ -175,8 +176,8 @@ def gathered(words: Array, tv: Layout, element: str, rows: int, lanes: int = WAR
 
 def _multiply(mma: Mma, machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
     atom = mma.atom
-    left = gathered(a, atom.a_tv, mma.operand, mma.rows)
-    right = gathered(b, atom.b_tv, mma.operand, 8).transpose(0, 2, 1)
+    left = gathered(a, atom.a_tv, atom.dtypes.a.name, mma.rows)
+    right = gathered(b, atom.b_tv, atom.dtypes.b.name, 8).transpose(0, 2, 1)
     with numpy.errstate(all="ignore"):
         tiles = left @ right + gathered(d, atom.c_tv, mma.accumulator, mma.rows)
         if mma.arithmetic == "xor":  # x ^ y = x + y - 2 x y;  x & y = x y

@@ -1,7 +1,7 @@
 """Numbers in 32-bit words: as effects compute with them, and as the text of helpers does.
 
     decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
-    encode(values, "f16")   the inverse, rounding to the nearest, ties to even; not of e4m3 and e5m2
+    encode(values, "f16")   the inverse, rounding to the nearest, ties to even
 
 Integers decode to int64 and encode modulo their width, the first from the low bits on.  A double is two
 words, low half first.  What NaN a
@@ -24,6 +24,7 @@ Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.3.14 (rcp.ap
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -97,7 +98,9 @@ def decode(words: Array, element: str) -> Array:
 def encode(values: Array, element: str) -> Array:
     """Words (lanes, n) of elements (lanes, n * elements per word); see `decode`.
 
-    Raises UnknownNameError for an element that is not in WORD_ELEMS, and for e4m3 and e5m2.
+    Past the largest number an e5m2 is infinite, and an e4m3, which has no infinity, NaN.
+
+    Raises UnknownNameError for an element that is not in WORD_ELEMS.
 
     >>> hex(encode(numpy.array([[1.0, 2.0]]), "bf16")[0, 0])
     '0x40003f80'
@@ -112,6 +115,8 @@ def encode(values: Array, element: str) -> Array:
             if element == "tf32":
                 return (rounded << drop).astype(numpy.uint32)
             return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
+        case "e4m3" | "e5m2":
+            return numpy.ascontiguousarray(_byte_floats(values, element)).view(numpy.uint32)
         case "s4" | "u4":
             low, high = (values[..., i::2].astype(numpy.int64) & 15 for i in (0, 1))
             return numpy.ascontiguousarray((low | high << 4).astype(numpy.uint8)).view(numpy.uint32)
@@ -166,6 +171,29 @@ def sum_to_odd(x: Array, y: Array) -> Array:
     even = numpy.isfinite(error) & (error != 0) & (bits & 1 == 0)
     outwards = numpy.where((error > 0) == (near > 0), 1, -1)
     return numpy.where(even, bits + outwards, bits).view(numpy.float64)
+
+
+_PAST = MappingProxyType({"e4m3": (127, 480.0), "e5m2": (124, 65536.0)})
+"""The code behind that of the largest number, and the number that would come next."""
+
+
+@functools.cache
+def _middles(element: str) -> Array:
+    """The middles between a number that is not negative and the next, in the order of their codes."""
+    past, beyond = _PAST[element]
+    numbers = decode(numpy.arange(128, dtype=numpy.uint8).view(numpy.uint32)[None], element)[0, : past + 1]
+    numbers[past] = beyond
+    middles: Array = (numbers[:-1] + numbers[1:]) / 2
+    return middles
+
+
+def _byte_floats(values: Array, element: str) -> Array:
+    """The codes of the nearest numbers; of two that are equally near the one whose code is even."""
+    middles, size = _middles(element), numpy.abs(values)
+    low, high = (numpy.searchsorted(middles, size, side) for side in ("left", "right"))
+    codes = numpy.where(numpy.isnan(values), 0x7F, numpy.where(low % 2, high, low))
+    signed: Array = (codes | numpy.signbit(values) * 0x80).astype(numpy.uint8)
+    return signed
 
 
 def _to_odd(values: Array) -> Array:

@@ -4,6 +4,7 @@
     api             permute, transpose, relayout
     reduce_api      reduce, the norms, cross_entropy
     product_api     matmul, plan_matmul
+    factors         factors of products: one, those of rows, of columns, of blocks
     product_plan    checks of the arrays of a product, and the problem that a kernel computes
     grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
     product_choice  the kernels that can compute a product, also on padded copies

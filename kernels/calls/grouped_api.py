@@ -139,7 +139,7 @@ def _multiplied(
     elif given["a"].form.device is not None:
         with launching(given["a"]):
             run = _launched(call, product, rows)
-    return run or _one_by_one(given, rows, (1, 0, activation, out_dtype, False, copy), call.simulated)
+    return run or _one_by_one(given, rows, (activation, out_dtype, copy), call.simulated)
 
 
 GROUPED_MATMUL = Operation(
@@ -345,8 +345,10 @@ def _one_by_one(
 ) -> Callable[[], object]:  # fmt: skip
     """A `matmul` of each group that has rows."""
     a, b, out = (given[x].array for x in ("a", "b", "out"))
+    activation, out_dtype, copy = options
+    every, none = (1, 0, activation, out_dtype, False, copy, False, None, None), (None,) * 4
     calls = [
-        MATMUL.prepared(options, (a[end - size : end], b[g], None, None, out[end - size : end]), simulate)
+        MATMUL.prepared(every, (a[end - size : end], b[g], *none, out[end - size : end]), simulate)
         for g, (size, end) in enumerate(zip(rows, accumulate(rows), strict=True))
         if size
     ]

@@ -39,6 +39,7 @@ from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.api import permute_of
 from layoutalg.kernels.calls.arrays import (
@@ -50,18 +51,22 @@ from layoutalg.kernels.calls.arrays import (
     in_simulator,
     new_array,
 )
+from layoutalg.kernels.calls.factors import BYTE_KINDS
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, simulated, words_in
 from layoutalg.kernels.calls.product_choice import Way, chosen_family, ways
 from layoutalg.kernels.calls.product_plan import PITCH_BYTES, Copy, Product, find_product, plan_of
 from layoutalg.kernels.calls.repeated import Step
-from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of
+from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of
 from layoutalg.kernels.gemm import (
+    BLOCKS,
+    FAST,
     GEMM_FAMILIES,
     Config,
     GemmProblem,
     GemvConfig,
     expected_family,
     gemm_problem,
+    multiplied,
     scalar_words,
 )
 from layoutalg.kernels.modes import compact_strides
@@ -74,19 +79,29 @@ MOST_TILES, LEAST_TILE = 1 << 21, 64
 
 def matmul(
     a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
-    bias: Any = None, activation: str | ScalarFunction | None = None, out_dtype: Any = None,
-    tf32: bool = False, copy: bool = True, simulate: bool = False,
+    bias: Any = None, scale_a: Any = None, scale_b: Any = None,
+    activation: str | ScalarFunction | None = None, out_dtype: Any = None, tf32: bool = False,
+    fast_accumulation: bool = False, a_dtype: Any = None, b_dtype: Any = None, copy: bool = True,
+    simulate: bool = False,
 ) -> Any:  # fmt: skip
-    """activation(alpha a @ b + beta c + bias), with modes as numpy.matmul has them.
+    """activation(alpha scale_a scale_b a @ b + beta c + bias), with modes as numpy.matmul has them.
 
-    a and b are both float16, bfloat16, float32, float64 or int8; modes before the last two are a batch and
-    broadcast.  The result has their type, or `out_dtype` or that of `out`, which may be float32 for 16-bit
-    types; for int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1),
-    one per row; both have the result's type.  activation is a name of `layoutalg.codegen.FUNCTIONS`, such as
-    "gelu", or a function like those.  `tf32` multiplies float32 on tensor cores, which take 11 bits of each
-    number: rounded by gemm-sm90, cut by gemm-sm80.  Arrays with strides that no kernel reads or writes are
-    copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the
-    CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
+    a and b are both float16, bfloat16, float32, float64 or int8, or any floats of 8 bits, float8_e4m3fn or
+    float8_e5m2; modes before the last two are a batch and broadcast.  The result has their type, or
+    `out_dtype` or that of `out`, which may be float32 for 16-bit types; for int8 it is int32, for floats of 8
+    bits bfloat16, float32 (the usual one where a library has no bfloat16) or float16.  c broadcasts to the
+    result, bias is (n,), a number per column, or (m, 1), one per row; both have the result's type.
+    activation is a name of `layoutalg.codegen.FUNCTIONS`, such as "gelu", or a function like those.  `tf32`
+    multiplies float32 on tensor cores, which take 11 bits of each number: rounded by gemm-sm90, cut by
+    gemm-sm80.  Arrays with strides that no kernel reads or
+    writes are copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.
+    Arrays on the CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
+
+    scale_a and scale_b are float32, one number each, or (m, 1), one per row, and (1, n), one per column; of
+    8-bit floats together one per block, (m, k / 128) and (k / 128, n / 128), rounded up.  Sums of 8-bit
+    floats on tensor cores have 14 bits: those of every 128 of k are added up in float32, or with
+    `fast_accumulation` all are left to tensor cores.  `a_dtype` and `b_dtype` are types of 8-bit floats that
+    arrays of uint8 carry.
 
     Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
     devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for
@@ -99,15 +114,17 @@ def matmul(
     >>> matmul(x, w, bias=numpy.array([0, 3], "f4"), activation="relu").tolist()
     [[1.0, 1.0], [3.0, 0.0]]
     """
-    options = (alpha, beta, activation, out_dtype, tf32, copy)
-    return MATMUL.compute(options, (a, b, c, bias, out), simulate)
+    options = (alpha, beta, activation, out_dtype, tf32, copy, fast_accumulation, a_dtype, b_dtype)
+    return MATMUL.compute(options, (a, b, c, bias, scale_a, scale_b, out), simulate)
 
 
 def _multiplied(
-    call: Call, alpha: Any, beta: Any, activation: Any, out_dtype: Any, tf32: Any, copy: Any
-) -> Callable[[], object]:
+    call: Call, alpha: Any, beta: Any, activation: Any, out_dtype: Any, tf32: Any, copy: Any, fast: Any,
+    a_dtype: Any, b_dtype: Any,
+) -> Callable[[], object]:  # fmt: skip
     given = call.views
-    product = asked_of(given, activation, out_dtype, tf32, copy)
+    carry(given, a=a_dtype, b=b_dtype)
+    product = asked_of(given, activation, out_dtype, tf32, copy, fast)
     words = _words(product, alpha, beta)
     call.result(product.shape, (product.kind,), in_place="c")
     in_simulator(call.simulated, given["out"])
@@ -132,14 +149,15 @@ def _multiplied(
 
 
 MATMUL = Operation(
-    "matmul", ("a", "b", "c", "bias", "out"),
-    ("alpha", "beta", "activation", "out_dtype", "tf32", "copy"), _multiplied, needed=2,
+    "matmul", ("a", "b", "c", "bias", "scale_a", "scale_b", "out"),
+    ("alpha", "beta", "activation", "out_dtype", "tf32", "copy", "fast_accumulation", "a_dtype", "b_dtype"),
+    _multiplied, needed=2,
 )  # fmt: skip
 
 
 def asked_of(
     given: Mapping[str, View], activation: Any = None, out_dtype: Any = None, tf32: Any = False,
-    copy: Any = True,
+    copy: Any = True, fast: Any = False,
 ) -> Product:  # fmt: skip
     """Return the product of a call's arrays, which are given by name; equal products are the same object.
 
@@ -151,8 +169,34 @@ def asked_of(
     return _product(
         *[given[x].form if x in given else None for x in MATMUL.arrays],
         _activation(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
-        _flag("copy", copy),
+        _flag("copy", copy), _flag("fast_accumulation", fast),
     )  # fmt: skip
+
+
+def carry(given: dict[str, View], **types: Any) -> None:
+    """See arrays of uint8 as those of the 8-bit floats that they carry.
+
+    Raises ArgumentTypeError for other arrays and other types, UnknownNameError for what is no type.
+
+    >>> import numpy
+    >>> from layoutalg.kernels.calls.arrays import view
+    >>> given = {"a": view(numpy.zeros((2, 2), "u1"))}
+    >>> carry(given, a="e4m3")
+    >>> given["a"].form.kind
+    'float8_e4m3fn'
+    """
+    kinds = {of: kind for kind, of in BYTE_KINDS.items()}
+    for name, of in types.items():
+        if of is None:
+            continue
+        kind, form = kinds.get(find_dtype(str(of).removeprefix("torch.")).name), given[name].form
+        if kind is None or form.kind not in ("uint8", kind):
+            known = " and ".join(kinds)
+            raise ArgumentTypeError(
+                f"{name} holds {form.kind}, and {name}_dtype is {shown(of)}: uint8 and {known} are accepted"
+            )
+        own = form_of(form.library, form.device, kind, form.itemsize, form.shape, form.strides)
+        given[name] = given[name]._replace(form=own)
 
 
 def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
@@ -161,7 +205,7 @@ def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
     >>> import numpy
     >>> from layoutalg.kernels.calls.arrays import view
     >>> starts_of({"b": view(numpy.zeros(64, "f4"))})[2:]
-    (('c', 0), ('bias', 0), ('out', 0))
+    (('c', 0), ('bias', 0), ('scale_a', 0), ('scale_b', 0), ('out', 0))
     """
     return tuple([(x, given[x].address % UNIT_BYTES if x in given else 0) for x in MATMUL.arrays])
 
@@ -209,11 +253,22 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 def _of_zeros(product: Product, given: dict[str, View]) -> Product:
     """The product of operands without k as one of zeros along one k, which take their places."""
+    if product.arithmetic == BLOCKS:  # of which there are none
+        del given["scale_a"], given["scale_b"]
     for name, axis in (("a", -1), ("b", -2)):
         shape = list(given[name].form.shape)
         shape[max(axis, -len(shape))] = 1
-        given[name] = new_array(given[name], tuple(shape), zeros=True)
-    return asked_of(given, product.activation, None, product.element == "tf32", product.copy)
+        made, form = new_array(given[name], tuple(shape), zeros=True), given[name].form
+        given[name] = made._replace(form=form.laid(made.shape, made.strides))  # of what uint8 carries too
+    return again(product, given)
+
+
+def again(product: Product, given: Mapping[str, View]) -> Product:
+    """The product of other arrays in the same way."""
+    return asked_of(
+        given, product.activation, None, product.element == "tf32", product.copy,
+        product.arithmetic == FAST,
+    )  # fmt: skip
 
 
 # --- on a GPU ------------------------------------------------------------------------------------------
@@ -301,13 +356,13 @@ def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any)
     numbers = {x: _numbers(v) for x, v in given.items() if x != "out"}
     target = given["out"]
     with numpy.errstate(all="ignore"):
-        total = numpy.matmul(numbers["a"], numbers["b"])
+        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == BLOCKS else []
+        total = multiplied(numbers["a"], numbers["b"], *scales)
         shape = (*product.batch, product.m, product.n)
         total = total.reshape(shape)
         if "c" in numbers:
             numbers["c"] = numpy.broadcast_to(numbers["c"], product.shape).reshape(shape)
-        if "bias" in numbers:
-            numbers["bias"] = numbers["bias"].reshape(-1)
+        numbers |= {x: numbers[x].reshape(-1) for x in ("bias", *product.scales) if x in numbers}
         if product.integers:
             exact = _integers(product, total, numbers, int(alpha), int(beta))
             bits = exact.astype("i4").view("u4")
@@ -324,6 +379,8 @@ def _numbers(v: View) -> Any:
 
     if v.form.kind == "bfloat16":
         return (v.host.view("u2").astype("u4") << 16).view("f4").astype(float)
+    if v.form.kind in BYTE_KINDS:
+        return numbers_of(words_in(v), BYTE_KINDS[v.form.kind])
     return v.host.view(v.form.kind).astype(float) if v.form.elems else numpy.zeros(v.form.shape)
 
 
@@ -355,7 +412,7 @@ def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, i
         name: dense_copy(v, product.shape if name == "c" else v.shape, by_k=name == "b" and len(v.shape) > 1)
         for name, v in given.items()
     }
-    plan = plan_of(asked_of(copies, product.activation, None, product.element == "tf32"), {})
+    plan = plan_of(again(product, copies), {})
     memory = {name: copy.host.ravel("K") for name, copy in copies.items()}
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
@@ -464,8 +521,9 @@ def _said(way: Way, asked: str) -> str:
 
 
 def plan_matmul(
-    a: Any, b: Any, out: Any = None, *, c: Any = None, bias: Any = None,
-    activation: str | ScalarFunction | None = None, out_dtype: Any = None, tf32: bool = False,
+    a: Any, b: Any, out: Any = None, *, c: Any = None, bias: Any = None, scale_a: Any = None,
+    scale_b: Any = None, activation: str | ScalarFunction | None = None, out_dtype: Any = None,
+    tf32: bool = False, fast_accumulation: bool = False, a_dtype: Any = None, b_dtype: Any = None,
     copy: bool = True, arch: str | None = None,
 ) -> MatmulPlan:  # fmt: skip
     """Return the plan of `matmul` for these arrays: family, configuration, copies, expected time.
@@ -483,8 +541,9 @@ def plan_matmul(
     >>> print(plan_matmul(x[:, 1:], w[:, 1:].T, arch="sm_90").family)
     gemm-sm90
     """
-    given = Call(MATMUL, (), (a, b, c, bias, out)).views
-    product = asked_of(given, activation, out_dtype, tf32, copy)
+    given = Call(MATMUL, (), (a, b, c, bias, scale_a, scale_b, out)).views
+    carry(given, a=a_dtype, b=b_dtype)
+    product = asked_of(given, activation, out_dtype, tf32, copy, fast_accumulation)
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")

@@ -21,23 +21,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
+from layoutalg.kernels.calls.factors import BYTE_KINDS, MOST_LEADING, factors_along, in_blocks
 from layoutalg.kernels.elements import ELEMENT
-from layoutalg.kernels.gemm import BatchMode, Epilogue, GemmProblem, Major, gemm_problem, named_epilogue
+from layoutalg.kernels.gemm import (
+    BLOCKS,
+    BYTE_FLOATS,
+    FAST,
+    BatchMode,
+    Epilogue,
+    GemmProblem,
+    Major,
+    gemm_problem,
+    named_epilogue,
+)
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
 Shape: TypeAlias = "tuple[int, ...]"
-Name: TypeAlias = Literal["a", "b", "c", "bias", "out"]
+Name: TypeAlias = Literal["a", "b", "c", "bias", "scale_a", "scale_b", "out"]
 
 RESULTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "float32": ("float32",), "float64": ("float64",), "float16": ("float16", "float32"),
         "bfloat16": ("bfloat16", "float32"), "int8": ("int32",),
+        **dict.fromkeys(BYTE_KINDS, ("bfloat16", "float32", "float16")),
     }
 )  # fmt: skip
 """The types of a product by those of its operands, the usual one first; for int8 it is that of the sums."""
@@ -46,7 +58,7 @@ NEAREST = MappingProxyType(
     {
         "bool": "int8", "uint8": "float16", "int16": "float32", "uint16": "float32", "int32": "float64",
         "uint32": "float64", "int64": "float64", "uint64": "float64", "complex64": "float32, part by part,",
-        "complex128": "float64, part by part,", "float8_e4m3fn": "float16", "float8_e5m2": "float16",
+        "complex128": "float64, part by part,",
     }
 )  # fmt: skip
 """The type that replaces a type that is not multiplied: it holds its numbers, or most of them."""
@@ -55,14 +67,17 @@ FEW_ROWS, MANY_ROWS = 256, 1 << 14
 """Products that share B are one of as many rows as the kernels of calls address with 32 bits; those of fewer
 rows than a tile has, of any."""
 
-BY_TMA = ("f16", "bf16", "tf32")
-"""The elements of operands that TMA brings, from rows that start at multiples of 16 bytes."""
-
 PITCH_BYTES = 128
 """The alignment of rows in copies of such operands: a box of TMA reads whole lines."""
 
-MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
-"""The largest leading dimension and the largest step of a batch that a kernel takes, in elements."""
+FACTOR_BYTES = 4
+"""The bytes of a factor."""
+
+BY_TMA, BY_K = ("f16", "bf16", "tf32", *BYTE_FLOATS), ("s8", *BYTE_FLOATS)
+"""Elements whose rows of whole 16 bytes TMA brings to wgmma; those that are multiplied along k alone."""
+
+MOST_STEP = 1 << 36
+"""The largest step of a batch that a kernel takes, in elements."""
 
 
 class Side(NamedTuple):
@@ -89,7 +104,7 @@ class Product:
     forms: Mapping[str, Form]
     shape: Shape
     kind: str
-    element: str
+    elements: tuple[str, str]
     m: int
     n: int
     k: int
@@ -98,6 +113,13 @@ class Product:
     along: Literal["m", "n", ""]
     activation: str | ScalarFunction
     copy: bool
+    scales: Mapping[str, Literal["m", "n", ""]]
+    arithmetic: str
+
+    @property
+    def element(self) -> str:
+        """The element of A."""
+        return self.elements[0]
 
     @property
     def integers(self) -> bool:
@@ -114,14 +136,14 @@ class Product:
         """activation(alpha v + beta C + bias)."""
         return named_epilogue(
             reads_c="c" in self.forms, bias=bool(self.along), activation=self.activation,
-            along="m" if self.along == "m" else "n",
+            along="m" if self.along == "m" else "n", scales=self.scales,
         )  # fmt: skip
 
 
 def find_product(
-    a: Form, b: Form, c: Form | None = None, bias: Form | None = None, out: Form | None = None,
-    activation: str | ScalarFunction = "none", out_dtype: str | None = None, tf32: bool = False,
-    copy: bool = True,
+    a: Form, b: Form, c: Form | None = None, bias: Form | None = None, scale_a: Form | None = None,
+    scale_b: Form | None = None, out: Form | None = None, activation: str | ScalarFunction = "none",
+    out_dtype: str | None = None, tf32: bool = False, copy: bool = True, fast: bool = False,
 ) -> Product:  # fmt: skip
     """Return the product of arrays of these forms.
 
@@ -135,13 +157,15 @@ def find_product(
     >>> p.shape, p.m, p.batch, p.sides["b"]
     ((5, 3, 2), 15, (), Side(batch=(), row=4, along=8))
     """
-    element = _element(a, b, tf32=tf32)
-    forms = {"a": a, "b": b} | {
-        name: form for name, form in (("c", c), ("bias", bias), ("out", out)) if form is not None
-    }
+    elements = _elements(a, b, tf32=tf32)
+    element = elements[0]
+    if fast and a.kind not in BYTE_KINDS:
+        raise UnsupportedError(f"fast_accumulation of {a.kind}: sums of 8-bit floats alone may be fast")
+    others = {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "out": out}
+    forms = {"a": a, "b": b} | {name: form for name, form in others.items() if form is not None}
     for name, form in forms.items():
         check_fellows(View(None, 0, a), View(None, 0, form), name, "a")
-    kind = _result(a.kind, out, out_dtype)
+    kind = _result(a, out, out_dtype)
     m, n, k, batch, shape = _shape(a.shape, b.shape)
     end = len(a.shape) > 1, len(b.shape) > 1
     left, right = a.strides, b.strides
@@ -172,10 +196,27 @@ def find_product(
         along = _along(bias.shape, m, n)
         length, step = (n, bias.strides[-1]) if along == "n" else (m, bias.strides[0])
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
-    if along != "m":
+    scales: dict[str, Literal["m", "n", ""]] = {}
+    arithmetic = FAST if fast else ""
+    if scale_a and scale_b and in_blocks(a, scale_a, scale_b, (m, n, k)):
+        if fast or batch:
+            raise UnsupportedError(f"scales of blocks {'with fast_accumulation' if fast else 'of a batch'}")
+        arithmetic = BLOCKS
+        sides["scale_a"] = Side((), *scale_a.strides)
+        sides["scale_b"] = Side((), *scale_b.strides[::-1])
+    else:
+        ways: tuple[tuple[str, Literal["m", "n"], Form | None, int], ...] = (
+            ("scale_a", "m", scale_a, m), ("scale_b", "n", scale_b, n),
+        )  # fmt: skip
+        for name, mode, given, extent in ways:
+            if given is not None:
+                scales[name], step = factors_along(name, given, mode, extent)
+                sides[name] = Side((), 0, step)
+    if along != "m" and scales.get("scale_a") != "m":
         m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
     product = Product(
-        forms, shape, kind, element, m, n, k, batch, sides, along, activation, copy
+        forms, shape, kind, elements, m, n, k, batch, sides, along, activation, copy, scales,
+        arithmetic,
     )  # fmt: skip
     product.epilogue.check("s32" if product.integers else "f64" if element == "f64" else "f32")
     return product
@@ -184,7 +225,7 @@ def find_product(
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _element(a: Form, b: Form, *, tf32: bool) -> str:
+def _elements(a: Form, b: Form, *, tf32: bool) -> tuple[str, str]:
     accepted = ", ".join(RESULTS)
     for name, form in (("a", a), ("b", b)):
         if form.kind not in RESULTS:
@@ -194,20 +235,27 @@ def _element(a: Form, b: Form, *, tf32: bool) -> str:
                 f"{name} holds {form.kind} elements, which matmul does not multiply; {accepted} are "
                 f"accepted{hint}"
             )
+    if a.kind in BYTE_KINDS and b.kind in BYTE_KINDS:
+        if tf32:
+            raise UnsupportedError(f"tf32 of {a.kind} elements: it is a way to multiply float32")
+        return BYTE_KINDS[a.kind], BYTE_KINDS[b.kind]
     if a.kind != b.kind:
         both = {a.kind, b.kind}
-        if "int8" in both:
-            near = next(iter(both - {"int8"}))
+        if "int8" in both or both & {*BYTE_KINDS}:
+            near = next(iter(both - {"int8", *BYTE_KINDS}), "float16")
         else:
             near = "float64" if "float64" in both else "float32"
         raise ArgumentTypeError(f"a holds {a.kind}, b {b.kind}: both must be of one type, such as {near}")
     if tf32 and a.kind != "float32":
         raise UnsupportedError(f"tf32 of {a.kind} elements: it is a way to multiply float32")
-    return "tf32" if tf32 else ELEMENT[a.kind]
+    return ("tf32" if tf32 else ELEMENT[a.kind],) * 2
 
 
-def _result(kind: str, out: Form | None, asked: str | None) -> str:
+def _result(operand: Form, out: Form | None, asked: str | None) -> str:
+    kind = operand.kind
     accepted = RESULTS[kind]
+    if kind in BYTE_KINDS and operand.library != "torch":  # which alone has bfloat16
+        accepted = accepted[1:]
     if asked is not None and asked not in accepted:
         are = "are" if len(accepted) > 1 else "is"
         raise UnsupportedError(f"a product of {kind} as {asked}: {' and '.join(accepted)} {are} accepted")
@@ -384,6 +432,9 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
         elif name in padded:
             sides[name] = copied(name, sides[name].turned, product.k, rows).turned
     turned = _turned(product, sides["out"], begin.get("out", 0), size)
+    if turned and product.arithmetic == BLOCKS:  # A alone has factors of rows
+        plain = _leading(product.m, product.n, sides["out"], size, begin.get("out", 0))
+        turned = None if plain is None else False
     if turned is None:
         if not product.copy:
             raise _not_copied(product, "out")
@@ -394,11 +445,13 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
     rest = {x: sides[x].turned if turned else sides[x] for x in ("c", "out") if x in sides}
     if "c" in rest and _leading(m, n, rest["c"], size, begin.get("c", 0)) is None:
         rest["c"] = copied("c", rest["c"], m, n)
-    if product.along and (sides["bias"].along != size or begin.get("bias", 0) % size):
-        if not product.copy:
-            raise _not_copied(product, "bias")
-        length = product.n if product.along == "n" else product.m
-        copies["bias"], begin["bias"] = Copy((length,), (sides["bias"].along,)), 0
+    lengths = {"n": product.n, "m": product.m, "": 1}
+    for name, mode in {**({"bias": product.along} if product.along else {}), **product.scales}.items():
+        itemsize = product.forms[name].itemsize
+        if sides[name].along != itemsize or begin.get(name, 0) % itemsize:
+            if not product.copy:
+                raise _not_copied(product, name)
+            copies[name], begin[name] = Copy((lengths[mode],), (sides[name].along,)), 0
     return Plan(_problem(product, sides | rest, begin, m, n, turned=turned), turned, copies)
 
 
@@ -465,7 +518,7 @@ def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Ma
     size = DTYPES[element].nbytes
     along_k = _leading(rows, k, side, size, start)
     across = _leading(k, rows, side.turned, size, start)
-    if element == "s8":  # ldmatrix turns elements of 16 bits alone
+    if element in BY_K:  # ldmatrix and wgmma turn elements of 16 bits alone
         across = None
     orders: list[tuple[int, Major, int]] = []
     if along_k is not None:
@@ -501,7 +554,8 @@ def _problem(
     leading = {
         x: _leading(m, n, sides[x], to, starts.get(x, 0)) if x in sides else None for x in ("c", "out")
     }
-    along = {"": "", "n": "m" if turned else "n", "m": "n" if turned else "m"}[product.along]
+    modes_of: Mapping[str, Any] = {"": "", "m": "n", "n": "m"} if turned else {x: x for x in ("", "m", "n")}
+    along, elements = modes_of[product.along], product.elements[::-1] if turned else product.elements
     four = [(sides[first], size), (sides[second], size), (sides.get("c"), to), (sides["out"], to)]
     modes = [
         StridedMode(x, tuple(0 if side is None else side.batch[i] // unit for side, unit in four))
@@ -509,12 +563,16 @@ def _problem(
     ]
     vectors = [starts.get(x, 0) for x in ("c", "out", *["bias"] * (along == "n")) if x in sides]
     return gemm_problem(
-        m, n, product.k, product.element, result=ELEMENT[product.kind],
+        m, n, product.k, elements[0], b_dtype=elements[1], result=ELEMENT[product.kind],
+        arithmetic=product.arithmetic,
+        scale_strides=tuple(
+            step // FACTOR_BYTES for x in ("scale_a", "scale_b") for step in sides[x][1:]
+        ) if product.arithmetic == BLOCKS else (),
         a_major=stored[first][0], b_major=stored[second][0], lda=stored[first][1], ldb=stored[second][1],
         ldc=leading["c"], ldd=leading["out"],
         epilogue=named_epilogue(
             reads_c="c" in product.forms, bias=bool(along), activation=product.activation,
-            along="m" if along == "m" else "n",
+            along="m" if along == "m" else "n", scales={x: modes_of[y] for x, y in product.scales.items()},
         ),
         batch=[BatchMode(mode.extent, *mode.strides) for mode in reversed(normal_form(modes, lead=3))],
         align_bytes=(
@@ -526,9 +584,9 @@ def _problem(
 
 def _not_copied(product: Product, name: str) -> LayoutAlgError:
     form = product.forms[name]
-    if name in ("a", "b") and product.element == "s8":
+    if name in ("a", "b") and product.element in BY_K:
         rows = "rows of neighbouring elements along k, as ldmatrix turns elements of 16 bits alone"
-    elif name == "bias":
+    elif name == "bias" or name in product.scales:
         rows = "neighbouring elements"
     elif name == "c":
         rows = "rows of neighbouring elements that lie as the result's do"

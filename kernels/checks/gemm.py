@@ -7,10 +7,13 @@ result may differ from it by what rounding can do, element by element:
     D          by 2 v |exact| + tiny more
 
 with u the roundoff of the sums, v and `tiny` the roundoff and half the least number of the result; the twos
-are for tensor cores, which cut sums off.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1)
-before.  Every problem is verified on several sets of data, its trials:
+are for tensor cores, which cut sums off.  Sums of 8-bit floats have u of TENSOR_SUM on tensor cores, over 128
+of k at a time where these are added up in f32, and whole numbers up to 1 / u are exact.  The simulator
+computes all sums in f32.  Integers have to be equal, modulo 2^32.  D holds NaN (or -1) before.  Every problem
+is verified on several sets of data, its trials:
 
     normal         numbers of N(0, 1); integers of all values
+    whole numbers  from -2 to 2, of 8-bit floats, whose sums are exact
     not numbers    some of A, B, C and the bias are NaN or infinite: what has to come out is what IEEE 754
                    makes of the definition, where a result past the largest number of its type is infinite
     extremes       integers at the ends of their range, so that results wrap
@@ -43,18 +46,23 @@ from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, squar
 from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, bits_of, numbers_of
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import (
+    BYTE_FLOATS,
     GEMM_FAMILIES,
     PACKED_BYTES,
+    PROMOTED_K,
     GemmProblem,
     epilogue_operands,
     equal_sizes,
     group_begins,
     group_boxes,
     matrices,
+    multiplied,
     operand_view,
     operands_of,
     scalar_value,
     scalar_words,
+    scale_elems,
+    scale_view,
     sizes_of,
 )
 
@@ -85,6 +93,10 @@ STEPS_SIZE = 4096
 """The problem on which steps are compared."""
 
 
+TENSOR_SUM = 2.0**-14
+"""The roundoff of tensor cores in sums of 8-bit floats."""
+
+
 SAMPLE_FLOPS, ROUND_FLOPS = 3e11, 6e12
 """A timed sample is about so long, some milliseconds; a contender's samples, 5 to 15 of them, together."""
 
@@ -100,7 +112,8 @@ def trials(p: GemmProblem) -> tuple[str, ...]:
     (('normal', 'not numbers'), ('normal', 'extremes', 'beta = 0'))
     """
     special = "extremes" if p.accumulator.name == "s32" else "not numbers"
-    return ("normal", special, "beta = 0") if p.reads_c else ("normal", special)
+    whole = ("whole numbers",) if p.element in BYTE_FLOATS else ()
+    return ("normal", *whole, special, *(("beta = 0",) if p.reads_c else ()))
 
 
 def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, Any]:
@@ -120,18 +133,20 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
             some = rng.integers(low, high + 1, elems)
             some = np.array([low, high])[some % 2] if trial == "extremes" else some
             return packed_bytes(some, name) if name in PACKED_BYTES else bits_of(some, name)
-        values = rng.standard_normal(elems)
+        values = rng.standard_normal(elems) if trial != "whole numbers" else 1.0 * rng.integers(-2, 3, elems)
         if trial == "not numbers":
             values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
             values[rng.integers(elems)], values[rng.integers(elems)] = -np.inf, np.nan
         return bits_of(values, name)
 
-    lengths = epilogue_operands(p.epilogue, p)
+    lengths = {"c": p.c_elems, "bias": p.n} | epilogue_operands(p.epilogue, p)
+    lengths |= {name: scale_elems(p, name) for name in p.block_scales}
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
-        "a": draw(p.a_elems * p.packed, p.element), "b": draw(p.b_elems * p.packed, p.element),
-        "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
+        **{x: draw(elems * p.packed, element) for x, elems, element in
+           zip("ab", (p.a_elems, p.b_elems), p.elements, strict=True)},
+        **{x: draw(elems, type_of(p, x)) for x, elems in lengths.items()},
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
     }  # fmt: skip
@@ -140,6 +155,13 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     if p.grouped:
         given |= group_begins(_sizes(p, rng))
     return given
+
+
+def type_of(p: GemmProblem, name: str) -> str:
+    """The type of an array of an epilogue, which may read no such array."""
+    if name in p.block_scales:
+        return "f32"
+    return (p.epilogue.type_of(name, p.result) if name in p.epilogue.arrays else p.result).name
 
 
 def _sizes(p: GemmProblem, rng: Any) -> list[int]:
@@ -217,12 +239,18 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         arrays, numbers = operands_of(step)
         exact |= {name: scalar_value(p, name, given) for name in numbers}
         for name, modes in arrays.items():
-            array = numbers_of(given[name], p.result.name)
+            array = numbers_of(given[name], type_of(p, name))
             exact[name] = array[_places(p, "c", p.ldc)] if modes == "mn" else array
     sums, last = (HALF_PLACE.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
-        error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
-        product = a @ b
+        scales = [scale_view(p, x, numbers_of(given[x], "f32")) for x in p.block_scales]
+        size = multiplied(np.abs(a), np.abs(b), *(np.abs(x) for x in scales))
+        error = 2 * (p.k + 4) * sums * size
+        if p.element in BYTE_FLOATS:
+            error = error + 2 * ((min(p.k, PROMOTED_K) if p.promoted else p.k) + 4) * TENSOR_SUM * size
+            if np.all(a == np.trunc(a)) and np.all(b == np.trunc(b)):
+                error = np.where(size * TENSOR_SUM <= 1, 0.0, error)
+        product = multiplied(a, b, *scales)
         if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
             product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         if p.grouped:  # of each row the product of its group
@@ -246,7 +274,7 @@ def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     if p.packed == 1:
-        return matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+        return matrices(p, *(numbers_of(given[x], of) for x, of in zip("ab", p.elements, strict=True)))
 
     def unpacked(rows: Any) -> Any:
         words = np.pad(rows.reshape(-1), (0, -rows.size % 4)).view("u4")

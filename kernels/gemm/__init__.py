@@ -13,7 +13,8 @@
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product, and the Family records
 
-Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
+Operands are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8, s4, u4 or b1, row-major or column-major, with leading
+dimensions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from layoutalg.kernels.gemm.epilogue import (
     Epilogue,
     Map,
     Scale,
+    ScaleVector,
     epilogue_operands,
     named_epilogue,
     operands_of,
@@ -42,16 +44,24 @@ from layoutalg.kernels.gemm.groups import (
 )
 from layoutalg.kernels.gemm.launches import GEMM_FAMILIES
 from layoutalg.kernels.gemm.problem import (
+    BLOCKS,
+    BYTE_FLOATS,
+    FAST,
     PACKED_BYTES,
+    PROMOTED_K,
+    SCALE_STEPS,
     BatchMode,
     GemmProblem,
     Major,
     gemm_problem,
     matrices,
     mma_of,
+    multiplied,
     operand_view,
     scalar_value,
     scalar_words,
+    scale_elems,
+    scale_view,
 )
 from layoutalg.kernels.gemm.programs import tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_scalars

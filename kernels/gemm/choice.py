@@ -29,7 +29,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import MMA_ROWS, GemvConfig
 from layoutalg.kernels.gemm.groups import BOX_ROWS
-from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of, widest_vectors
+from layoutalg.kernels.gemm.problem import BYTE_FLOATS, GemmProblem, mmas_of, widest_vectors
 from layoutalg.kernels.gemm.tiles import (
     STEP_BYTES,
     Config,
@@ -43,6 +43,7 @@ from layoutalg.kernels.gemm.times import (
     SIMT_TILES,
     SM75_TILES,
     SM80_F64_TILES,
+    SM80_PROMOTED_TILES,
     SM80_TILES,
     SM90_TILES,
     sm90_clock,
@@ -226,7 +227,7 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     crossed = crosses(p)
     boxed = not (rows % most or p.align_bytes[2] % 16 or crossed)
     if p.reads_c:
-        boxed = boxed and not p.grouped and all(p.steps("c"))
+        boxed = boxed and not (p.grouped or p.promoted) and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
         boxed = boxed and p.rows >= BOX_ROWS
     return (
@@ -248,7 +249,9 @@ SM80: Choice[Sm80Config] = Choice(
     partial(tile_clock, "gemm-sm80"),
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
-    offered=lambda p: SM80_F64_TILES if p.element == "f64" else SM80_TILES,
+    offered=lambda p: {"f64": SM80_F64_TILES}.get(
+        p.element, SM80_PROMOTED_TILES if p.promoted else SM80_TILES
+    ),
     # in a loop over tiles registers do not hold doubles for a k of 8
     shared=lambda c: _with(c, (("schedule", "streamk"), ("mma_k", min(c.mma_k, 4)))),
 )
@@ -308,6 +311,8 @@ def expected_family(
         choices = [SIMT]
     elif p.operand.name == "f64":
         choices = [SIMT] if chip.compute_capability < (8, 0) else [SIMT, SM80]
+    elif p.element in BYTE_FLOATS and next(SM90.timed(p, chip))[2] is None:
+        choices = [SM90]  # mma.sync makes f16 of them there
     elif chip.compute_capability < (8, 0):
         choices = [SM75]
     if p.m <= MMA_ROWS and not p.grouped:

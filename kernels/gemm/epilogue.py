@@ -1,6 +1,7 @@
 """The epilogue of a product: D = steps(A B), a chain of elementwise steps on rows of vectors.
 
     Scale("alpha")                  v *= alpha                   a scalar that a launch gives
+    ScaleVector("scale_b", "n")     v *= scale_b[n], a float per column; "m": one per row; "": one for all
     AddMatrix("c", "beta")          v += beta * c[m][n]          where beta is not 0; else C is not read
     AddVector("bias", "n")          v += bias[n], one number per column; "m": one per row
     Map(f)                          v = f(v): a ScalarFunction, of FUNCTIONS or the user's own
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen import instr
@@ -28,6 +30,7 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_nam
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.codegen.terms import Value
+from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.kernels.gemm.rasterize import batch_strides
 
@@ -65,6 +68,22 @@ class Scale:
     def said(self, value: str) -> str:
         """The value as the kernel's text states it."""
         return f"{self.name} {value if ' + ' not in value or value.endswith(')') else f'({value})'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleVector:
+    """v *= vector[n], a float for each column of D, or vector[m], one for each row, or one for all of D.
+
+    >>> ScaleVector("scale_b", "n").said("A B")
+    'scale_b[n] A B'
+    """
+
+    name: str = "scale_a"
+    along: Literal["n", "m", ""] = "m"
+
+    def said(self, value: str) -> str:
+        """The value as the kernel's text states it."""
+        return Scale(self.name + (f"[{self.along}]" if self.along else "[0]")).said(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +133,7 @@ class Map:
         return f"{self.function}({value})"
 
 
-Step: TypeAlias = Scale | AddMatrix | AddVector | Map
+Step: TypeAlias = Scale | ScaleVector | AddMatrix | AddVector | Map
 
 
 def operands_of(step: Step) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -128,7 +147,7 @@ def operands_of(step: Step) -> tuple[dict[str, str], tuple[str, ...]]:
             return {}, (name,)
         case AddMatrix(name, factor):
             return {name: "mn"}, (factor,)
-        case AddVector(name, along):
+        case AddVector(name, along) | ScaleVector(name, along):
             return {name: along}, ()
         case Map():
             return {}, ()
@@ -139,7 +158,7 @@ def operands_of(step: Step) -> tuple[dict[str, str], tuple[str, ...]]:
 def _instructions(step: Step) -> int:
     """Instructions of a step per element: of a function its operations, a product and its sum as one."""
     if not isinstance(step, Map):
-        return {Scale: 0, AddVector: 1, AddMatrix: 2}[type(step)]
+        return {Scale: 0, ScaleVector: 1, AddVector: 1, AddMatrix: 2}[type(step)]
     parts, left = set[Value](), [step.function.formula]
     while left:
         value = left.pop()
@@ -169,8 +188,11 @@ class Epilogue:
         for step in self.steps:
             arrays, numbers = operands_of(step)
             names += [*arrays, *numbers]
-            if isinstance(step, AddVector) and step.along not in ("n", "m"):
-                raise UnsupportedError(f"along = {step.along!r}: 'n' and 'm' are accepted")
+            known = ("n", "m") if isinstance(step, AddVector) else ("n", "m", "")
+            if isinstance(step, AddVector | ScaleVector) and step.along not in known:
+                raise UnsupportedError(
+                    f"along = {step.along!r}: {' and '.join(map(repr, known))} are accepted"
+                )
         for name, count in Counter(map(check_name, names)).items():
             if count > 1 or name in ("a", "b", "d", "m", "n", "k", "lda", "ldb", "ldd", "sums", "splits"):
                 raise UnsupportedError(f"{name} of an epilogue: another operand of the product has this name")
@@ -187,8 +209,12 @@ class Epilogue:
 
     @property
     def arrays(self) -> dict[str, str]:
-        """The arrays that are read, each with the modes of D along which it lies: "mn", "n" or "m"."""
+        """The arrays that are read, each with the modes of D along which it lies: "mn", "n", "m" or ""."""
         return {name: modes for step in self.steps for name, modes in operands_of(step)[0].items()}
+
+    def type_of(self, name: str, result: DType) -> DType:
+        """The type of an array that is read: of factors f32, of summands the result's."""
+        return FACTOR if name in [x.name for x in self.steps if isinstance(x, ScaleVector)] else result
 
     @property
     def functions(self) -> tuple[instr.ScalarFunction, ...]:
@@ -220,6 +246,8 @@ class Epilogue:
         """
         for f in self.functions:
             f.instr(1, number_of(accumulator))
+        if number_of(accumulator) != "f32" and any(isinstance(step, ScaleVector) for step in self.steps):
+            raise UnsupportedError(f"factors of f32 of {accumulator} sums: those of f32 sums are accepted")
 
     def definition(
         self, value: Any, error: Any, given: Mapping[str, Any], roundoff: float, *, integers: bool = False
@@ -241,6 +269,9 @@ class Epilogue:
                 match step:
                     case Scale(name):
                         value, error = value * given[name], error * abs(given[name])
+                    case ScaleVector(name, along):
+                        vector = given[name][:, None] if along == "m" else given[name]
+                        value, error = value * vector, error * np.abs(vector)
                     case AddMatrix(name, factor):
                         if given[factor]:
                             value = value + given[factor] * given[name]
@@ -269,13 +300,19 @@ def wrapped(value: Any) -> Any:
     return (value + 2.0**31) % 2.0**32 - 2.0**31
 
 
+FACTOR = dtype("f32")
+"""The type of arrays of factors."""
+
+
 def named_epilogue(
-    *, reads_c: bool, bias: bool, activation: str | instr.ScalarFunction, along: Literal["n", "m"] = "n"
-) -> Epilogue:
+    *, reads_c: bool, bias: bool, activation: str | instr.ScalarFunction, along: Literal["n", "m"] = "n",
+    scales: Mapping[str, Literal["n", "m", ""]] = MappingProxyType({}),
+) -> Epilogue:  # fmt: skip
     """activation(alpha v + beta C + bias), with C, the bias and the activation if they are requested.
 
-    The bias is `along` n, a number per column, or m.  The activation is "none", a name of FUNCTIONS, or a
-    function of the user's own; raises UnsupportedError for another name.
+    v is multiplied by each of the `scales`, whose names have the mode of D that they lie along.  The bias is
+    `along` n, a number per column, or m.  The activation is "none", a name of FUNCTIONS, or a function of the
+    user's own; raises UnsupportedError for another name.
 
     >>> print(named_epilogue(reads_c=True, bias=False, activation="relu").said("A B"))
     relu(alpha A B + beta C)
@@ -284,7 +321,7 @@ def named_epilogue(
     if function is None and activation != "none":
         known = " and ".join(map(repr, ("none", *instr.FUNCTIONS)))
         raise UnsupportedError(f"activation {activation!r}: {known} are accepted")
-    end = Epilogue((Scale(),))
+    end = Epilogue((Scale(), *(ScaleVector(name, mode) for name, mode in scales.items())))
     if reads_c:
         end |= AddMatrix()
     if bias:
@@ -301,7 +338,10 @@ def statement(p: GemmProblem, product: str = "A B", *, parts: bool = False) -> s
     >>> statement(gemm_problem(8, 8, 8, "s8"), parts=True)
     'sums[s] = A B over part s of k: s8 operands, s32 sums'
     """
-    types = f"{p.operand} operands, {p.accumulator} sums"
+    operands = " and ".join(map(str, dict.fromkeys(p.operands)))
+    types = f"{operands} operands, {p.accumulator} sums{' of sums of tensor cores' if p.promoted else ''}"
+    if p.block_scales:
+        product = f"({product} over blocks of k, each times scale_a[m][k / 128] scale_b[n / 128][k / 128])"
     if parts:
         return f"sums[s] = {product} over part s of k: {types}"
     return f"D = {p.epilogue.said(product)}: {types}, {p.result} result"
@@ -362,8 +402,9 @@ class Output:
                 strides = (
                     (*batch_strides(k, p, "c", vec), leading("ldc", p.ldc), 1) if len(modes) > 1 else (1,)
                 )
-                align = size if modes == "m" else self.align
-                self.buffers[name] = k.pointer(name, size, strides, align_bytes=align)
+                own = self.epilogue.type_of(name, p.result).nbytes
+                single = modes == "m" or isinstance(step, ScaleVector)  # elements are read one by one
+                self.buffers[name] = k.pointer(name, own, strides, align_bytes=own if single else self.align)
             for name in numbers:
                 self._scalar(name)
         self._registers: dict[str, Reg] = {}
@@ -424,29 +465,34 @@ class Output:
         return inside
 
     def load_vectors(self, corner: tuple[Expr, Expr], shape: tuple[int, int]) -> None:
-        """Read what the steps add to a tile of a warpgroup's accumulators.
-
-        Of each 64 columns a lane keeps two, which the others get by a shuffle when they need them; of each 64
-        rows it keeps its own two.
+        """Read the vectors of the steps for a warpgroup's accumulators: of each 64 columns a lane keeps two,
+        which others get by a shuffle when they need them, of each 64 rows its own two.
         """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
+        first: Expr
         end: Expr
         for step in self.epilogue.steps:
-            match step:
-                case AddVector(name, "n"):
-                    count, each, first, end = -(-shape[1] // 64), 2 * size, corner[1] + lane * 2, self.n
-                case AddVector(name, _):
-                    count, each, first, end = shape[0] // 32, size, corner[0] + warp * 16 + lane // 4, self.m
+            if not isinstance(step, AddVector | ScaleVector):
+                continue
+            wide, pieces = (FACTOR.nbytes, 2) if isinstance(step, ScaleVector) else (size, 1)
+            match step.along:
+                case "n":
+                    count, each, first, end = -(-shape[1] // 64), 2 * wide, corner[1] + lane * 2, self.n
+                case "m":
+                    count, each, first, end = shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4, self.m
                 case _:
-                    continue
-            words = max(1, each // 4)
-            kept = self._register(f"{name}_kept", count * words)
+                    count, each, first, end = 1, wide, Const(0), Const(1)
+            pieces, words = pieces if step.along == "n" else 1, max(1, each // 4)
+            kept, buffer = self._register(f"{step.name}_kept", count * words), self.buffers[step.name]
             k.do(instr.fill(count * words), kept, Const(0))  # where D ends before the tile
             with k.Unroll("v", count) as v:
                 at = first + (v * 64 if step.along == "n" else v // 2 * 64 + v % 2 * 8)
-                with k.If(at < end):
-                    k.do(instr.LDG[each], kept.slice(v * words, count=words), k.at(self.buffers[name], at))
+                for e in range(pieces):
+                    place, own = at + e if e else at, words // pieces
+                    held = kept.slice(v * words + e * own, count=own)
+                    with k.If(place < end):
+                        k.do(instr.LDG[each // pieces], held, k.at(buffer, place))
 
     def finish(
         self, sums: RegRef, row: Operand, column: Operand, brought: Callable[[Reg], None] | None = None
@@ -477,18 +523,36 @@ class Output:
                         else:
                             self._add_rows(name, four, as_expr(row))
                     factor = one
+                case ScaleVector(name, along):
+                    self._scaled(self._registers[f"{name}_kept"], along, sums, as_expr(row), as_expr(column))
                 case _:
                     self._step(step, sums, sums, Const(0), Const(0))
 
     def _add_pair(self, name: str, rows: list[RegRef], eight: Expr, factor: tuple[Expr, ...]) -> None:
-        """Add the two columns of an 8 that the lane has, which another lane keeps, to scaled rows."""
-        k, words = self.k, max(1, self.nbytes // self.vec // 2)
-        kept, pair = self._registers[f"{name}_kept"], self._register("pair", words)
+        """Add the two columns of an 8 that the lane has to scaled rows."""
+        words = max(1, self.nbytes // self.vec // 2)
+        pair = self._pair(self._registers[f"{name}_kept"], "pair", words, eight)
+        for two in rows:
+            self.k.do(instr.scale_and_add(2, self.element), two, pair, *factor)
+
+    def _pair(self, kept: Reg, name: str, words: int, eight: Expr) -> Reg:
+        """The numbers of the two columns of an 8 that the lane has, which another lane keeps."""
+        k, pair = self.k, self._register(name, words)
         for word in range(words):
             of = kept.slice(eight // 8 * words + word, count=1)
             k.do(instr.SHUFFLE_LANE, pair.slice(word, count=1), of, eight % 8 * 4 + k.thread % 4)
-        for two in rows:
-            k.do(instr.scale_and_add(2, self.element), two, pair, *factor)
+        return pair
+
+    def _scaled(self, kept: Reg, along: str, sums: RegRef, row: Expr, column: Expr) -> None:
+        """Multiply accumulators by the factors of their columns, of their rows, or by one."""
+        if not along:
+            self.k.do(instr.multiply(self.vec, 1), sums, kept)
+            return
+        for eight in range(self.vec // 4):
+            factors = self._pair(kept, "factors", 2, column + eight) if along == "n" else None
+            for h in range(2):
+                of = factors or kept.slice(row + h, count=1)
+                self.k.do(instr.multiply(2, 2 if factors else 1), _pair_of(sums, 4 * eight + 2 * h), of)
 
     def _add_rows(self, name: str, rows: list[RegRef], row: Expr) -> None:
         """Add a number to each of two rows."""
@@ -501,6 +565,13 @@ class Output:
         match step:
             case Scale(name):
                 k.do(instr.scale(vec, self.number), sums, *self.scalars[name])
+            case ScaleVector(name, along):
+                count, at = {"n": (vec, column), "m": (1, row), "": (1, Const(0))}[along]
+                factors = self._register(f"factors_{along or 'all'}", count)
+                with k.Unroll("f", count) as f:
+                    own = factors.slice(f, count=1) if count > 1 else factors
+                    k.do(instr.LDG[FACTOR.nbytes], own, k.at(self.buffers[name], at + f))
+                k.do(instr.multiply(vec, count), sums, factors)
             case AddMatrix(name, factor):
                 with k.If(nonzero(self.scalars[factor], self.number)):
                     k.do(instr.LDG[self.nbytes], packed, k.at(self.buffers[name], *self.lead, row, column))
@@ -531,5 +602,5 @@ def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> dict[str, int]:
     >>> epilogue_operands(p.epilogue, p)
     {'c': 128, 'bias': 16}
     """
-    elems = {"mn": p.c_elems, "n": p.n, "m": p.m}
+    elems = {"mn": p.c_elems, "n": p.n, "m": p.m, "": 1}
     return {name: elems[modes] for name, modes in epilogue.arrays.items()}

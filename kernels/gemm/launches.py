@@ -29,7 +29,14 @@ from layoutalg.kernels.gemm.groups import (
     sizes_of,
 )
 from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
-from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.problem import (
+    ALIGNED,
+    SCALE_STEPS,
+    BatchMode,
+    GemmProblem,
+    gemm_problem,
+    scalar_words,
+)
 from layoutalg.kernels.gemm.programs import build_simt, build_sm80, build_sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.tiles import (
@@ -175,7 +182,8 @@ def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
         ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = widest_batch(p, c)
     return replace(
-        p, m=m, n=n, k=k, lda=lda, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
+        p, m=m, n=n, k=k, lda=lda, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED,
+        scale_strides=tuple(max(most, d) for d in p.scale_strides),
     )  # fmt: skip
 
 
@@ -209,7 +217,7 @@ def sequence_of(
     """
     splits = c.splits
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
-    scalars |= batch_scalars(p)
+    scalars |= batch_scalars(p) | dict(zip(SCALE_STEPS, p.scale_strides, strict=False))
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
         scalars["all_tiles"] = cluster_tiles(p, c)
@@ -233,7 +241,8 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     (4104, 2048, 8193, 16385)
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c))
+    steps = tuple(_grown(d, max(1, d), 1) for d in p.scale_strides)
+    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c), scale_strides=steps)
     if c.static_ld:
         return wide
     rows = {
@@ -312,7 +321,8 @@ LARGEST, SIDE = 16384, 4096
 """The default upper bounds of a generated kernel: of m and n, and of k."""
 
 OPTIONS = (
-    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation"
+    "lda", "ldb", "ldc", "ldd", "a_major", "b_major", "accumulator", "result", "c", "bias", "activation",
+    "b_dtype", "scale_a", "scale_b", "arithmetic",
 )  # fmt: skip
 """The options of a product beside its extents."""
 

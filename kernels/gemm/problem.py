@@ -18,6 +18,10 @@ problem counts k, lda, ldb and the steps of A and B in bytes, and its operand is
     gemm_problem(m, n, 1024, "b1")      k = 128 bytes, b1x8
 
 Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the ones.
+
+Of 8-bit floats A and B may be of two types.  Tensor cores keep 14 bits of their sums, so that the sums of
+every 128 of k are added up in f32, in full; with arithmetic "fast" they are those of the tensor cores.  With
+"blocks" the sums of block b of k are first multiplied by scale_a[m][b] scale_b[n / 128][b].
 """
 
 from __future__ import annotations
@@ -43,8 +47,12 @@ if TYPE_CHECKING:
 
 Major: TypeAlias = Literal["k", "mn"]
 
+BYTE_FLOATS = ("e4m3", "e5m2")
+"""The floats of 8 bits, of which A and B may have one each."""
+
 ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32": ("f32",), "f64": ("f64",),
-                "s8": ("s32",), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",)}  # fmt: skip
+                "s8": ("s32",), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",),
+                **dict.fromkeys(BYTE_FLOATS, ("f32",))}  # fmt: skip
 """Accumulators of each operand type, the usual one first."""
 
 PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
@@ -57,6 +65,12 @@ MOST_SPLITS = 64
 
 BITWISE = ("and", "xor")
 """The operations on pairs of bits whose results may be summed, the usual one first."""
+
+PROMOTED_K = 128
+"""The k of the sums of tensor cores that are added up in f32, of 8-bit floats."""
+
+FAST, BLOCKS = "fast", "blocks"
+"""The arithmetic of sums that are left to tensor cores, and of those with factors of blocks."""
 
 PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
 """alpha A B."""
@@ -110,11 +124,33 @@ class GemmProblem:
     align_bytes: tuple[int, int, int] = ALIGNED
     arithmetic: str = ""
     grouped: bool = False
+    b_operand: DType | None = None
+    scale_strides: tuple[int, ...] = ()
 
     @property
     def element(self) -> str:
         """The name of an element of A and B; the operand type may hold several."""
         return self.operand.name.partition("x")[0]
+
+    @property
+    def operands(self) -> tuple[DType, DType]:
+        """The operand types of A and of B."""
+        return self.operand, self.b_operand or self.operand
+
+    @property
+    def elements(self) -> tuple[str, str]:
+        """The names of an element of A and of B."""
+        return self.element, self.b_operand.name if self.b_operand else self.element
+
+    @property
+    def multiplied(self) -> str:
+        """The element of A and B as an mma names it, both where they are two."""
+        return "_".join(dict.fromkeys(self.elements))
+
+    @property
+    def promoted(self) -> bool:
+        """Whether the sums of tensor cores are added up in f32."""
+        return self.element in BYTE_FLOATS and self.arithmetic != FAST
 
     @property
     def packed(self) -> int:
@@ -124,6 +160,14 @@ class GemmProblem:
         2
         """
         return int(self.operand.name.partition("x")[2] or 1)
+
+    @property
+    def block_scales(self) -> dict[str, tuple[int, int]]:
+        """The extents of factors of blocks by name: along rows, or blocks of columns, and along k."""
+        if self.arithmetic != BLOCKS:
+            return {}
+        deep = -(-self.k // PROMOTED_K)
+        return {"scale_a": (self.m, deep), "scale_b": (-(-self.n // PROMOTED_K), deep)}
 
     @property
     def products(self) -> int:
@@ -191,7 +235,8 @@ class GemmProblem:
         many = "" if self.grouped else "".join(f"{mode.extent} x " for mode in self.batch)
         bits = f" {self.arithmetic}" if self.arithmetic else ""
         groups = f" in {self.products} groups" if self.grouped else ""
-        usual = f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}{groups}"
+        types = " x ".join(dict.fromkeys(self.elements))
+        usual = f"{many}{self.m} x {self.n} x {self.k * self.packed} {types} {majors}{bits}{groups}"
         return ", ".join([usual, *self._unusual()])
 
     def _unusual(self) -> Iterator[str]:
@@ -229,8 +274,15 @@ def gemm_problem(
     batch: Iterable[BatchMode] = (),
     align_bytes: tuple[int, int, int] = ALIGNED,
     arithmetic: str = "",
+    b_dtype: str | DType | None = None,
+    scale_a: str = "none",
+    scale_b: str = "none",
+    scale_strides: tuple[int, ...] = (),
 ) -> GemmProblem:
-    """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
+    """A checked problem; leading dimensions default to the row lengths, D's type to the operands', of 8-bit
+    floats to bf16.  B's type is `b_dtype` if that is another 8-bit float.  A B is multiplied by a float
+    per row, `scale_a` "m", by one per column, `scale_b` "n", or by one each, "one".  Factors of blocks have
+    `scale_strides`: those of scale_a, along rows and k, and of scale_b; by default k is the last mode.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
     column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
@@ -243,15 +295,21 @@ def gemm_problem(
     element = find_dtype(dtype)
     if element.name not in ACCUMULATORS:
         raise UnsupportedError(f"GEMM of {element}: {', '.join(ACCUMULATORS)} are accepted")
+    other = find_dtype(b_dtype or element)
+    if other != element and not {element.name, other.name} <= {*BYTE_FLOATS}:
+        raise UnsupportedError(
+            f"a product of {element} and {other}: {' and '.join(BYTE_FLOATS)} alone may be mixed"
+        )
     sums = find_dtype(accumulator or ACCUMULATORS[element.name][0])
     if sums.name not in ACCUMULATORS[element.name]:
         raise UnsupportedError(
             f"{element} products are added up in {' or '.join(ACCUMULATORS[element.name])}, not {sums}"
         )
     default = _usual_result(element.name)
-    to = find_dtype(result or default)
-    if to.name not in (default, sums.name):
-        known = " and ".join(dict.fromkeys((default, sums.name)))
+    to, narrow = find_dtype(result or default), element.name in BYTE_FLOATS
+    accepted = dict.fromkeys((default, *(("f16",) if narrow else ()), sums.name))
+    if to.name not in accepted:
+        known = " and ".join(accepted)
         raise UnsupportedError(
             f"a result of {to} from {element}: {known} {'are' if ' ' in known else 'is'} accepted"
         )
@@ -263,13 +321,18 @@ def gemm_problem(
     if epilogue is None:
         if bias not in (True, False, "none", "n", "m"):
             raise UnsupportedError(f"bias = {bias!r}: 'none', 'n' and 'm' are accepted")
+        scales: dict[str, Any] = {}
+        for name, scale, along in (("scale_a", scale_a, "m"), ("scale_b", scale_b, "n")):
+            if scale not in ("none", "one", along):
+                raise UnsupportedError(f"{name} = {scale!r}: 'none', 'one' and {along!r} are accepted")
+            scales |= {} if scale == "none" else {name: scale.removeprefix("one")}
         epilogue = named_epilogue(
             reads_c=reads_c, bias=bias not in (False, "none"), activation=activation,
-            along="m" if bias == "m" else "n",
+            along="m" if bias == "m" else "n", scales=scales,
         )  # fmt: skip
-    elif reads_c or bias or activation != "none":
+    elif reads_c or bias or activation != "none" or {scale_a, scale_b} != {"none"}:
         raise UnsupportedError(
-            "an epilogue and steps of its own: reads_c, bias and activation belong into it"
+            "an epilogue and steps of its own: reads_c, bias, activation and scales belong into it"
         )
     epilogue.check(sums.name)
     epilogue = epilogue.rounded_to(to.name)
@@ -290,18 +353,26 @@ def gemm_problem(
     if several:
         steps = tuple(mode.d for mode in several)
         check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
-    bits = _bitwise(element, arithmetic)
+    bits = _arithmetic(element, arithmetic)
+    if bits == BLOCKS:
+        if {"scale_a", "scale_b"} & {*epilogue.arrays}:
+            raise UnsupportedError("scale_a and scale_b of blocks and of an epilogue: take one of them")
+        scale_strides = tuple(scale_strides) or (-(-k // PROMOTED_K), 1) * 2
+    if len(scale_strides) != (4 if bits == BLOCKS else 0) or min(scale_strides, default=0) < 0:
+        raise ShapeError(f"scale_strides = {scale_strides}: four of factors of blocks, of 0 or more")
     if element.name in PACKED_BYTES:
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], epilogue, several, align_bytes, bits,
+        leading["ldd"], epilogue, several, align_bytes, bits, b_operand=None if other == element else other,
+        scale_strides=scale_strides,
     )  # fmt: skip
 
 
 def _usual_result(element: str) -> str:
     """D's type, of products of an element type."""
-    return {"tf32": "f32", **dict.fromkeys(("s8", *PACKED_BYTES), "s32")}.get(element, element)
+    others = dict.fromkeys(("s8", *PACKED_BYTES), "s32") | dict.fromkeys(BYTE_FLOATS, "bf16")
+    return {"tf32": "f32", **others}.get(element, element)
 
 
 def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str, int]:
@@ -309,17 +380,16 @@ def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str
     return {"lda": k if a_major == "k" else m, "ldb": k if b_major == "k" else n, "ldc": n, "ldd": n}
 
 
-def _bitwise(element: DType, arithmetic: str) -> str:
-    """The operation on pairs of bits whose results are summed; empty for other elements."""
-    if element.name != "b1":
-        if arithmetic:
-            raise UnsupportedError(f"arithmetic = {arithmetic!r} of {element}: bits alone have a choice")
-        return ""
-    if arithmetic not in ("", *BITWISE):
+def _arithmetic(element: DType, arithmetic: str) -> str:
+    """The operation on pairs of bits whose results are summed, or how 8-bit floats are; else empty."""
+    known = BITWISE if element.name == "b1" else ("", FAST, BLOCKS) if element.name in BYTE_FLOATS else ("",)
+    if arithmetic and len(known) == 1:
         raise UnsupportedError(
-            f"arithmetic = {arithmetic!r}: {' and '.join(map(repr, BITWISE))} are accepted"
+            f"arithmetic = {arithmetic!r} of {element}: bits and 8-bit floats alone have a choice"
         )
-    return arithmetic or BITWISE[0]
+    if arithmetic not in ("", *known):
+        raise UnsupportedError(f"arithmetic = {arithmetic!r}: {' and '.join(map(repr, known))} are accepted")
+    return arithmetic or known[0]
 
 
 def _in_bytes(
@@ -419,6 +489,51 @@ def operand_view(
     return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
 
 
+def multiplied(a: Any, b: Any, *scales: Any) -> Any:
+    """a @ b; with factors of blocks, of A by (row, block of k) and of B by (block of columns, block of k),
+    the sum of what these make of the product of each block of k.
+
+    >>> import numpy
+    >>> multiplied(numpy.ones((1, 130)), numpy.ones((130, 1)), numpy.array([[1, 2]]), numpy.array([[1, 10]]))
+    array([[168.]])
+    """
+    if not scales:
+        return a @ b
+    total, (by_row, by_columns) = 0.0, scales
+    for block in range(by_row.shape[1]):
+        part = slice(block * PROMOTED_K, (block + 1) * PROMOTED_K)
+        of_columns = by_columns[:, block].repeat(PROMOTED_K)[: b.shape[1]]
+        total = total + a[:, part] @ b[part] * (by_row[:, block, None] * of_columns)
+    return total
+
+
+def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:
+    """Factors of blocks as (rows or blocks of columns, blocks of k), a view of their flat buffer.
+
+    >>> import numpy
+    >>> scale_view(gemm_problem(8, 8, 200, "e4m3", arithmetic="blocks"), "scale_b", numpy.arange(2)).tolist()
+    [[0, 1]]
+    """
+    from numpy.lib.stride_tricks import as_strided
+
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return as_strided(buffer, p.block_scales[name], tuple(d * buffer.itemsize for d in steps))
+
+
+def scale_elems(p: GemmProblem, name: str) -> int:
+    """Elements of a buffer of factors of blocks.
+
+    >>> scale_elems(gemm_problem(8, 200, 200, "e4m3", arithmetic="blocks"), "scale_a")
+    16
+    """
+    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
+    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], steps, strict=True))
+
+
+SCALE_STEPS = ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")
+"""The parameters that the strides of factors of blocks are."""
+
+
 def stored_problem(p: GemmProblem, splits: int) -> GemmProblem:
     """Return the problem whose result a product's kernel stores: with parts of k sums alone, in rows of n.
 
@@ -467,7 +582,7 @@ def mmas_of(p: GemmProblem) -> tuple[Mma, ...]:
     >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
     [8, 16]
     """
-    return _mmas(p.element, p.accumulator.name, p.arithmetic)
+    return _mmas(p.multiplied, p.accumulator.name, p.arithmetic if p.element == "b1" else "")
 
 
 @lru_cache

@@ -35,6 +35,9 @@ in flight (Little's law):
 
     step = |(element * rows * columns, issue, latency / stages)|_3
 
+A step is 128 bytes of k of any element, which tensor cores take equally long; where sums of 8-bit floats are
+promoted, they are waited for besides, 64 rows of a consumer at a time.
+
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
 rows are taken to be of one size.
@@ -45,6 +48,8 @@ The numbers are in the file of the board, fitted by tests/gpu/fit_wgmma to times
 with a cold L2 (2026-11-24, tests/data/gemm_choice_sm90.json), of which parts are not fitted to:
 of these the first choice has 0.9754 of the fastest, 0.877 at least, and of all 0.9738, 0.818 at least.  They
 are not wholly unseen, since the weights of the fit and the terms that were left out were chosen with them.
+The time of promotion is the one with the best first choices of 64 products of 8-bit floats (2026-11-30,
+tests/data/gemm_choice_bytes.json), which have 0.976 of the fastest, 0.835 at least.
 """
 
 from __future__ import annotations
@@ -55,8 +60,9 @@ from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch
+from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.parts import part_count, share_of
-from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k
+from layoutalg.kernels.gemm.problem import BYTE_FLOATS, GemmProblem, fragment_k
 from layoutalg.kernels.gemm.tiles import (
     BLOCK_BYTES,
     SIDES,
@@ -78,9 +84,12 @@ class WgmmaLaw:
     """The numbers of the law: nanoseconds, bytes per nanosecond and factors."""
 
     element: float
-    """The time of tensor cores for an element of a tile in a step of 64 of k."""
+    """The time of tensor cores for an element of a tile in a step of 128 bytes of k."""
     parted: float
     """The factor of `element` in clusters whose blocks take a part of k each."""
+    promoted: float
+    """The time by which a step is longer whose sums are waited for, and added up in f32, for 64 rows of each
+    consumer; for more by the square of their number, since each 64 wait behind the ones before."""
     issue: float
     """The time that one thread takes to issue the loads of a stage, independent of its size."""
     latency: float
@@ -142,8 +151,9 @@ class Demand(NamedTuple):
     finished: Any
 
 
-def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
-    """Nanoseconds of a tile by the law; of many, where the fields of a configuration are arrays.
+def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: Any = False) -> TileTime:
+    """Nanoseconds of a tile by the law, whose sums may be `promoted`; of many, where the fields of a
+    configuration are arrays.
 
     >>> step, block, start = tile_time(Sm90Config(128, 256, 4))
     >>> 500 < step < 700, 500 < block < 4000, 4000 < start < 8000
@@ -152,6 +162,7 @@ def tile_time(c: Any, law: WgmmaLaw = LAW) -> TileTime:
     area, parts = c.tile_m * c.tile_n, c.cluster_k
     sharing, parted = c.sharing > 1, parts > 1
     step = p_norm(law.element * area, sharing * law.latency / c.stages, law.issue)
+    step = step + promoted * law.promoted * (c.tile_m / c.readers / ROWS) ** 2
     of_cluster = 1 + parted * (law.parted - 1)
     block = law.block + law.result * area / parts
     joining = (parts - 1) * (law.peer + law.joined * (area // c.readers) / parts)
@@ -201,7 +212,11 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
-        time, rows, columns = tile_time(c), c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+        time, rows, columns = (
+            tile_time(c, promoted=p.promoted),
+            c.tile_m * c.cluster_m,
+            c.tile_n * c.cluster_n,
+        )
         if p.by_registers:  # two wavefronts a load of 32 elements: two k of a chunk's width share banks
             loads = 2 * c.tile_m * c.tile_k / 32
             time = time._replace(step=p_norm(time.step, 1e3 * loads / machine.cycles_per_us))
@@ -283,8 +298,12 @@ def tile_work(
     loads = warps * sum(tile.fragments for tile in operands) * c.tile_k / depth
     rate = law.double if law.double and p.operand.name == "f64" else law.multiply
     pieces = sum(tile.rows for tile in operands if tile.turned)
-    issued = loads + law.copy * copies + law.piece * pieces
-    cycles = c.tile_m * c.tile_n * c.tile_k * p.operand.nbytes / rate + issued / ISSUED
+    size, converted = p.operand.nbytes, 0.0
+    if p.element in BYTE_FLOATS and chip.compute_capability >= (9, 0):
+        # warps have no tensor core for them: machine code makes f16 of a word by 2 instructions of 2 turns
+        size, converted = 2, 4 * warps * c.tile_k / depth * sum(x.fragments * x.words for x in operands)
+    issued = loads + converted + law.copy * copies + law.piece * pieces
+    cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + issued / ISSUED
     issue = cycles / m.cycles_per_us
     wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
     alone = (law.block + c.stages * law.copied * copies) / 1e3  # the stages are filled before the first step
@@ -370,6 +389,9 @@ SM80_F64_TILES = (
     Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3),
 )
 """The tiles, for f64."""
+
+SM80_PROMOTED_TILES = (Sm80Config(128, 128, 64, 4, 2, 3), *SM80_TILES)
+"""The same, for sums that are added up in f32, which take twice the registers."""
 
 SM75_TILES = (
     Sm75Config(256, 256, 32, 4, 2),

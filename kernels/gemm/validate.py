@@ -20,7 +20,9 @@ from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
+    BYTE_FLOATS,
     MOST_SPLITS,
+    PROMOTED_K,
     GemmProblem,
     Major,
     fragment_k,
@@ -197,6 +199,8 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
         )
+    if p.block_scales:
+        raise UnsupportedError("factors of blocks are multiplied in by gemm-sm90 alone")
     all_rows = mmas_of(p)
     if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -312,15 +316,22 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     """
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
-    if p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32":
+    narrow = p.element in BYTE_FLOATS
+    if not narrow and (p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32"):
         other = "gemm-simt" if p.operand.name == "f32" else "gemm-sm80"
         near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16, bf16 and tf32 into f32, not {p.operand} into {p.accumulator}: "
-            f"take {other}{near}"
+            f"gemm-sm90 multiplies f16, bf16, tf32 and 8-bit floats into f32, not {p.operand} into "
+            f"{p.accumulator}: take {other}{near}"
         )
     if p.operand.name == "tf32" and p.a_major == p.b_major == "mn":
         raise UnsupportedError(f"wgmma turns 16-bit elements alone: store A or B of {p.operand} along k")
+    if narrow and "mn" in (p.a_major, p.b_major):
+        raise UnsupportedError(
+            f"wgmma turns 16-bit elements alone; {p.element} operands must both be stored along k"
+        )
+    if p.block_scales and p.batch:
+        raise UnsupportedError("factors of blocks of several products: launch for each of them")
     if p.grouped and p.products > MOST_TOGETHER:
         raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
     if len(p.batch) > MOST_MODES:
@@ -354,6 +365,10 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")
     if not 16 <= c.tile_n <= 256:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
+    if p.block_scales and PROMOTED_K % c.tile_n:
+        raise DivisibilityError(
+            f"tile_n = {c.tile_n} with factors of blocks: it has to divide the {PROMOTED_K} columns of one"
+        )
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     one = stored_problem(p, c.splits)
@@ -361,10 +376,10 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
-        if p.reads_c and (p.grouped or not all(p.steps("c"))):
+        if p.reads_c and (p.grouped or p.promoted or not all(p.steps("c"))):
             raise UnsupportedError(
-                "through = 'tma' adds no matrix of groups, nor one that products of a batch share: "
-                "take 'shared'"
+                "through = 'tma' adds no matrix of groups, none to 8-bit floats added up in f32, nor one that "
+                "products of a batch share: take 'shared'"
             )
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.reads_c:
@@ -535,12 +550,14 @@ def registers(p: GemmProblem, c: Config) -> int:
     if isinstance(c, Sm90Config):
         sums = c.consumer_m * c.tile_n // 128
         held = c.consumer_m // 4 if p.by_registers else 0
-        return FREE_REGISTERS + held + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
+        part = c.tile_n // 2 if p.promoted else 0
+        return FREE_REGISTERS + held + sums + part + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
     tiles = [operand_tile(p, c, side) for side in SIDES]
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
+        sums = c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
         held += FRAGMENT_REGISTERS * (p.operand.nbytes < 8)  # doubles are read by constant offsets
-        held += c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
+        held += sums * (2 if p.promoted else 1)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

@@ -114,8 +114,10 @@ def declare(
                 strides = (0, 1) if along == "n" else (1, 0)
                 align = p.result.nbytes * (across if along == "n" else 1)
                 added[name] = k.tensor(name, p.result, (m, n), strides, align_bytes=align)
-            case _:
+            case Map():
                 pass
+            case _:
+                raise UnsupportedError(f"{step.name} of an epilogue: a published kernel has no factors")
     return Arrays(k, p, (m, n, depth), a, b, d, added, scalars)
 
 

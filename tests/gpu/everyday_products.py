@@ -9,7 +9,8 @@ for each round, on normal random data; before each launch a buffer of 256 MB is 
 of the operands in the L2; the host is ahead of the GPU.  A ratio is the median time of the fastest
 contender over ours: above 1 ours is faster.  Each result is compared with a contender's.  "padded" copies
 its operands to multiples of 8 within the time; "compiled" is torch.compile; "fused" is cublasLt's epilogue,
-whose GELU is the one by tanh.
+whose GELU is the one by tanh; "_scaled_mm" is cublasLt on 8-bit floats, whose sums are accumulated as ours:
+added up in float32, or "fast".
 "product alone" is F.linear without what the class adds to it: not a contender, a bound.
 """
 
@@ -35,7 +36,12 @@ WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 28672))
 
 LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (3072, 768), (1024, 4096), (5120, 1280), (8192, 2048))
 
-TOLERANCE = {"bfloat16": 2e-2, "float16": 4e-3, "float32": 2e-5, "float64": 1e-12, "int8": 0.0}
+BYTES = ("float8_e4m3fn", "float8_e5m2")
+
+TOLERANCE = {
+    "bfloat16": 2e-2, "float16": 4e-3, "float32": 2e-5, "float64": 1e-12, "int8": 0.0,
+    **dict.fromkeys(BYTES, 2e-2),
+}  # fmt: skip
 """Largest difference from a contender's result, as a share of its largest number; TF32 has float16's."""
 
 
@@ -55,7 +61,8 @@ class Case:
     beta: float = 0
     tf32: bool = False
     result: str = ""
-    """The type of the result, that of the operands by default."""
+    """The type of the result, that of the operands by default, of 8-bit floats bfloat16."""
+    fast_accumulation: bool = False
 
     def __str__(self) -> str:
         size = " x ".join(str(n) for n in (self.batch, self.m, self.n, self.k) if n)
@@ -67,7 +74,8 @@ class Case:
         import torch
 
         shape = (*((self.batch,) if self.batch else ()), self.m, self.n)
-        kind = self.result or ("int32" if self.dtype == "int8" else self.dtype)
+        usual = {"int8": "int32", **dict.fromkeys(BYTES, "bfloat16")}
+        kind = self.result or usual.get(self.dtype, self.dtype)
         return torch.empty(shape, device="cuda", dtype=getattr(torch, kind))
 
 
@@ -82,6 +90,12 @@ Draw = Callable[[random.Random], Case]
 def _sixteen_bits(dtype: str, rng: random.Random) -> Case:
     rows = _size(rng, 16, 384) if rng.random() < 0.25 else _size(rng, 512, 12288)
     return Case(rows, _size(rng, 512, 12288), _size(rng, 512, 12288), dtype, b_along=rng.choice("kn"))
+
+
+def _bytes(fast: bool, rng: random.Random) -> Case:
+    rows = _size(rng, 16, 384, 16) if rng.random() < 0.25 else _size(rng, 512, 12288, 16)
+    n, k = (_size(rng, 512, 12288, 16) for _ in "nk")
+    return Case(rows, n, k, BYTES[0], b_along="k", fast_accumulation=fast)
 
 
 def _few_rows(rows: tuple[int, ...], rng: random.Random) -> Case:
@@ -135,7 +149,7 @@ BLAS = ("cublas", "cublaslt")
 NAMED = {
     "cublas": "cuBLAS", "cublaslt": "cublasLt", "padded": "cuBLAS on padded copies",
     "compiled": "torch.compile", "eager": "PyTorch", "fused": "cublasLt's epilogue",
-    "_int_mm": "torch._int_mm",
+    "_int_mm": "torch._int_mm", "_scaled_mm": "torch._scaled_mm",
 }  # fmt: skip
 """Contenders, as a table names them."""
 
@@ -170,6 +184,10 @@ CLASSES = {
     ),
     "odd": Class("bf16, odd sizes", 9, _odd, (*BLAS, "padded", "compiled")),
     "int8": Class("int8, B along k", 6, partial(_typed, "int8", "k", "k"), ("_int_mm",)),
+    "float8": Class("e4m3, a quarter with few rows", 40, partial(_bytes, False), ("_scaled_mm",)),
+    "float8-fast": Class(
+        "e4m3, fast accumulation, a quarter with few rows", 40, partial(_bytes, True), ("_scaled_mm",)
+    ),
     "batches": Class("bf16, batches", 10, _batched, BLAS),
 }
 
@@ -185,6 +203,8 @@ def _operands(case: Case) -> dict[str, Any]:
         shape = (*batch, columns, rows) if transposed else (*batch, rows, columns)
         if case.dtype == "int8":
             values = torch.randint(-127, 128, shape, device="cuda", dtype=dtype)
+        elif case.dtype in BYTES:
+            values = torch.randn(*shape, device="cuda", dtype=torch.bfloat16).to(dtype)
         else:
             values = torch.randn(*shape, device="cuda", dtype=dtype)
         return values.mT if transposed else values
@@ -199,7 +219,8 @@ def _operands(case: Case) -> dict[str, Any]:
 
 def _options(case: Case, *names: str) -> dict[str, Any]:
     """The options of `ops.matmul` that a case has."""
-    return {name: getattr(case, name) for name in ("activation", "tf32", *names) if getattr(case, name)}
+    every = ("activation", "tf32", "fast_accumulation", *names)
+    return {name: getattr(case, name) for name in every if getattr(case, name)}
 
 
 def _added(made: dict[str, Any]) -> dict[str, Any]:
@@ -254,6 +275,11 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
             return torch.matmul(made["a"], made["b"], out=out)
 
         return blas
+    if name == "_scaled_mm":
+        one = torch.ones(1, device="cuda")
+        return lambda: torch._scaled_mm(
+            made["a"], made["b"], one, one, out_dtype=torch.bfloat16, use_fast_accum=case.fast_accumulation
+        )
     if name == "_int_mm":
         return lambda: torch._int_mm(made["a"], made["b"])
     if name == "padded":

@@ -7,6 +7,8 @@ The file is what tests.gpu.tune_wgmma writes, times by the text of a configurati
 begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
 the squares of e^(-x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
 is near it counts; past NEAR nobody chooses.  In the logarithms of the numbers, which keeps them positive.
+The time of promotion is chosen by first choices of tests/data/gemm_choice_bytes.json, not fitted: the fit
+makes up by it for what the law lacks of tiles that are not chosen.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
@@ -42,7 +44,7 @@ FIRST = (1, 2, 4, 8, 16)
 """Of how many choices the best is compared with the best of all."""
 
 NAMED = re.compile(
-    r"(\d+)x(\d+)x64, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?"
+    r"(\d+)x(\d+)x\d+, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?"
 )
 
 FIELDS = (
@@ -54,12 +56,14 @@ Row = Mapping[str, Any]
 
 
 class Times(NamedTuple):
-    """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
+    """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem; and
+    whether sums are promoted."""
 
     tiles: SimpleNamespace
     demands: laws.Demand
     ns: Any
     problem: Any
+    promoted: bool
 
 
 def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
@@ -85,8 +89,9 @@ def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
 def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     """The times of some problems, up to `near` of the fastest of each."""
     tiles, demands, ns, problem = [], [], [], []
+    promoted = any("dtype" in row for row in rows)
     for number, row in enumerate(rows):
-        p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
+        p = gemm_problem(row["m"], row["n"], row["k"], row.get("dtype", "bf16"))
         inputs, most = laws.sm90_inputs(p, BOARD), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
@@ -96,28 +101,30 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
                 ns.append(1e3 * us)
                 problem.append(number)
     arrays = SimpleNamespace(**dict(zip(FIELDS, np.array(tiles, float).T, strict=True)))
-    return Times(arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem))
+    return Times(
+        arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem), promoted
+    )  # fmt: skip
 
 
 def expected(times: Times, law: WgmmaLaw) -> Any:
     """Nanoseconds by the law."""
-    return laws.law_ns(laws.tile_time(times.tiles, law), times.demands, law)
+    return laws.law_ns(laws.tile_time(times.tiles, law, promoted=times.promoted), times.demands, law)
 
 
 def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     """The law that fits some times best, from a first one on."""
-    names = list(asdict(first))
+    names = [x for x in asdict(first) if x != "promoted"]  # which these times do not have
     fastest = np.full(times.problem.max() + 1, np.inf)
     np.minimum.at(fastest, times.problem, times.ns)
     weights = np.exp(1 - times.ns / fastest[times.problem])
 
     def law_at(x: Any) -> WgmmaLaw:
-        return WgmmaLaw(**dict(zip(names, map(float, np.exp(x)), strict=True)))
+        return replace(first, **dict(zip(names, map(float, np.exp(x)), strict=True)))
 
     def errors(x: Any) -> Any:
         return weights * np.log(expected(times, law_at(x)) / times.ns)
 
-    return law_at(least_squares(errors, np.log(np.array(list(asdict(first).values())))))
+    return law_at(least_squares(errors, np.log([getattr(first, x) for x in names])))
 
 
 def shares(times: Times, law: WgmmaLaw) -> list[list[float]]:

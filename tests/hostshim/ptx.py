@@ -13,7 +13,7 @@ import re
 _STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*(?:"\s*"[^"]*)*)"(?P<operands>\s*:[^;]*)\);')
 _CONSTRAINT = re.compile(r'"[=+]?[rfdh]"')
 _MMA = re.compile(
-    r"mma\.sync\.aligned\.m(?P<rows>8|16)n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)"
+    r"mma\.sync\.aligned\.m(?P<rows>8|16)n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<a_type>\w+)\.(?P<b_type>\w+)"
     r"\.(?P=sum)(?:\.(?P<bits>xor|and)\.popc)?"
     r" \{(?P<d>[^}]*)\}, \{(?P<a>[^}]*)\}, \{(?P<b>[^}]*)\}, \{(?P=d)\};"
 )
@@ -65,6 +65,6 @@ def _name(ptx: str) -> str | None:
     if found := _MMA.fullmatch(ptx):
         holes = [h.strip() for part in "dab" for h in found[part].split(",")]
         if holes == [f"%{i}" for i in range(len(holes))]:
-            types = f"shim::{found['element']}, shim::{found['sum']}"
+            types = ", ".join(f"shim::{found[name]}" for name in ("a_type", "b_type", "sum"))
             return f"shim::ptx_mma<{types}, {found['rows']}, {found['k']}, {int(found['bits'] == 'xor')}>"
     return None

@@ -165,6 +165,18 @@ struct tf32 {
     static constexpr int bits = 32;
     static double get(unsigned word) { return __uint_as_float(word & 0xFFFFE000u); }
 };
+struct e5m2 {  // the upper byte of an f16
+    static constexpr int bits = 8;
+    static double get(unsigned byte) { return f16::get(byte << 8); }
+};
+struct e4m3 {  // no infinity
+    static constexpr int bits = 8;
+    static double get(unsigned byte) {
+        const int e = byte >> 3 & 15, fraction = byte & 7, sign = byte >> 7 ? -1 : 1;
+        if ((byte & 0x7F) == 0x7F) return __builtin_nan("");
+        return sign * (e ? __builtin_ldexp(8 + fraction, e - 10) : __builtin_ldexp(fraction, -9));
+    }
+};
 struct s8 {
     static constexpr int bits = 8;
     static double get(unsigned byte) { return static_cast<signed char>(byte); }
@@ -225,7 +237,7 @@ double element(const Fragments<Word>& held, int word, int part) {
 }
 
 // d += a b for rows x 8 x k: A is cores of 8 rows by 4 registers (rows first), B of 8 columns by 4 registers.
-template <class Element, class Accumulator, int rows, int k, bool is_xor, class Register, class Word>
+template <class Element, class Other, class Accumulator, int rows, int k, bool is_xor, class Register, class Word>
 void multiply(Register** d, const Fragments<Word>& mine) {
     constexpr int in_word = Element::bits > 32 ? 1 : 32 / Element::bits, core = 4 * in_word, cores = k / core;
     Fragments<Word> all[32];
@@ -238,7 +250,7 @@ void multiply(Register** d, const Fragments<Word>& mine) {
             const int from = step % core / in_word, part = step % in_word;
             const double x =
                 element<Element>(all[row % 8 * 4 + from], row / 8 + rows / 8 * (step / core), part);
-            const double y = element<Element>(all[column * 4 + from], rows / 8 * cores + step / core, part);
+            const double y = element<Other>(all[column * 4 + from], rows / 8 * cores + step / core, part);
             sum += is_xor ? x + y - 2 * x * y : x * y;
         }
         constexpr int n = Sum<Accumulator>::in_register;
@@ -246,21 +258,21 @@ void multiply(Register** d, const Fragments<Word>& mine) {
     }
 }
 
-template <class Element, class Accumulator, int rows, int k, bool is_xor, class Register, class... Words>
+template <class Element, class Other, class Accumulator, int rows, int k, bool is_xor, class Register, class... Words>
 void ptx_mma(Register& d0, Register& d1, Words&&... rest) {
     if constexpr (Sum<Accumulator>::in_register == 2 || rows == 8) {
         Register* d[2] = {&d0, &d1};
         if constexpr (Element::bits == 64)
-            multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<double>{{rest...}});
+            multiply<Element, Other, Accumulator, rows, k, is_xor>(d, Fragments<double>{{rest...}});
         else
-            multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{rest...}});
+            multiply<Element, Other, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{rest...}});
     } else {
         auto four = [&](Register& d2, Register& d3, auto... words) {
             Register* d[4] = {&d0, &d1, &d2, &d3};
             if constexpr (Element::bits == 64)
-                multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<double>{{words...}});
+                multiply<Element, Other, Accumulator, rows, k, is_xor>(d, Fragments<double>{{words...}});
             else
-                multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{words...}});
+                multiply<Element, Other, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{words...}});
         };
         four(rest...);
     }

@@ -66,6 +66,10 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
         gemm_problem(20, 72, 72, "tf32", b_major="mn"),
         replace(BY_ROWS, tile_k=32, result_vec=4, crossed=True),
     ),
+    "8-bit floats": (
+        gemm_problem(8, 24, 272, "e4m3", b_dtype="e5m2", scale_a="m", scale_b="n"),
+        replace(ONE, tile_k=128),
+    ),
     "groups": (grouped_problem(SIZES["groups"], 40, 136), Sm90Config(128, 48, 2, 1)),
     "short groups": (grouped_problem(SIZES["short groups"], 16, 136), ONE),
 }
@@ -74,8 +78,8 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
-    "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
-    "groups|short groups|C of f32|by registers"
+    "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|"
+    "stream-K|groups|short groups|C of f32|by registers"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong|C in boxes"
@@ -134,6 +138,10 @@ EQUAL: dict[str, str] = {
     rf"({C}): consumer: mbarrier_wait added.* before mbarrier_arrive empty.*": "waits for C earlier",
     rf"({C}): consumer: (no )?named_barrier \d( never| without its condition|: (number|threads) \d+)?": (
         "where beta is not 0, the mbarrier says that the place is free"
+    ),
+    r"8-bit floats: consumer: wgmma_m\S+ twice": "the first of a step forgets what was in D",
+    r"8-bit floats: producer: mbarrier_arrive_expect_tx full.*: bar 1 stages on": (
+        "each stage is full when the other one is expected, with as many bytes"
     ),
     r"cluster (below|beside): producer: mbarrier_wait empty.count.*: (bar 1 stages on|parity 0)": (
         "arrivals come in the order of steps, and the wait for the last one follows"

@@ -6,6 +6,7 @@ sm80        with mma.sync
 sm90        with wgmma, fed by TMA
 added       the matrix that an epilogue adds, brought by TMA
 sm90_tiles  its tiles in shared memory
+promotion   sums of 8-bit floats by wgmma, added up in f32
 """
 
 from __future__ import annotations

@@ -245,12 +245,15 @@ class Mainloop:
         )
         self.steps = self.operands[0].plan.steps
 
-    def write(self, multiply: Callable[[int], None]) -> None:
-        """Write the loop, where the block has k to multiply; `multiply` takes the number of a set."""
+    def write(
+        self, multiply: Callable[[int], None], behind: Callable[[], None] = lambda: None
+    ) -> None:  # fmt: skip
+        """Write the loop, where the block has k to multiply; `multiply` takes the number of a set, and what
+        is `behind` a tile of k follows its last step."""
         with self.part.work(self.k):
-            self._tiles(multiply)
+            self._tiles(multiply, behind)
 
-    def _tiles(self, multiply: Callable[[int], None]) -> None:
+    def _tiles(self, multiply: Callable[[int], None], behind: Callable[[], None]) -> None:
         """The tiles, one after the other; fragments are loaded `lead` steps ahead, `across` tiles or within.
 
         The next tile has to be there at the step whose fragments it has first, the last one or `lead` before
@@ -299,6 +302,7 @@ class Mainloop:
                 if across and due >= self.steps:
                     self._fetch(due % c.fragments, after, due - self.steps)
                 multiply(step % c.fragments)
+            behind()
             if not across:
                 if stages == 1:
                     k.do(BAR)  # everybody has read the tile that is overwritten

@@ -6,6 +6,8 @@ two operands of B.  Of doubles, and of 32-bit elements that are stored along the
 itself.  Nibbles and bits are moved as bytes: only the mma knows.  The layouts of the tiles and of the
 epilogue's stage are synthesised for these accesses.
 
+Of 8-bit floats the sums of each tile of k are added to those of all in f32.
+
 Results leave the registers 16 rows of a warp at a time through shared memory, so that D is written (and C
 read) in rows of `result_vec` elements; a warp waits only for itself.
 """
@@ -61,7 +63,7 @@ def tiled_mma(p: GemmProblem, c: Sm80Config) -> TiledMMA:
     >>> print(tiled_mma(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).tile_shape)
     (128, 256, 16)
     """
-    element, sums = ("s8", "s32") if p.packed > 1 else (p.operand.name, p.accumulator.name)
+    element, sums = ("s8", "s32") if p.packed > 1 else (p.multiplied, p.accumulator.name)
     atom = instr.find_mma(element, sums, fragment_k(p, c)).atom
     return _tiled_mma(atom, c.warps_m, c.warps_n, c.warp_m, c.warp_n)
 
@@ -156,19 +158,24 @@ def _write_tile(
     )  # fmt: skip
     (a_words, b_words, c_words), halves = mma.words, 16 // mma.rows
     acc = k.reg("acc", c.warp_m // 16, c.warp_n // 8, halves * c_words)
-    with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
-        for held in _rows_of(acc, i, j, max(1, halves * c_words // 4)):
-            k.do(instr.CLEAR[4 * min(4, halves * c_words)], held)
+    added = k.reg("sums_of_tile", *acc.shape) if p.promoted else acc
+    for one in dict.fromkeys((acc, added)):
+        _clear(k, one)
+
+    def promote() -> None:
+        with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
+            k.do(instr.fold("sum", c_words, c_words), acc[i, j], added[i, j])
+        _clear(k, added)
 
     def multiply(which: int) -> None:
         for part_k in range(rb.shape[-1] // (2 * b_words)):
             with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j:
                 b = rb.slice(which, j // 2, j % 2 * (rb.shape[-1] // 2) + part_k * b_words, count=b_words)
-                for half, held in enumerate(_rows_of(acc, i, j, halves)):
+                for half, held in enumerate(_rows_of(added, i, j, halves)):
                     a = ra.slice(which, i, (part_k * halves + half) * a_words, count=a_words)
                     k.do(instr.MMA_SYNC[mma], held, a, b)
 
-    loop.write(multiply)
+    loop.write(multiply, *((promote,) if p.promoted else ()))
     sums = _Sums(k, p, c.result_vec)
     if unit is None or c.schedule != "streamk":
         _through_shared(k, p, c, acc, sums, output, loop.first)
@@ -181,6 +188,14 @@ def _write_tile(
         with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j, k.Unroll("h", 2) as h:
             half = acc.slice(i, j, h * (2 * sums.words), count=2 * sums.words)
             k.do(instr.STG_WHOLE[8 * sums.words], there.at((0, h), i, j), half)
+
+
+def _clear(k: KernelBuilder, sums: Reg) -> None:
+    """Set the sums of all fragments to 0."""
+    words = sums.shape[-1]
+    with k.Unroll("i", sums.shape[0]) as i, k.Unroll("j", sums.shape[1]) as j:
+        for held in _rows_of(sums, i, j, max(1, words // 4)):
+            k.do(instr.CLEAR[4 * min(4, words)], held)
 
 
 def _rows_of(acc: Reg, i: Expr, j: Expr, parts: int) -> list[RegRef]:

@@ -42,7 +42,7 @@ from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
-from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, ThreadSlice, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier, Reg
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
@@ -59,6 +59,7 @@ from layoutalg.kernels.gemm.parts import (
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, stored_problem
 from layoutalg.kernels.gemm.programs.added import Added, Box, boxes_of
+from layoutalg.kernels.gemm.programs.promotion import BlockFactors, promoted
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
 from layoutalg.kernels.gemm.programs.sm90_tiles import box_copy, box_rows, operand_layout, tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
@@ -147,7 +148,8 @@ class _Operand:
         major, lead = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
         first = (name == "a") != c.crossed
         rows, self.sharing = (c.tile_m, c.cluster_n) if first else (c.tile_n, c.cluster_m)
-        multiple = TMA_BYTES // p.operand.nbytes
+        element = p.operands[name == "b"]
+        multiple = TMA_BYTES // element.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
         steps = {
@@ -158,13 +160,13 @@ class _Operand:
         self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
         high = box_rows(rows // self.sharing) if major == "k" else c.tile_k
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
-        self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
+        self.source = k.tensor(name, element, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
         )
-        layout = operand_layout(major, p.operand, rows)
-        self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
-        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
+        layout = operand_layout(major, element, rows)
+        self.ring = k.shared(f"tile_{name}", element, layout, stages=c.stages)
+        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * element.nbytes
 
     def load(
         self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = (),
@@ -200,6 +202,7 @@ class _Writer:
         # what tiles have tile_m and tile_n rows of
         self.a, self.b = operands[::-1] if c.crossed else operands
         self.extents = (self.n, self.m) if c.crossed else (self.m, self.n)
+        self.factors = BlockFactors(k, p, c, self.m) if p.block_scales else None
         k.cluster(c.cluster)
         most = GRID_LIMITS[0] if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
@@ -342,30 +345,37 @@ class _Writer:
                     if c.through == "tma":
                         self.output.load_vectors(corner, (c.consumer_m, c.written_n))
             with self.part.work(k):
-                self._hold(acc)
-                with self._steps(before) as (kt, stage, parity):
-                    k.wait(self.full[stage], parity)
-                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
-                    left, right = me.partition_A(mine), me.partition_B(self.b.ring[None, None, stage])
-                    if held:
-                        self._by_registers(acc, held, left, right, kt)
-                    else:
-                        k.do(instr.WGMMA_FENCE)
-                        k.mma(self.mma, acc, left, right, accumulate=kt)
-                        k.do(instr.WGMMA_COMMIT)
-                    if self.added:
-                        with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
-                            self.added.early(corner, batch)
-                    if not held:  # this group runs on while the stage before is handed back
-                        k.do(instr.WGMMA_WAIT, 1)
-                    with k.If(Const(0) < kt):
-                        release((stage + (c.stages - 1)) % c.stages)
+                if self.p.promoted:
+
+                    def multiply(sums: Fragment, i: int, stage: Expr) -> None:
+                        self._multiply(me, sums, part * (c.consumer_m // ROWS) + i, stage, 0, ROWS)
+
+                    sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
+                    factors = self.factors and self.factors.at(corner, self.part.first_tile)
+                    promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
+                else:
+                    self._hold(acc)
+                    with self._steps(before) as (kt, stage, parity):
+                        k.wait(self.full[stage], parity)
+                        if held:
+                            self._by_registers(me, acc, held, part, stage, kt)
+                        else:
+                            k.do(instr.WGMMA_FENCE)
+                            self._multiply(me, acc, part, stage, kt)
+                        if self.added:
+                            with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
+                                self.added.early(corner, batch)
+                        if not held:  # this group runs on while the stage before is handed back
+                            k.do(instr.WGMMA_WAIT, 1)
+                        with k.If(Const(0) < kt):
+                            release((stage + (c.stages - 1)) % c.stages)
                 if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
                     k.arrive(self.order[1 - group])
                 if c.through == "tma":  # under the last group of wgmma
                     self.output.load_vectors(corner, (c.consumer_m, c.written_n))
-                k.warpgroup_wait(0, acc)
-                release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+                if not self.p.promoted:
+                    k.warpgroup_wait(0, acc)
+                    release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             if self.came and self.sums:
                 acc = self._joined(acc, self.came, self.sums)
             if not self.groups:
@@ -375,12 +385,25 @@ class _Writer:
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
 
+    def _sides(self, me: ThreadSlice, part: Expr, stage: Expr, rows: int = 0) -> tuple[Tensor, Tensor]:
+        """The thread's parts of A, so many rows of a stage or the consumer's if 0, and of B."""
+        tile = rows or self.c.consumer_m, self.c.tile_k
+        mine = local_tile(self.a.ring[None, None, stage], tile, (part, 0))
+        return me.partition_A(mine), me.partition_B(self.b.ring[None, None, stage])
+
+    def _multiply(
+        self, me: ThreadSlice, acc: Fragment, part: Expr, stage: Expr, accumulate: Operand, rows: int = 0
+    ) -> None:
+        """Start a group of wgmma: so many rows of a stage, all of the consumer's if 0, times B."""
+        self.k.mma(self.mma, acc, *self._sides(me, part, stage, rows), accumulate=accumulate)
+        self.k.do(instr.WGMMA_COMMIT)
+
     def _by_registers(
-        self, acc: Fragment, held: list[Fragment], left: Tensor, right: Tensor, accumulate: Expr
+        self, me: ThreadSlice, acc: Fragment, held: list[Fragment], part: Expr, stage: Expr, accumulate: Expr
     ) -> None:
         """A step of k whose A goes through registers: those of each wgmma are loaded as soon as the one that
         had them in the step before is finished, while the three behind it run."""
-        k = self.k
+        k, (left, right) = self.k, self._sides(me, part, stage)
         for j, fragment in enumerate(held):
             k.warpgroup_wait(len(held) - 1, fragment)
             k.load(left[None, None, j], into=fragment[None, None, 0])

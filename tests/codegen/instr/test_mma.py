@@ -34,7 +34,8 @@ def integers(element: str, shape: tuple[int, int]) -> np.ndarray:
 
 
 def matrices(row: isa.Mma) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    a, b = integers(row.operand, (row.rows, row.k)), integers(row.operand, (8, row.k))
+    types = row.atom.dtypes
+    a, b = integers(types.a.name, (row.rows, row.k)), integers(types.b.name, (8, row.k))
     c = RANDOM.integers(-50, 50, (row.rows, 8)).astype(np.int64 if row.accumulator == "s32" else np.float64)
     return a, b, c
 
@@ -45,7 +46,8 @@ def words(row: isa.Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.
     return [
         isa.encode(hold(tv, x), element)
         for tv, x, element in (
-            (atom.c_tv, c, row.accumulator), (atom.a_tv, a, row.operand), (atom.b_tv, b, row.operand)
+            (atom.c_tv, c, row.accumulator), (atom.a_tv, a, atom.dtypes.a.name),
+            (atom.b_tv, b, atom.dtypes.b.name),
         )
     ]  # fmt: skip
 

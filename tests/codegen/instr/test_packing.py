@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from layoutalg.errors import UnknownNameError
 from tests.sweeps import each
 
 CARRIER = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "s32": "<i4", "s8": "<i1", "u8": "<u1"}
-MANTISSA_BITS = {"f16": 10, "bf16": 7, "tf32": 10}
-LOWEST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126}
+MANTISSA_BITS = {"f16": 10, "bf16": 7, "tf32": 10, "e4m3": 3, "e5m2": 2}
+LOWEST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}
 RANDOM = np.random.default_rng(3)
 
 
@@ -68,7 +69,7 @@ def around(element: str) -> st.SearchStrategy[float]:
 @pytest.mark.parametrize("element", MANTISSA_BITS)
 @given(st.data())
 def test_encoding_rounds_once_to_the_nearest_ties_to_even(element: str, data: st.DataObject) -> None:
-    n = 1 if element == "tf32" else 2
+    n = int(WORD_ELEMS[element])
     values = data.draw(st.lists(around(element), min_size=n, max_size=n))
     got = decode(encode(np.array([values]), element), element)[0]
     assert got.tolist() == [nearest(v, element) for v in values]
@@ -80,6 +81,44 @@ def test_a_tie_that_only_float64_breaks_is_not_a_tie() -> None:
     assert decode(encode(np.array([[tie, tie + 2.0**-40]]), "bf16"), "bf16").tolist() == [[1.0, 1 + 2.0**-7]]
     tie = 1 + 2.0**-11
     assert decode(encode(np.array([[tie + 2.0**-40]]), "tf32"), "tf32").tolist() == [[1 + 2.0**-10]]
+
+
+def byte_float(code: int, exponents: int) -> float:
+    """The definition: sign, exponent and mantissa of an OCP 8-bit float, E5M2 or E4M3."""
+    sign, exponent, bits = code >> 7, code >> 7 - exponents & (1 << exponents) - 1, 7 - exponents
+    mantissa, bias = code & (1 << bits) - 1, (1 << exponents - 1) - 1
+    if exponents == 5 and exponent == 31:
+        size = np.nan if mantissa else np.inf
+    elif exponents == 4 and code & 0x7F == 0x7F:
+        size = np.nan
+    elif exponent:
+        size = (1 + mantissa / 2**bits) * 2.0 ** (exponent - bias)
+    else:
+        size = mantissa / 2**bits * 2.0 ** (1 - bias)
+    return -size if sign else size
+
+
+@pytest.mark.parametrize(("element", "exponents"), [("e4m3", 4), ("e5m2", 5)])
+def test_every_8_bit_float_is_its_definition_and_what_lies_between_goes_to_the_nearest(
+    element: str, exponents: int
+) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    numbers = decode(codes.view(np.uint32)[None], element)[0]
+    np.testing.assert_array_equal(numbers, [byte_float(code, exponents) for code in range(256)])
+    back = encode(numbers[None], element).view(np.uint8)[0]
+    known = ~np.isnan(numbers)
+    np.testing.assert_array_equal(back[known], codes[known])
+    assert np.isnan(decode(back.view(np.uint32)[None], element)[0, ~known]).all()
+    positive = numbers[:128][np.isfinite(numbers[:128])]
+    for low, high in pairwise(positive):
+        middle = (low + high) / 2
+        even = low if np.flatnonzero(positive == low)[0] % 2 == 0 else high
+        some = np.array([[np.nextafter(middle, 0), middle, np.nextafter(middle, np.inf), -middle]])
+        assert decode(encode(some, element), element)[0].tolist() == [low, even, high, -even]
+    largest, step = positive[-1], positive[-1] - positive[-2]
+    past = decode(encode(largest + step * np.array([[0.49, 0.51, 1, 1e9]]), element), element)[0]
+    assert past[0] == largest and not np.isfinite(past[1:]).any()
+    assert np.isnan(past[1:]).all() == (element == "e4m3")
 
 
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "tf32"])

@@ -16,14 +16,14 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, Let, dynamic_bytes
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.checks.gemm import definition
+from layoutalg.kernels.checks.gemm import definition, type_of
 from layoutalg.kernels.checks.verification import access_checks, compare, copied
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
 from layoutalg.kernels.gemm.epilogue import epilogue_operands
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.parts import slot_count
-from layoutalg.kernels.gemm.problem import operand_view
+from layoutalg.kernels.gemm.problem import operand_view, scale_elems
 from tests.hostshim import run_cuda_text
 
 packed, unpacked = bits_of, numbers_of
@@ -49,11 +49,13 @@ def arguments(p: GemmProblem, seed: int = 0, data: Data = "integers") -> dict[st
     extents = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")}
     factors = {"alpha": ALPHA, "beta": BETA, "gamma": GAMMA}
     others = {"c": (p.m - 1) * p.ldc + p.n, "bias": p.n} | epilogue_operands(p.epilogue, p)
+    others |= {name: scale_elems(p, name) for name in p.block_scales}
     return {
         **extents, **{word: x for name in factors for word, x in scalar_words(p, name,
         factors[name]).items()},
-        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
-        **{name: draw(elems, p.result.name) for name, elems in others.items()},
+        **{x: draw(elems, of.name) for x, elems, of in
+           zip("ab", (p.a_elems, p.b_elems), p.operands, strict=True)},
+        **{name: draw(elems, type_of(p, name)) for name, elems in others.items()},
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
     }  # fmt: skip
 

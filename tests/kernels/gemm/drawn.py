@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
@@ -18,6 +19,7 @@ from layoutalg.codegen.terms import maximum
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import (
+    BYTE_FLOATS,
     BatchMode,
     GemmProblem,
     SimtConfig,
@@ -29,7 +31,7 @@ from layoutalg.kernels.gemm import (
     grouped,
 )
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale
+from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, ScaleVector
 from layoutalg.kernels.gemm.gemv import MMA_ROWS, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.problem import widest_vectors
 from layoutalg.kernels.gemm.times import SM90_TILES
@@ -44,6 +46,8 @@ BESIDE = (
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
 SM90_OF = (*SM90_TILES, *BESIDE)
+ARITHMETIC = {"b1": ("and", "xor"), **dict.fromkeys(BYTE_FLOATS, ("", "fast", "blocks"))}
+"""What sums are, of types that have a choice."""
 MMA_K = {"f16": (0, 8), "bf16": (0, 8), "f64": (4, 8, 16), "s4": (0, 32), "b1": (0, 128)}
 """The k of one mma, 0 for the largest."""
 
@@ -85,7 +89,8 @@ def product(
     sides = (rng.choice((1, x, rng.randint(1, x), rng.randint(1, x))) // (len(batch) + 1) for x in most)
     m, n, k = (max(step, x // step * step) for x in sides)
     m = sum(groups) or m
-    only_k = dtype in ("s8", "s4", "u4", "b1")
+    narrow = dtype in BYTE_FLOATS
+    only_k = dtype in ("s8", "s4", "u4", "b1") or narrow
     majors: Any = [rng.choice(("k", "mn")) if not only_k else "k" for _ in range(2)]
     shapes = [(x, k) if major == "k" else (k, x) for x, major in zip((m, n), majors, strict=True)]
     (lda, *a), (ldb, *b) = (placed(rng, *shape, batch, unit or step, shared=True) for shape in shapes)
@@ -95,15 +100,21 @@ def product(
     integers = dtype == "s8" or per > 1
     steps: list[Any] = [Scale(), AddMatrix(), AddVector("bias"), AddVector("offset", "m"), Map(RELU)]
     steps += [] if integers else [Scale("gamma"), Map(GELU), Map(SILU), Map(LEAKY)]
+    if narrow:
+        steps = [ScaleVector("of_row"), ScaleVector("of_column", "n"), ScaleVector("of_all", ""), *steps]
+    sums = [x for x in ARITHMETIC.get(dtype, ("",)) if x != "blocks" or (unit and not batch and not groups)]
     chosen = rng.sample(steps, rng.randint(0, 5)) if rng.random() < 0.5 else steps[: rng.choice((0, 1, 1, 2))]
     half = dtype == "f16"
     p = gemm_problem(
         m, n, k * per, dtype, accumulator=rng.choice((None, None, "f16")) if half and not unit else None,
         a_major=majors[0], b_major=majors[1], lda=lda * per, ldb=ldb * per, ldc=ldc, ldd=ldd,
-        epilogue=Epilogue(tuple(chosen)), arithmetic=rng.choice(("and", "xor")) if dtype == "b1" else "",
+        epilogue=Epilogue(tuple(chosen)),
+        arithmetic=rng.choice(sums) if len(sums) > 1 else "",
+        b_dtype=rng.choice(BYTE_FLOATS) if narrow else None,
+        result=rng.choice(("bf16", "f16", "f32")) if narrow else None,
         batch=[BatchMode(n, per * i, per * j, *rest) for n, i, j, *rest in zip(batch, a, b, c, d,
         strict=True)],
-        align_bytes=(16, 16, 16) if unit == 8 else tuple(rng.choice((16, 16, 8)) for _ in "abd"),  # type: ignore[arg-type]
+        align_bytes=(16, 16, 16) if unit else tuple(rng.choice((16, 16, 8)) for _ in "abd"),  # type: ignore[arg-type]
     )  # fmt: skip
     wide = half or dtype == "bf16"
     return replace(p, result=p.accumulator) if wide and rng.random() < 0.3 else p
@@ -176,17 +187,22 @@ def groups_of(rng: random.Random) -> tuple[int, ...]:
     return tuple(sizes) if sum(sizes) else (65, 0, 1)
 
 
-def _by_sm90(rng: random.Random, number: int, *, tiles: bool, many: bool) -> Drawn:
+def _by_sm90(
+    rng: random.Random, number: int, *, tiles: bool, many: bool, bytes_each: int = 2
+) -> Drawn:  # fmt: skip
     """By wgmma: one product or a batch, or groups."""
+    dtypes, unit = (BYTE_FLOATS, 16) if bytes_each == 1 else (("f16", "bf16"), 8)
     those = [c for c in SM90_OF if c.cluster_k == 1 and c.schedule == "persistent"] if many else SM90_OF
     tile = those[number % len(those)] if tiles else None
     most = (
-        (tile.tile_m * tile.cluster_m + 9, tile.tile_n * tile.cluster_n + 9, 140) if tile else (150, 150, 300)
+        (tile.tile_m * tile.cluster_m + 9, tile.tile_n * tile.cluster_n + 9, 280 // bytes_each)
+        if tile
+        else (150, 150, 600 // bytes_each)
     )
     sizes = groups_of(rng) if many else ()
-    p = product(rng, ("f16", "bf16"), most, unit=8, modes=0 if many or tiles else 3, groups=sizes)
+    p = product(rng, dtypes, most, unit=unit, modes=0 if many or tiles else 3, groups=sizes)
     if many:
-        p = grouped(p, len(sizes), -(-p.b_elems // 8) * 8)
+        p = grouped(p, len(sizes), -(-p.b_elems // unit) * unit)
     return Drawn(p, by_sm90(rng, p, tile), sizes)
 
 
@@ -213,6 +229,7 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "simt": _of(("f32", "f32", "f64"), (60, 60, 40), by_simt), "simt tiles": _simt_tile,
     "sm80": _of(("f16", "bf16", "tf32"), (90, 90, 120), by_sm80), "sm80 tiles": _sm80_tile,
     "sm80 integers": _of(("s8", "s4", "u4", "b1"), (80, 80, 200), by_sm80),
+    "sm80 bytes": _of(BYTE_FLOATS, (80, 80, 300), by_sm80),
     "sm80 f64": _of(("f64",), (50, 50, 50), by_sm80),
     "sm75": _of(("f16",), (90, 90, 100), lambda rng, p: by_sm80(rng, p, Sm75Config)),
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
@@ -229,6 +246,8 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     ),
     "sm90 tf32": _of(("tf32",), (90, 80, 90), by_sm90, unit=8, modes=1),
     "sm90": lambda rng, number: _by_sm90(rng, number, tiles=False, many=False),
+    "sm90 bytes": partial(_by_sm90, tiles=False, many=False, bytes_each=1),
+    "group bytes": partial(_by_sm90, tiles=False, many=True, bytes_each=1),
     "sm90 tiles": lambda rng, number: _by_sm90(rng, number, tiles=True, many=False),
     "groups": lambda rng, number: _by_sm90(rng, number, tiles=False, many=True),
     "group tiles": lambda rng, number: _by_sm90(rng, number, tiles=True, many=True),

@@ -36,7 +36,7 @@ def disagreement(kind: str, seed: int) -> str:
     return seen and f"{kind} {seed}: {p} with {c} by {of.__name__}: {seen}"
 
 
-@pytest.mark.deep(only=("simt-0", "sm80 f64-1"))
+@pytest.mark.deep(only=("simt-0", "sm80 f64-1", "group bytes-1"))
 @pytest.mark.parametrize("seed", first(2, range(60)))
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if not kind.startswith(("sm90 tiles", "group tiles"))]

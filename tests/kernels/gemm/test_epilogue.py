@@ -27,7 +27,16 @@ from layoutalg.kernels.gemm import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.choice import SIMT, SM80, SM90
-from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Output, Scale, nonzero
+from layoutalg.kernels.gemm.epilogue import (
+    AddMatrix,
+    AddVector,
+    Epilogue,
+    Map,
+    Output,
+    Scale,
+    ScaleVector,
+    nonzero,
+)
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import stored_problem
 from tests.kernels.gemm import cases
@@ -67,6 +76,8 @@ def test_two_epilogues_of_one_name_and_different_text_are_different_kernels() ->
         (FULL, "gelu(alpha A B + beta C + bias + offset[m])"),
         (Epilogue((AddVector("offset", "m"), Map(RELU), Scale("gamma"), Map(SILU))),
          "silu(gamma relu(A B + offset[m]))"),
+        (Epilogue((Scale(), ScaleVector(), ScaleVector("of_n", "n"), AddVector(), ScaleVector("last", ""))),
+         "last[0] (of_n[n] scale_a[m] alpha A B + bias)"),
         (Epilogue((AddMatrix(), Scale(), Map(LEAKY), AddVector("bias"))),
         "leaky(alpha (A B + beta C)) + bias"),
     ],
@@ -83,6 +94,8 @@ def test_an_epilogue_is_stated_in_the_order_of_its_steps(epilogue: Epilogue, sta
         ((AddMatrix(), AddMatrix("e", "gamma")), UnsupportedError), ((AddVector("d"),), UnsupportedError),
         ((AddVector("no name"),), IRError),
         ((AddVector("bias", "k"),), UnsupportedError),  # type: ignore[arg-type]
+        ((ScaleVector("of_k", "k"),), UnsupportedError),  # type: ignore[arg-type]
+        ((ScaleVector(), AddVector("scale_a")), UnsupportedError),
         ((Map(LEAKY), Map(ScalarFunction("leaky", abs))), UnsupportedError),
         ((GELU,), ArgumentTypeError),
     ],

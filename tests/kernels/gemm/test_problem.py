@@ -26,7 +26,9 @@ def test_every_type_has_a_sum_and_a_result(element: str) -> None:
         assert p.accumulator.name == sums and p.element == element and p.k * p.packed == 8
         assert p.flops == 64 and str(p).startswith(f"2 x 2 x 8 {element} TN" + " and" * (element == "b1"))
         assert gemm_problem(2, 2, 8, element, accumulator=sums, result=sums).result.name == sums
-    default = {"tf32": "f32", "s8": "s32", "s4": "s32", "u4": "s32", "b1": "s32"}.get(element, element)
+    usual = {"tf32": "f32", **dict.fromkeys(("s8", "s4", "u4", "b1"), "s32")}
+    usual |= dict.fromkeys(("e4m3", "e5m2"), "bf16")
+    default = usual.get(element, element)
     assert gemm_problem(2, 2, 8, element).result.name == default
 
 

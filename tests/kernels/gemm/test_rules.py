@@ -116,8 +116,15 @@ OF_SM90: dict[type[errors.LayoutAlgError], list[Rule]] = {
         ({}, {"dtype": "s8"}, "not s8 into s32"),
         ({}, {"reads_c": True, "batch": [BatchMode(2, d=4096)]}, "adds no matrix"),
         ({}, {"batch": [BatchMode(2, d=4096 << i) for i in range(4)]}, "have room for 3"),
+        ({}, {"dtype": "e4m3"}, "tile_k = 64 of e4m3: rows of 128 bytes are 128"),
+        ({"tile_k": 128}, {"dtype": "e4m3", "b_major": "mn"}, "must both be stored along k"),
+        ({"tile_k": 128}, {"dtype": "e5m2", "arithmetic": "blocks", "batch": [BatchMode(2, d=4096 << 2)]},
+         "of several products"),
     ],
-    DivisibilityError: [({"tile_n": 40}, {}, "columns of wgmma")],
+    DivisibilityError: [
+        ({"tile_n": 40}, {}, "columns of wgmma"),
+        ({"tile_n": 96, "tile_k": 128}, {"dtype": "e4m3", "arithmetic": "blocks"}, "divide the 128 columns"),
+    ],
 }  # fmt: skip
 OF_GEMV: dict[type[errors.LayoutAlgError], list[Rule]] = {
     ResourceError: [
@@ -174,7 +181,15 @@ def test_a_broken_rule_is_named(base: str, error: Any, config: Any, problem: Any
         ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1.* multiples of 8"),
         ({"dtype": "s4", "k": 32, "a_major": "mn"}, UnsupportedError, "share a byte"),
         ({"dtype": "b1", "k": 32, "arithmetic": "or"}, UnsupportedError, "'and' and 'xor'"),
-        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "bits alone have a choice"),
+        ({"dtype": "e4m3", "b_dtype": "f16"}, UnsupportedError, "e4m3 and e5m2 alone may be mixed"),
+        ({"b_dtype": "bf16"}, UnsupportedError, "a product of f16 and bf16"),
+        ({"dtype": "e4m3", "arithmetic": "xor"}, UnsupportedError, "'fast' and 'blocks' are accepted"),
+        ({"dtype": "e5m2", "result": "f64"}, UnsupportedError, "bf16 and f16 and f32 are accepted"),
+        ({"scale_a": "n"}, UnsupportedError, "scale_a = 'n': 'none', 'one' and 'm'"),
+        ({"dtype": "s8", "scale_b": "n"}, UnsupportedError, "factors of f32 of s32 sums"),
+        ({"dtype": "e4m3", "arithmetic": "blocks", "scale_b": "n"}, UnsupportedError, "take one of them"),
+        ({"dtype": "e4m3", "scale_strides": (1, 8, 1, 1)}, ShapeError, "four of factors of blocks"),
+        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "8-bit floats alone have a choice"),
         ({"batch": [BatchMode(2, d=32)]}, errors.NotInjectiveError, "one place"),
         ({"batch": [BatchMode(2)]}, errors.NotInjectiveError, "one place"),
         ({"batch": [BatchMode(2, a=-8, d=64)]}, ShapeError, "steps of 0 or more"),

@@ -101,6 +101,29 @@ class ProblemOptions:
             complete=one_of(*FUNCTION_NAMES.split(", "), "none"),
         ),
     ] = None
+    b_dtype: Annotated[
+        str | None,
+        option("Element type of B, of a GEMM of 8-bit floats. Default: that of A.", complete=dtypes),
+    ] = None
+    scale_a: Annotated[
+        str | None,
+        option(
+            "Multiply a GEMM by f32 factors: m, one per row, one, a single one, or none.",
+            complete=one_of("m", "one", "none"),
+        ),
+    ] = None
+    scale_b: Annotated[
+        str | None,
+        option("The same: n, one per column, one, or none.", complete=one_of("n", "one", "none")),
+    ] = None
+    arithmetic: Annotated[
+        str | None,
+        option(
+            "Sums of 8-bit floats: fast, by tensor cores alone, or blocks, with a factor each. Default: 128 "
+            "of k at a time. Of bits: xor. Default: and.",
+            complete=one_of("fast", "blocks", "and", "xor"),
+        ),
+    ] = None
     groups: GroupsOption = None
 
     def with_extents(self, dtype: str | None, m: int | None, n: int | None, k: int | None) -> dict[str, Any]:

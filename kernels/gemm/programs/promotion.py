@@ -1,0 +1,96 @@
+"""Promotion: sums of a step of k of 8-bit floats, added up in f32, or multiplied by factors of blocks before.
+
+    sums of the step = A B over 128 of k, by wgmma, of 64 rows at a time
+    sums            += sums of the step [* scale_a[m][k / 128] * scale_b[n / 128][k / 128]]
+
+While one consumer adds, another multiplies.  Factors of blocks, of any strides:
+
+    scale_a[m][k / 128]           one for 1 x 128 elements of A
+    scale_b[n / 128][k / 128]     one for 128 x 128 elements of B
+
+A step of k of 8-bit floats is a block, and columns of a tile lie in one, so that a thread has one product of
+two factors for each of its rows.  They are loaded before the step is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TypeAlias
+
+from layoutalg.codegen import instr
+from layoutalg.codegen.expr import Const, Expr, Var
+from layoutalg.codegen.language import Fragment, KernelBuilder
+from layoutalg.codegen.program import Mbarrier
+from layoutalg.kernels.gemm.groups import BOX_ROWS
+from layoutalg.kernels.gemm.problem import PROMOTED_K, SCALE_STEPS, GemmProblem
+from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.layout import Layout
+
+Factors: TypeAlias = "Callable[[Expr], list[Fragment]]"
+"""The function that loads the factors of a thread's rows for a step of k."""
+
+
+def promoted(
+    k: KernelBuilder, acc: Fragment, sums: Fragment, steps: AbstractContextManager[tuple[Expr, Expr, Expr]],
+    full: Mbarrier, multiply: Callable[[Fragment, int, Expr], None], release: Callable[[Expr], None],
+    factors: Factors | None = None,
+) -> None:  # fmt: skip
+    """Add up `sums` of 64 rows of a step in `acc`: `multiply` starts those of rows of a number, in a stage
+    that `release` hands back."""
+    rows, eights = acc.size // sums.size, sums.size // 4
+    by_row, of_step = Layout((2, eights, 2, rows), (1, 4, 2, sums.size)), Layout((2, eights, 2), (1, 4, 2))
+    k.clear(acc)
+    with steps as (kt, stage, parity):
+        loaded = factors(kt) if factors else None
+        k.wait(full[stage], parity)
+        for i in range(rows):
+            k.do(instr.WGMMA_FENCE)
+            multiply(sums, i, stage)
+            k.warpgroup_wait(0, sums)
+            if i == rows - 1:
+                release(stage)
+            if loaded is None:
+                k.map(acc[None, i, 0] + sums[None, 0, 0], into=acc[None, i, 0])
+                continue
+            for h in range(2):
+                total, more = acc.view(by_row)[None, None, h, i], sums.view(of_step)[None, None, h]
+                k.map(total + more * loaded[2 * i + h], into=total)
+
+
+class BlockFactors:
+    """The arrays of factors of a kernel, of any strides, and what a thread has of them.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> k = KernelBuilder("nothing", threads=128)
+    >>> p, c = gemm_problem(8, 8, 256, "e4m3", arithmetic="blocks"), Sm90Config(128, 64, 2, tile_k=128)
+    >>> len(BlockFactors(k, p, c, k.param("m", 8)).at((Const(0), Const(0)), Const(0))(Const(1)))
+    2
+    """
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, m: Var) -> None:
+        self.k, self.c, self.m = k, c, m
+        steps = [k.param(x, d) for x, d in zip(SCALE_STEPS, p.scale_strides, strict=True)]
+        self.a, self.b = (
+            k.pointer(name, 4, (steps[at], steps[at + 1]), align_bytes=4)
+            for name, at in (("scale_a", 0), ("scale_b", 2))
+        )
+
+    def at(self, corner: tuple[Expr, Expr], first: Expr) -> Factors:
+        """Return those of a consumer's sums at a corner in D, for steps of k from the `first` on."""
+        return partial(self._load, corner, first)
+
+    def _load(self, corner: tuple[Expr, Expr], first: Expr, step: Expr) -> list[Fragment]:
+        k, c, block = self.k, self.c, first + step
+        of_columns = k.fragment("scale_of_columns", "f32", (1,))
+        k.do(instr.LDG[4], of_columns.words, k.at(self.b, corner[1] // PROMOTED_K, block))
+        row = corner[0] + k.thread // 32 % 4 * 16 + k.thread % 32 // 4
+        found = []
+        for i in range(c.consumer_m // 32):
+            own, at = k.fragment(f"scale_of_row{i}", "f32", (1,)), row + (i // 2 * BOX_ROWS + i % 2 * 8)
+            k.do(instr.fill(1), own.words, Const(0))
+            with k.If(at < self.m):
+                k.do(instr.LDG[4], own.words, k.at(self.a, at, block))
+            found.append(k.map(own * of_columns, into=own))
+        return found
