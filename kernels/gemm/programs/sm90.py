@@ -351,7 +351,7 @@ class _Writer:
                         self._multiply(me, sums, part * (c.consumer_m // ROWS) + i, stage, 0, ROWS)
 
                     sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
-                    factors = self.factors and self.factors.at(corner, self.part.first_tile)
+                    factors = self.factors.at(corner, self.part.first_tile) if self.factors else None
                     promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
