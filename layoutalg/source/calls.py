@@ -313,9 +313,9 @@ class Calls(Expressions):
         segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
         whole = not way and _is_full(mask) and segment is not None and segment.key == _WARP
         kind = node.type if isinstance(value, Unknown) else None
-        if whole and kind is not None and kind.kind == "int" and isinstance(lane, Number):
-            if warp_uniform(lane.sum, self.threads):
-                return self.alike(node, node.value["name"], kind)
+        one = isinstance(lane, Number) and warp_uniform(lane.sum, self.threads)
+        if whole and one and kind is not None and kind.kind == "int":
+            return self.alike(node, node.value["name"], kind)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
         x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
