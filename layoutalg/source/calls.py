@@ -312,9 +312,10 @@ class Calls(Expressions):
         mask, value, lane, width = values
         segment = constant(32) if width is UNSET else width.exact if isinstance(width, Number) else None
         whole = not way and _is_full(mask) and segment is not None and segment.key == _WARP
-        integer = node.type is not None and node.type.kind == "int" and isinstance(value, Unknown)
-        if whole and integer and isinstance(lane, Number) and warp_uniform(lane.sum, self.threads):
-            return self.alike(node, node.value["name"], node.type)
+        kind = node.type if isinstance(value, Unknown) else None
+        one = isinstance(lane, Number) and warp_uniform(lane.sum, self.threads)
+        if whole and one and kind is not None and kind.kind == "int":
+            return self.alike(node, node.value["name"], kind)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
         x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")

@@ -328,11 +328,7 @@ class Expressions(Places):
             return Unknown("two addresses are combined")
         pointers = of is None or of.kind == "pointer"
         if op in ("==", "!=") and pointers and (isinstance(a, Number) or isinstance(b, Number)):
-            there = (
-                present(a if isinstance(a, Address) else b)
-                if isinstance(a, Address) or isinstance(b, Address)
-                else ONE
-            )
+            there = next(present(each) for each in (a, b) if isinstance(each, Address))
             return Number(there if op == "!=" else negated(there), 8, False)  # a number and a pointer: null
         if isinstance(b, Address):
             a, b = b, a

@@ -159,3 +159,32 @@ __global__ void q(Q<short> q) { q.out[threadIdx.x] = 1; }
         (5, "st.global.b16", "p.out", 2), (5, "st.global.b16", "p.more", 8)
     ]  # fmt: skip
     assert [a.line for a in reading.memory if not a.read] == [6, 6]
+
+
+SWITCHED = """
+#define SWITCH(condition, name, ...) \\
+  [&] { if (condition) { constexpr bool name = true; return __VA_ARGS__(); } \\
+        else { constexpr bool name = false; return __VA_ARGS__(); } }()
+template <int N, bool Wide, class T> struct Traits { static constexpr int threads = N; using type = T; };
+template <class Kernel, bool Sorted> __global__ void k(float* p) {
+  __shared__ typename Kernel::type s[Kernel::threads];
+  s[threadIdx.x] = ((typename Kernel::type*)p)[threadIdx.x];
+}
+template <int N, class T> void launch(float* p, bool a, bool b) {
+  SWITCH(a, Wide, [&] {
+    SWITCH(b, Sorted, [&] {
+      using Kernel = Traits<N, Wide, T>;
+      auto kernel = &k<Kernel, Sorted>;
+      kernel<<<3, Kernel::threads>>>(p);
+    });
+  });
+}
+template void launch<96, double>(float*, bool, bool);
+"""
+
+
+def test_a_macro_in_the_argument_of_a_macro_is_written_out() -> None:
+    """And a launch of the variable that holds the address of a kernel is one of the kernel."""
+    reading = read_kernel(SWITCHED)
+    assert reading.blocks == ((96, 1, 1),)
+    assert [a.op for a in reading.memory if a.read] == ["st.shared.b64", "ld.global.b64"]
