@@ -378,7 +378,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
         if p.reads_c and (p.grouped or p.promoted or not all(p.steps("c"))):
             raise UnsupportedError(
-                "through = 'tma' adds no matrix of groups, none to 8-bit floats added up in f32, nor one that "
+                "through = 'tma' adds no matrix of groups, none to 8-bit floats added in f32, nor one that "
                 "products of a batch share: take 'shared'"
             )
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))

@@ -41,9 +41,9 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, Var, as_expr
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Operand, as_expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, ThreadSlice, local_tile, whole
-from layoutalg.codegen.program import BarrierRef, Kernel, Mbarrier, Reg
+from layoutalg.codegen.program import Kernel, Mbarrier, Reg
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
@@ -61,17 +61,14 @@ from layoutalg.kernels.gemm.problem import GemmProblem, stored_problem
 from layoutalg.kernels.gemm.programs.added import Added, Box, boxes_of
 from layoutalg.kernels.gemm.programs.promotion import BlockFactors, promoted
 from layoutalg.kernels.gemm.programs.sm80 import stage_copies
-from layoutalg.kernels.gemm.programs.sm90_tiles import box_copy, box_rows, operand_layout, tiled_mma
+from layoutalg.kernels.gemm.programs.sm90_tiles import (
+    OperandRing,
+    box_copy,
+    tiled_mma,
+)
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, k_tiles, tile_grid, tile_place
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.layout import Layout
-
-L2_PROMOTION_BYTES = 128
-"""The bytes that the L2 fetches at least on a miss of an operand."""
-
-
-TMA_BYTES = 16
-"""The alignment of rows in global memory."""
 
 BATCH_TILES = 1 << 21
 """The most tiles of all products of a batch: with the steps of k of each, their numbers have 32 bits."""
@@ -134,58 +131,6 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
-class _Operand:
-    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded.
-
-    The map has a dimension for each mode of the batch that steps: one that all products share has none,
-    since a map has no stride of 0.
-    """
-
-    def __init__(
-        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
-        batch: tuple[Var, ...],
-    ) -> None:  # fmt: skip
-        major, lead = (p.a_major, p.lda) if name == "a" else (p.b_major, p.ldb)
-        first = (name == "a") != c.crossed
-        rows, self.sharing = (c.tile_m, c.cluster_n) if first else (c.tile_n, c.cluster_m)
-        element = p.operands[name == "b"]
-        multiple = TMA_BYTES // element.nbytes
-        ld = k.param(f"ld{name}", lead, multiple, multiple)
-        strides = (ld, 1) if major == "k" else (1, ld)
-        steps = {
-            i: k.param(f"stride_{name}{i}", step, multiple, multiple)
-            for i, step in enumerate(p.steps(name))
-            if step
-        }
-        self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
-        high = box_rows(rows // self.sharing) if major == "k" else c.tile_k
-        self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
-        self.source = k.tensor(name, element, (*extents, *own), (*strides, *steps.values()))
-        self.map = k.tensor_map(
-            f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
-        )
-        layout = operand_layout(major, element, rows)
-        self.ring = k.shared(f"tile_{name}", element, layout, stages=c.stages)
-        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * element.nbytes
-
-    def load(
-        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = (),
-        row: Expr | None = None,
-    ) -> None:  # fmt: skip
-        """Start the copies of a tile of rows, from `row` on, and a step of k, of the product at `batch`, into
-        a stage: the block's share of them."""
-        k, own = self.k, self.boxes // self.sharing
-        first = k.rank * own if self.sharing > 1 else Const(0)
-        blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
-        product = tuple(batch[i] for i in self.modes)
-        for i in range(own):
-            there = local_tile(self.ring[None, None, stage], self.box[:2], (first + i, 0))
-            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step, *product))
-            if row is not None:
-                here = here.moved(row, *(Const(0),) * (len(self.box) - 1))
-            k.tma_load(self.map, here, there, full, blocks=blocks)
-
-
 class _Writer:
     """The parts of the program, and their common state."""
 
@@ -196,8 +141,8 @@ class _Writer:
         depth = k.param("k", p.k)
         self.batch = batch_extents(k, p)
         operands = (
-            _Operand(k, p, c, "a", (self.m, depth), self.batch),
-            _Operand(k, p, c, "b", (self.n, depth), self.batch),
+            OperandRing(k, p, c, "a", (self.m, depth), self.batch),
+            OperandRing(k, p, c, "b", (self.n, depth), self.batch),
         )
         # what tiles have tile_m and tile_n rows of
         self.a, self.b = operands[::-1] if c.crossed else operands
