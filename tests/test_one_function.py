@@ -119,7 +119,7 @@ def judged(functions: list[Drawn], compiled: int) -> Counter[str]:
             seen[f"kernel: {reading.unread[line].partition(',')[0]}"] += 1
             continue
         lanes = (4 * wanted).reshape(-1, 32).tolist()
-        assert reading.touched[line, True] == Counter(map(tuple, lanes)), drawn.text
+        assert reading.touched({})[line, True] == Counter(map(tuple, lanes)), drawn.text
         assert not reading.note
         seen["kernel"] += 1
     return seen

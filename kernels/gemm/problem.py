@@ -13,9 +13,7 @@ A batch is many such products, counted by modes with a step of each operand: ste
 
 Elements narrower than a byte are stored several to a byte, the first in its low bits, along k.  Such a
 problem counts k, lda, ldb and the steps of A and B in bytes, and its operand is a byte of them:
-
-    gemm_problem(m, n, 256, "s4")       k = 128 bytes, s4x2
-    gemm_problem(m, n, 1024, "b1")      k = 128 bytes, b1x8
+gemm_problem(m, n, 256, "s4") has k = 128 bytes of s4x2.
 
 Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the ones.
 
@@ -296,7 +294,8 @@ def gemm_problem(
     if element.name not in ACCUMULATORS:
         raise UnsupportedError(f"GEMM of {element}: {', '.join(ACCUMULATORS)} are accepted")
     other = find_dtype(b_dtype or element)
-    if other != element and not {element.name, other.name} <= {*BYTE_FLOATS}:
+    mixed = other != element
+    if mixed and not {element.name, other.name} <= {*BYTE_FLOATS}:
         raise UnsupportedError(
             f"a product of {element} and {other}: {' and '.join(BYTE_FLOATS)} alone may be mixed"
         )
@@ -364,7 +363,7 @@ def gemm_problem(
         element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], epilogue, several, align_bytes, bits, b_operand=None if other == element else other,
+        leading["ldd"], epilogue, several, align_bytes, bits, b_operand=other if mixed else None,
         scale_strides=scale_strides,
     )  # fmt: skip
 
@@ -562,9 +561,6 @@ def widest_vectors(p: GemmProblem) -> tuple[int, int, int]:
     )
 
 
-# --- the instructions that multiply ---------------------------------------------------------------------
-
-
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     """The mma of a configuration: `mma_k`, or the largest k there is.
 
@@ -598,8 +594,7 @@ def fragment_k(p: GemmProblem, c: Sm80Config) -> int:
     """Stored elements of k that fragments cover at once.
 
     >>> from layoutalg.kernels.gemm.tiles import Sm80Config
-    >>> c = Sm80Config(64, 64, 16, 2, 2, 4)
-    >>> fragment_k(gemm_problem(256, 256, 64), c), fragment_k(gemm_problem(64, 64, 64, "f64"), c)
-    (16, 16)
+    >>> fragment_k(gemm_problem(256, 256, 64), Sm80Config(64, 64, 16, 2, 2, 4))
+    16
     """
     return max(FRAGMENT_BYTES // p.operand.nbytes, mma_of(p, c).k // p.packed)

@@ -114,8 +114,8 @@ def _typed(dtype: str, a_along: str, b_along: str, rng: random.Random, most: int
 
 
 def _ordered(dtype: str, orders: Sequence[str], rng: random.Random, **how: Any) -> Case:
-    a_along, b_along = rng.choice(orders)
-    return _typed(dtype, a_along, b_along, rng, **how)
+    order = rng.choice(orders)
+    return _typed(dtype, order[0], order[1], rng, **how)
 
 
 def _odd(rng: random.Random) -> Case:

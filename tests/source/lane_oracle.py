@@ -351,8 +351,8 @@ def told(cases: Sequence[Case]) -> list[Told]:
     for touch in _AS_READ:
         at = bisect.bisect_left(starts, touch.line) - 1
         if touch.array == "s":
-            shift = {"line": touch.line - starts[at], "function": str(starts[at])}
-            out[at].touches.append(replace(touch, **shift))
+            line, function = touch.line - starts[at], str(starts[at])
+            out[at].touches.append(replace(touch, line=line, function=function))
     return out
 
 

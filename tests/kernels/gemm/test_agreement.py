@@ -82,7 +82,7 @@ def test_tf32_is_rounded_on_its_way_by_tma_and_cut_by_mma(a_major: Any, b_major:
     left[:, 3], right[3] = bits, 1
     a = (left if a_major == "k" else left.T).ravel()
     b = (right.T if b_major == "k" else right).ravel().view("u4")
-    given = {"a": a, "b": b, "alpha": 0x3F800000} | {
+    given: dict[str, Any] = {"a": a, "b": b, "alpha": 0x3F800000} | {
         x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")
     }
     for c, kept in (
