@@ -45,6 +45,10 @@ from layoutalg.kernels.gemm.tiles import (
 )
 from layoutalg.kernels.identity import check_fields
 
+ADDRESS_REGISTERS = 8
+"""Registers of a thread with the places of A's elements in shared memory, where they go through registers:
+without them ptxas 13.0 serializes wgmma of the widest tiles, as of 128x176 in turns."""
+
 FREE_REGISTERS = 24
 """The registers of a thread for addresses and counters beside sums, fragments and copies."""
 
@@ -549,7 +553,7 @@ def registers(p: GemmProblem, c: Config) -> int:
     """
     if isinstance(c, Sm90Config):
         sums = c.consumer_m * c.tile_n // 128
-        held = c.consumer_m // 4 if p.by_registers else 0
+        held = c.consumer_m // 4 + ADDRESS_REGISTERS if p.by_registers else 0
         part = c.tile_n // 2 if p.promoted else 0
         return FREE_REGISTERS + held + sums + part + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
     tiles = [operand_tile(p, c, side) for side in SIDES]

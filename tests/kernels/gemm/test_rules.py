@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from layoutalg import errors
+from layoutalg.codegen import gpu
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import (
@@ -317,3 +318,18 @@ def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(
         check_or_suggest(p, c)
     nearest = suggest_config(p, c)
     assert nearest is not None and difference(c, nearest) == works
+
+
+@pytest.mark.deep
+@each("order", [{"a_major": "mn"}, {"b_major": "mn"}, {"a_major": "mn", "reads_c": True}])
+def test_no_tile_through_registers_is_serialized(order: dict[str, Any]) -> None:
+    """Every kind of tile that is offered for tf32 is compiled: NVRTC's log would refuse it."""
+    p = gemm_problem(2048, 2048, 2048, "tf32", **order)
+    kinds = {
+        (c.tile_m, c.tile_n, c.consumers, c.pingpong, c.splits > 1, c.cluster_k, c.cluster > 1): c
+        for c in SM90.configs(p)
+    }
+    assert len(kinds) > 50
+    for c in kinds.values():
+        for kernel in launches(p, c).kernels:
+            gpu.compile_cubin(gpu.to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a")
