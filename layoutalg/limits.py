@@ -48,6 +48,7 @@ class Most(Enum):
     FOLLOWED = 200_000, "statements of a kernel, turns of its warps", "time", "follow fewer tiles"
     WARPS = 512, "warps that wait for each other in the simulator", "memory, by its square"
     ONE_BY_ONE = 1 << 16, "coordinates, elements or vectors that are looked at one by one", "time"
+    ASSERTED = 1 << 14, "offsets, and lanes of an access, that a compiler goes through", "time of a build"
     COUNTED = 1 << 12, "analyses of one question, modes that a layout is filled up to", "time"
     POINTS = 1 << 22, "coordinates, lanes or elements that an array holds", "memory"
     LISTED = 1 << 24, "elements of a move whose bytes are listed", "memory"

@@ -141,7 +141,8 @@ def addresses(driver: Driver) -> list[list[int]]:
 
 X, OUT, W, B = (Array(n << 16, shape) for n, shape in enumerate(((64, 96), (64, 96), (96,), (96,)), 1))
 COLUMN, TURNED, LONG = Array(5 << 16, (64,)), Array(6 << 16, (96, 64)), Array(1 << 40, (1, 1 << 24))
-M, N, D = (Array(n << 16, (64, 64), "f2") for n in (7, 8, 9))
+# Rows of 124 bytes, which TMA does not read: what a tensor map packs is another test's.
+M, N, D = (Array(n << 16, shape, "f2") for n, shape in ((7, (64, 62)), (8, (62, 62)), (9, (64, 62))))
 FLAT, NAMES, ONE = Array(10 << 16, (96,)), Array(11 << 16, (64,), "i8"), Array(12 << 16, ())
 ROWS, COLUMNS = Layout((8, 12), (12, 1)), Layout((8, 12))
 
@@ -181,7 +182,7 @@ def test_a_repeated_call_is_a_few_python_calls_and_the_same_launch(name: str, dr
 
 def test_a_product_of_an_operand_that_is_copied_is_kept_too(driver: Driver) -> None:
     """Its copy lies in the scratch memory of the call, and the product reads it there."""
-    backwards = Array(40 << 16, (64, 64), "f2")
+    backwards = Array(40 << 16, (64, 62), "f2")
     backwards.strides = (-128, 2)
     driver.arguments = repeat(2)
     ops.matmul(backwards, N, D)

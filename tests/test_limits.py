@@ -21,7 +21,6 @@ FACTS = {
         "MOST_CALLING",
         "MOST_CLUSTER",
         "MOST_EXTENT",
-        "MOST_ROWS",
         "MOST_THREADS",
     ),
     *("MOST_TOGETHER", "MOST_VALUE", "REGISTER_WORDS", "RUN_BYTES", "_MAX_THREADS"),

@@ -6,8 +6,6 @@
     AddVector("bias", "n")          v += bias[n], one number per column; "m": one per row
     Map(f)                          v = f(v): a ScalarFunction, of FUNCTIONS or the user's own
 
-    Scale() | AddMatrix() | AddVector() | Map(FUNCTIONS["relu"])       relu(alpha A B + beta C + bias)
-
 The idea.  Each step declares its operands, writes itself on a vector of sums, and states its definition with
 a bound of its error.  Sums are finished in the accumulator's type (f16 sums in f32) and rounded once, at the
 end: the cast.  Integers are taken modulo 2^32.  A part of k (see parts) has the empty epilogue: its sums
@@ -44,12 +42,7 @@ def number_of(accumulator: str) -> str:
 
 
 def nonzero(words: tuple[Expr, ...], number: str) -> Expr:
-    """Whether the words of a number are not those of 0: of a float any bit but the sign, so that NaN is not.
-
-    >>> from layoutalg.codegen.expr import evaluate
-    >>> [evaluate(nonzero((Const(0), Const(high)), "f64"), {}) for high in (1 << 31, 1 << 30)]
-    [0, 1]
-    """
+    """Whether the words of a number are not those of 0: of a float any bit but the sign, NaN with them."""
     *low, high = words
     some = Const(0) < (high if number == "s32" else high % (1 << 31))
     return reduce(lambda some, word: some | (Const(0) < word), low, some)
@@ -598,8 +591,7 @@ def epilogue_operands(epilogue: Epilogue, p: GemmProblem) -> dict[str, int]:
     """The arrays that an epilogue takes, with their elements: the matrix in rows of ldc, the vectors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> p = gemm_problem(8, 16, 4, reads_c=True, bias=True)
-    >>> epilogue_operands(p.epilogue, p)
+    >>> epilogue_operands((p := gemm_problem(8, 16, 4, reads_c=True, bias=True)).epilogue, p)
     {'c': 128, 'bias': 16}
     """
     elems = {"mn": p.c_elems, "n": p.n, "m": p.m, "": 1}

@@ -249,7 +249,7 @@ def parts_of(text: str) -> list[str]:
     >>> parts_of("(64, 8)"), parts_of("64x8")
     (['64', ' 8'], ['64', '8'])
     """
-    plain = text.strip()
+    plain = text.strip(" \t\n")
     plain = plain[1:-1] if plain[:1] == "(" and plain[-1:] == ")" else plain
     crossed = re.fullmatch(r"\s*[1-9]\d*(?:\s*[xX]\s*\d+)+\s*", plain, re.ASCII)  # 0x4 is a hexadecimal 4
     return re.split("[xX]", plain) if crossed else plain.split(",")
@@ -261,7 +261,7 @@ def read_tree(text: str) -> IntTuple:
     >>> read_tree("64x64"), read_tree("64,64"), read_tree("(64,(8,8))"), read_tree("64")
     ((64, 64), (64, 64), (64, (8, 8)), 64)
     """
-    plain = text.strip()
+    plain = text.strip(" \t\n")
     if re.fullmatch(r"\d+(?:\s*[xX,]\s*\d+)+,?", plain, re.ASCII):
         plain = f"({re.sub('[xX]', ',', plain)})"
     return parse_int_tuple(plain)

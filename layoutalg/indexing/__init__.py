@@ -13,7 +13,7 @@ Source text is never executed: it is read as a term (layoutalg.reading), which i
     lowering         the index expression of a layout in the parameters of a function
     targets          the text of a function in each language
     proofs           that a text is its layout
-    assertions       assertions: a header that the user's compiler checks
+    static_asserts   assertions: a header that the user's compiler checks
     open_layouts     layouts with symbols, and the proof of their texts
     printing         code
     laws             from a table of offsets to a layout
@@ -24,11 +24,11 @@ Source text is never executed: it is read as a term (layoutalg.reading), which i
 
 from __future__ import annotations
 
-from layoutalg.indexing.assertions import assertions
 from layoutalg.indexing.lowering import Side, Through, through_layout
 from layoutalg.indexing.open_checks import Held, is_layout, is_permutation
 from layoutalg.indexing.printing import UNITS, code
 from layoutalg.indexing.recognition import Identification, identify, parse_array
+from layoutalg.indexing.static_asserts import assertions
 from layoutalg.indexing.targets import TARGETS
 
 __all__ = [

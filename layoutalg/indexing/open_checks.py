@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MOST_COMBINATIONS = 1 << 14
-"""Combinations of values that are looked at one after the other."""
-
-
 class Held(NamedTuple):
     """Whether it holds, in a sentence, and where it does not: the values, and a coordinate."""
 
@@ -136,12 +132,10 @@ def _looked_at(
     import numpy as np
 
     combinations = math.prod(map(len, values.values()))
-    if combinations > MOST_COMBINATIONS:
-        raise UndecidedError(
-            f"{read.name}: {combinations:,} combinations of values are not looked at one by one, up to "
-            f"{MOST_COMBINATIONS:,} are; state narrower ranges with where",
-            budget=MOST_COMBINATIONS,
-        )
+    Most.COUNTED.decide(
+        combinations,
+        f"{read.name}: narrower ranges leave fewer combinations of values, of which",
+    )
     looked = 0
     for point in _points(values):
         sizes = [n if isinstance(n, int) else int(substituted(n, _numbers(n, point))) for n in extents]

@@ -298,7 +298,7 @@ def problems(draw: st.DrawFn, family: str) -> tuple[Any, Any]:
 
     >>> from hypothesis import Phase, find, settings
     >>> first = settings(max_examples=1, phases=(Phase.generate,), database=None)
-    >>> find(problems("transpose"), lambda pair: pair[0].m > 0, settings=first)[1].tile > 0
+    >>> find(problems("transpose"), lambda pair: pair[0].m > 0, settings=first)[1].tile_m > 0
     True
     """
     room = importlib.import_module("layoutalg.kernels")

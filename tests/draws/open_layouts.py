@@ -29,7 +29,7 @@ def drawn(rng: random.Random, *, known_extents: bool = False, swizzles: bool = T
     """A layout whose modes have one leaf or two, under swizzles in a quarter of the draws where they may be.
 
     >>> print(drawn(random.Random(3)).layout)
-    (3,(3,m+1)):((m+1,(3*m,1)))
+    Sw<2,4,4> o Sw<1,2,3> o 8*n+8 o ((8,1)):((1,8*ld))
     """
     swizzled = swizzles and rng.random() < 0.25
     names = rng.sample(NAMES, rng.randint(1, 3))

@@ -246,7 +246,7 @@ def test_symbols_and_coordinates_are_refused_by_name() -> None:
 @each(
     ("call", "error", "message"),
     [
-        (("compose", A), errors.UnknownNameError, "did you mean 'composition'[?] accepted are analyze, "),
+        (("compose", A), errors.UnknownNameError, "did you mean 'composition'[?] accepted are composition, "),
         (("size", A), errors.UnknownNameError, "unknown operation to explain 'size'"),
         ((len, A), errors.UnknownNameError, "operation"),
         (("coalesce",), errors.ArgumentTypeError, r"coalesce\(\): missing a required argument"),

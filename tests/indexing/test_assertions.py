@@ -109,6 +109,6 @@ def test_what_no_compiler_could_check_is_refused() -> None:
     with pytest.raises(errors.UnsupportedError, match="below 0"):
         assertions(Layout(8, -1))
     with pytest.raises(errors.ResourceError, match="lanes of the instructions"):
-        assertions(Layout((256, 256)), ["ld.shared.b32@row"], "f32")
+        assertions(Layout((64, 64), (0, 1)), ["ld.shared.b32@(32,(2,512)):(1,(0,4))"], "f32")
     with pytest.raises(errors.ArgumentTypeError, match="list"):
         assertions(Layout((8, 8)), "ld.shared.b32@row")

@@ -41,7 +41,7 @@ def accepted(operand: isa.Operand) -> set[str]:
     match operand.role, operand.words:
         case "read", _:
             return {"const void*"}
-        case "write", _:
+        case "write" | "update", _:
             return {"void*"}
         case "place", _:
             return {"const void*", "void*"}
@@ -112,6 +112,9 @@ def test_memory_operands_are_known_to_the_analysis(instr: isa.Instr) -> None:
                 assert (known[o.op].space, known[o.op].width_bytes) == (o.space, o.bytes)
                 assert o.words == max(1, o.bytes // 4)
                 assert o.lanes == (8 * int(o.op.split(".x")[1][0]) if "matrix" in o.op else isa.WARP)
+            case "update":
+                assert o.op.split(".")[:2] == ["red", o.space] and o.bytes == 4 * o.words
+                assert o.bytes * 8 == int(o.op.rpartition(".")[2][1:])
             case "place" if "tensor" in o.op:
                 assert (o.space, o.bytes, o.op[21:]) == ("shared", 128, instr.name.split("_")[1])
             case "place" if o.op:

@@ -156,7 +156,7 @@ def test_what_is_not_followed_is_refused_by_name() -> None:
 
 
 def test_the_command_draws_it(tmp_path: Path) -> None:
-    words = ("pipeline", "gemm-sm80", "--step", "8", "--tiles", "3")
+    words = ("inspect", "pipeline", "gemm-sm80", "--step", "8", "--tiles", "3")
     payload = answer(*words)
     assert payload["steps"][:3] == ["", "0.0", "0.1"] and "tile_b 2" in payload["places"]
     assert run(*words).stdout.startswith("pipeline of gemm_sm80_f16\n")

@@ -100,7 +100,7 @@ def check_command(
 
     layoutalg check "gm*gn" raster.cu --permutation --where "gm in 1..64, gn in 1..8"
 
-    A function with names as parameters is read, not executed, and checked for all their values.
+    A function that takes names is read, not executed, and checked for their values in --where.
     """
     from layoutalg.checks import UNITS, function_layout, source_language
 

@@ -22,16 +22,11 @@ from layoutalg.analysis import Access, SharedReport, analyze_access, warp_rule
 from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.indexing.lowering import parameter_extents, through_layout
 from layoutalg.indexing.printing import code
 from layoutalg.layout import AnyLayout, check_integers, modes, size
-
-MOST_OFFSETS = 1 << 16
-"""Offsets that a compiler tells apart one by one, in a table as long as the largest offset."""
-
-MOST_LANES = 1 << 14
-"""Lanes of all instructions of one access, each of which meets those of its phase."""
+from layoutalg.limits import Most
 
 _HEAD = """\
 #pragma once
@@ -58,16 +53,15 @@ def assertions(
 
     Asserted are that no two coordinates share an offset, or that two do, the largest offset, and of each
     access the wavefronts of all its instructions, and those without conflicts, or its sectors.  Raises
-    ResourceError past MOST_OFFSETS and MOST_LANES, UnsupportedError for negative offsets and for accesses
-    with a guard, and what `code` and `analyze` raise.
+    ResourceError past Most.ASSERTED, UnsupportedError for negative offsets and for accesses with a guard, and
+    what `code` and `analyze` raise.
     """
     check_integers("assertions", layout)
     if isinstance(accesses, (str, Access)):
         raise ArgumentTypeError("assertions: accesses are a list")
     kind = dtype(element)
     largest = cosize(layout)
-    if max(largest, size(layout)) > MOST_OFFSETS:
-        raise ResourceError("offsets that a compiler tells apart", max(largest, size(layout)), MOST_OFFSETS)
+    Most.ASSERTED.guard(max(largest, size(layout)), "offsets that a compiler tells apart")
     if any(layout(i) < 0 for i in range(size(layout))):
         raise UnsupportedError(f"assertions of {layout}: an offset is below 0")
     apart = is_injective(layout)
@@ -135,9 +129,7 @@ def _access(
     front, _ = through_layout(access, layout, access.element)
     threads, fragments = map(size, modes(front))
     warps = -(-threads // machine.lanes)
-    if warps * machine.lanes * fragments > MOST_LANES:
-        lanes = warps * machine.lanes * fragments
-        raise ResourceError(f"lanes of the instructions of {said}", lanes, MOST_LANES)
+    Most.ASSERTED.guard(warps * machine.lanes * fragments, f"lanes of the instructions of {said}")
     text = code(layout, "c", f"{name}_at", through=access, element=access.element, unit="bytes")
     count = _SHARED if shared else _GLOBAL
     body = count % _numbers(name, rule, machine)
