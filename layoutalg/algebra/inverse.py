@@ -34,7 +34,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NoReturn, overload
+from typing import Any, NoReturn, overload
 
 from layoutalg.budget import Budget
 from layoutalg.compose import (
@@ -63,7 +63,9 @@ from layoutalg.layout import (
     Swizzles,
     Trace,
     check_layouts,
+    decide,
     flatten_tree,
+    has_symbols,
     integer_leaves,
     layout_of,
     layout_size,
@@ -199,6 +201,9 @@ def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout
     (8,4):(4,1)
     >>> print(right_inverse(Layout((3, 5), (2, 7))))
     1:0
+    >>> import sympy
+    >>> print(right_inverse(Layout((8, sympy.Symbol("n", integer=True, positive=True)), (1, 8))))
+    8*n:1
     """
     if isinstance(layout, Layout):
         return _right_inverse(layout, trace)
@@ -239,6 +244,8 @@ def _right_inverse(layout: Layout, trace: Trace | None = None) -> Layout:
     extents: list[int] = []
     weights: list[int] = []
     modes = _sorted_modes(layout)
+    if modes is None and has_symbols(layout):
+        return _chain_of_symbols("right_inverse", layout)
     if modes is None:
         raise not_integers("right_inverse", layout)
     if trace is not None:
@@ -257,6 +264,42 @@ def _right_inverse(layout: Layout, trace: Trace | None = None) -> Layout:
         trace.note("chain", layout=layout, extents=extents, weights=weights)
         trace.note("inverse", name="right_inverse", layout=layout, result=result)
     return result
+
+
+def _chain_of_symbols(operation: str, layout: Layout) -> Layout:
+    """The longest chain of modes of a layout with symbols, for a left inverse one of all modes.
+
+    Raises UndecidedError where it is not decided that they are the same modes for all values of the symbols.
+    """
+    import sympy
+
+    left: list[tuple[Any, Any, Any]] = []
+    base: Any = 1
+    for s, d in zip(flatten_tree(layout.shape), flatten_tree(layout.stride), strict=True):
+        if s != 1:
+            left.append((d, s, base))
+            base = base * s
+    extents: list[Any] = []
+    weights: list[Any] = []
+    current: Any = 1
+    open_ = operation == "left_inverse"
+    while left:
+        known = [decide(sympy.Eq(d, current)) for d, _, _ in left]
+        following = [mode for mode, equal in zip(left, known, strict=True) if equal]
+        open_ = open_ or None in known
+        if not following and not open_:
+            break
+        if len(following) != 1:
+            strides = ", ".join(str(d) for d, _, _ in left)
+            raise UndecidedError(
+                f"{operation} of {layout}: of the strides {strides} it is not decided which one alone is "
+                f"{current}, where the modes before end, for all values of the symbols"
+            )
+        left.remove(following[0])
+        extents.append(following[0][1])
+        weights.append(following[0][2])
+        current = sympy.expand(current * following[0][1])
+    return plain(*merge(extents, weights))
 
 
 def _longest_chain(modes: list[tuple[int, int, int]]) -> tuple[list[int], list[int]]:
@@ -343,6 +386,8 @@ def _searched(original: AnyLayout, layout: Layout, offset: int, why: str) -> Lay
 def _left_inverse(original: AnyLayout, layout: Layout, offset: int, trace: Trace | None) -> Layout:
     """L with L(offset + layout(i)) = i."""
     modes = _sorted_modes(layout)
+    if modes is None and has_symbols(layout) and not offset:
+        return _chain_of_symbols("left_inverse", layout)
     if modes is None:
         raise not_integers("left_inverse", layout)
     if modes and modes[0][0] < 0:

@@ -22,8 +22,8 @@ def integers_alone(a: Layout) -> dict[str, Call]:
     """Calls of what asks which offsets a layout has: refused by name unless all leaves are integers."""
     alone = (
         *("aliasing", "cycles", "find_collision", "footprint", "gaps", "image_size", "is_bijective"),
-        *("is_contiguous", "is_injective", "is_surjective", "left_inverse", "make_layout_like", "order"),
-        *("make_fragment_like", "max_alignment", "nullspace", "right_inverse", "sort", "to_f2"),
+        *("is_contiguous", "is_injective", "is_surjective", "make_layout_like", "order"),
+        *("make_fragment_like", "max_alignment", "nullspace", "sort", "to_f2"),
     )
     return {
         **{name: lambda f: f(a) for name in alone},
@@ -43,7 +43,9 @@ OFFSETS_ALONE: dict[str, Call] = {
     "cosize": lambda f: f(I),
     "downcast": lambda f: f(I, 2),
     "extremes": lambda f: f(I),
+    "left_inverse": lambda f: f(I),
     "recast_layout": lambda f: f(I, 16, 32),
+    "right_inverse": lambda f: f(I),
     "upcast": lambda f: f(I, 2),
 }
 """What takes symbols, and refuses strides along modes by name."""
@@ -100,6 +102,7 @@ WITH_SYMBOLS: dict[str, Call] = {
     "find_difference": lambda f: f(A, Layout(N * M)),
     "flat_product": lambda f: f(A, Layout(4)),
     "idx2crd": lambda f: f(K, (N, M)),
+    "left_inverse": lambda f: f(A),
     "local_tile": lambda f: f(A, (2, 2), (K - 1, 0)),
     "logical_product": lambda f: f(A, Layout(4)),
     "make_basis_like": lambda f: f((N, M)),
@@ -109,6 +112,7 @@ WITH_SYMBOLS: dict[str, Call] = {
     "product": lambda f: f((N, (M, 2))),
     "raked_product": lambda f: f(A, Layout((2, K))),
     "recast_layout": lambda f: f(Layout((2 * N, M), (1, 4 * N)), 16, 32),
+    "right_inverse": lambda f: f(A),
     "same_function": lambda f: f(A, Layout(N * M)),
     "shape_div": lambda f: f((4 * N, M), (2, M)),
     "tile_to_shape": lambda f: f(Layout((8, 8)), (N, M)),
