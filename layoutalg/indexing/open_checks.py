@@ -141,6 +141,7 @@ def _looked_at(
         sizes = [n if isinstance(n, int) else int(substituted(n, _numbers(n, point))) for n in extents]
         if min(sizes, default=1) < 1:
             raise ShapeError(f"{read.name}: the extents {tuple(sizes)} at {_said(point)} are not positive")
+        Most.POINTS.guard(math.prod(sizes), f"coordinates at {_said(point)}")
         looked += math.prod(sizes)
         Most.LANES.guard(looked, "coordinates at all values of symbols")
         grid = [axis.reshape(-1) for axis in np.indices(tuple(sizes), dtype=np.int64)]

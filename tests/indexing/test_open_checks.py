@@ -58,6 +58,11 @@ def test_functions_are_their_layouts_and_mutants_are_not(seed: int, count: int) 
     assert shown
 
 
+def test_more_coordinates_than_an_array_holds_are_refused() -> None:
+    with pytest.raises(errors.ResourceError, match="coordinates at n = 4194305"):
+        is_permutation("int f(int i, int n) { return i % n; }", "n", where="n in 4194305..4194310")
+
+
 def test_a_function_of_other_parameters_is_refused() -> None:
     layout = drawn(random.Random(3)).layout
     with pytest.raises(errors.ShapeError, match="are needed"):
