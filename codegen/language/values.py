@@ -148,7 +148,7 @@ def mapped(
     fragments = list(_fragments(value))
     places = [*fragments, *([] if into is None else [into])]
     if not places:
-        raise ArgumentTypeError(f"map of {value}: there are no registers in it, and no `into` says in which")
+        raise ArgumentTypeError(f"map of {value}: it holds no registers; name those of the result as `into`")
     largest = max(places, key=lambda f: f.size)
     for f in fragments:
         if f.size not in (1, largest.size):
@@ -249,7 +249,7 @@ def index(k: KernelBuilder, name: str, value: Fragment | Value | MemRef) -> Var:
     Of the number its range is known: what the formula says, as `v & 255`, or an unsigned type; negative ones
     are above all extents, and so are those past 32 bits.  What may leave a tensor is refused where it is
     accessed, unless a predicate such as `row < rows` or `part.inside` is there.  Raises UnsupportedError for
-    what is no integer, ShapeError for several.
+    what is not an integer, ShapeError for several.
     """
     most = (1 << instr.WORD_BITS) - 1
     if isinstance(value, MemRef):

@@ -176,7 +176,7 @@ def asked_of(
 def carry(given: dict[str, View], **types: Any) -> None:
     """See arrays of uint8 as those of the 8-bit floats that they carry.
 
-    Raises ArgumentTypeError for other arrays and other types, UnknownNameError for what is no type.
+    Raises ArgumentTypeError for other arrays and other types, UnknownNameError for what is not a type.
 
     >>> import numpy
     >>> from layoutalg.kernels.calls.arrays import view

@@ -133,7 +133,7 @@ def overview(line: str = "") -> argparse.ArgumentParser:
 
 
 _INSPECT = "Show what a kernel, a board or a run is made of: inspect WHAT."
-"""The text of help of the first word that is no command alone."""
+"""The text of help of `inspect`, a word that needs a second one."""
 
 
 def part_overview(first: str) -> argparse.ArgumentParser:

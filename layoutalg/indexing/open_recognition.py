@@ -56,7 +56,7 @@ def found_open(read: IndexFunction, sizes: Sequence[int], values: Mapping[str, V
         degree = _degree(read_as, known[name])
         if degree is None and len(v) > Most.PARTS.number:
             raise UndecidedError(
-                f"{read.name} is no polynomial in {name}, of which {len(v):,} values are asked; up to "
+                f"{read.name} is not a polynomial in {name}, of which {len(v):,} values are asked; up to "
                 f"{Most.PARTS.number} are looked at one by one"
             )
         degrees[name] = len(v) - 1 if degree is None else min(degree, len(v) - 1)
@@ -78,7 +78,7 @@ def found_open(read: IndexFunction, sizes: Sequence[int], values: Mapping[str, V
 
 
 def _degree(node: Expr, v: Var) -> int | None:
-    """The degree of an expression in a symbol; None where an operator is no polynomial in it."""
+    """The degree of an expression in a symbol; None where an operator is not a polynomial in it."""
     match node:
         case Var():
             return int(node == v)

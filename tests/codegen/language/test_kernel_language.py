@@ -223,7 +223,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "number": (lambda: words(scaled(), {"alpha": "1"}), ArgumentTypeError, "alpha of scaled is '1'; a"),
     "scalar": (lambda: empty().scalar("a", "f64"), UnsupportedError, "a of f64: f32 and s32 are accepted"),
     "text": (lambda: value() + "x", ArgumentTypeError, "'x' is a str; registers, scalars of the kernel, i"),
-    "nothing": (lambda: empty().map(cg.exp(1.0)), ArgumentTypeError, "no registers in it"),
+    "nothing": (lambda: empty().map(cg.exp(1.0)), ArgumentTypeError, "holds no registers"),
     "sizes": (lambda: sums(4, 8), ShapeError, "has 4 elements, and .* has 8"),
     "lanes": (lambda: reduced(lanes=3), UnsupportedError, "sum over 3 lanes: a power of two up to 32"),
     "type": (lambda: reduced(element="f16"), UnsupportedError, "sum of f16: one of f32, s32, u32"),
