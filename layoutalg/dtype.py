@@ -42,6 +42,7 @@ _TABLE = (
     DType("b1", 1, "", ""),
     DType("s4", 4, "", ""),
     DType("u4", 4, "", ""),
+    DType("e2m1", 4, "", ""),
     DType("u8", 8, "unsigned char", "uint8"),
     DType("s8", 8, "signed char", "int8"),
     DType("e4m3", 8, "__nv_fp8_e4m3", "uint8"),
@@ -75,7 +76,8 @@ _ALIASES = MappingProxyType(
         "float8_e4m3": "e4m3", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
         "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
         "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
-        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",
+        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1", "float4_e2m1fn": "e2m1",
+        "float_e2m1_t": "e2m1", "Float4E2M1FN": "e2m1", "f4E2M1FN": "e2m1",
         **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
         "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
     }

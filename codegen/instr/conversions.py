@@ -9,7 +9,8 @@ The rules, the same for the instruction and for the definition:
                       NaN, of what payload is left open
     float to integer  towards zero, as C; past the ends of the type the nearest end, NaN becomes 0
     integer to integer    modulo 2^n of the narrower type, as C, NumPy and PyTorch
-    to e4m3, e5m2     rounded once; past the largest number that number, as cvt's only way; NaN stays NaN
+    to e4m3, e5m2, e2m1   rounded once; past the largest number that number, as cvt's only way; NaN stays
+                      NaN, and becomes the largest number of e2m1, which has none
 
 C leaves a float past the ends of an integer open, and so do NumPy and PyTorch, whose answers differ by
 device; PTX's cvt takes the nearest end.  f16 and bf16 are made of floats: a double or a wide integer goes
@@ -30,7 +31,20 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.instr.record import Instr, Requires, into, out
-from layoutalg.codegen.instr.words import HIGH, LOW, PACK, PACKED, Array, at, decode, each, encode, ref
+from layoutalg.codegen.instr.words import (
+    CODES,
+    HIGH,
+    LOW,
+    PACK,
+    PACKED,
+    Array,
+    at,
+    each,
+    encode,
+    nearest_codes,
+    numbers_of,
+    ref,
+)
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import UnsupportedError
 
@@ -43,13 +57,10 @@ INTEGERS: Mapping[str, Any] = MappingProxyType(
 """Integers, and the arrays that hold them: those of 4 bits have a byte each there."""
 
 _FLOATS = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16}
-_CODES = ("bf16", "e4m3", "e5m2")
-"""Floats that NumPy lacks."""
-
 CONVERTED = (*_FLOATS, "bf16", "u8", "s8", "s16", "s32", "s64")
 """The types that whole tensors are converted between."""
 
-TYPES = (*CONVERTED, "u16", "u32", "s4", "u4", "e4m3", "e5m2")
+TYPES = (*CONVERTED, "u16", "u32", "s4", "u4", *CODES)
 """All types that are converted."""
 
 WORD_BITS = 32
@@ -94,8 +105,9 @@ def converted(bits: Array, source: str, target: str) -> Array:
         values = _numbers(bits, source)
         if target == "bf16":
             return _to_bf16(values)
-        if target in _CODES:
-            return _to_code(values.astype(numpy.float64), target)
+        if target in CODES:
+            most = numbers_of(target)[CODES[target][2] - 1]
+            return nearest_codes(numpy.clip(values.astype(numpy.float64), -most, most), target)
         if target in INTEGERS and source not in INTEGERS:
             values = _towards_zero(values.astype(numpy.float64), target)
         result: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
@@ -110,32 +122,10 @@ def _numbers(bits: Array, source: str) -> Array:
         return signed
     if source == "bf16":
         return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
-    if source in _CODES:
+    if source in CODES:
         return numbers_of(source)[bits]
     numbers: Array = bits.view(INTEGERS.get(source) or _FLOATS[source])
     return numbers
-
-
-@functools.cache
-def numbers_of(element: str) -> Array:
-    """The numbers of all 256 codes of e4m3 or e5m2, in their order.
-
-    >>> numbers_of("e4m3")[[0, 1, 0x38, 0x7E]].tolist()
-    [0.0, 0.001953125, 1.0, 448.0]
-    """
-    every: Array = decode(numpy.arange(256, dtype=numpy.uint8).view(numpy.uint32)[None, :], element)[0]
-    return every
-
-
-def _to_code(values: Array, element: str) -> Array:
-    """The codes of the numbers next to float64 values: of two equally near ones the even code."""
-    finite = numbers_of(element)[:128]
-    finite = finite[numpy.isfinite(finite)]
-    near = numpy.searchsorted((finite[1:] + finite[:-1]) / 2, size := numpy.abs(values))  # the lower of a tie
-    tied = (near < len(finite) - 1) & (size == (finite[near] + finite[(near + 1) % len(finite)]) / 2)
-    code = numpy.where(numpy.isnan(values), 0x7F, near + (tied & (near % 2 == 1)))
-    result: Array = (code | numpy.signbit(values) * 0x80).astype(numpy.uint8)
-    return result
 
 
 def _to_bf16(values: Array) -> Array:
@@ -197,18 +187,38 @@ _FROM = MappingProxyType(
     return (code & 0x7Fu) == 0x7Fu ? __uint_as_float(0x7FFFFFFFu) : code & 0x80u ? -x : x;
 }""",
         "e5m2": "float from_e5m2(u32 code) { return low_f16(code << 8 & 0xFF00u); }",  # half of an f16
+        "e2m1": """float from_e2m1(u32 code) {
+    const float x = __uint_as_float((code & 7u) << 22) * 0x1p126f;
+    return code & 8u ? -x : x;
+}""",
     }
 )
-"""A number of a code, its lowest byte."""
+"""A number of a code, its lowest bits."""
 
 
-def _to(element: str) -> str:
-    """The text of a function that makes a float a code."""
-    return (
-        f"u32 to_{element}(float x) {{\n    u16 code;\n"
-        f'    asm("cvt.rn.satfinite.{element}x2.f32 %0, %1, %2;" : "=h"(code) : "f"(0.0f), "f"(x));\n'
-        "    return code & 0xFFu;\n}"
-    )
+def _to(element: str) -> tuple[str, ...]:
+    """The texts of functions, of which the last makes two floats two codes."""
+    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
+    cvt, registers = f"cvt.rn.satfinite.{element}x2.f32", ': "=h"(codes) : "f"(high), "f"(low));'
+    if element != "e2m1":
+        return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
+    by_cvt = f'    asm("{{.reg .b8 x; {cvt} x, %1, %2; mov.b16 %0, {{x, 0}};}}" {registers}\n'
+    by_bits = "    codes = to_e2m1(low) | to_e2m1(high) << 4;\n"
+    return _TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_bits}#endif\n    return codes;\n}}"
+
+
+# numbers of one exponent are equally far from each other, so that a code is an integer that is rounded
+_TO_E2M1 = """u32 to_e2m1(float x) {
+    const float size = fabsf(x) < 6.0f ? fabsf(x) : 6.0f;
+    const u32 code = size < 2.0f ? __float2uint_rn(2.0f * size)
+                   : size < 4.0f ? __float2uint_rn(size) + 2u : __float2uint_rn(0.5f * size) + 4u;
+    return x == x ? code | __float_as_uint(x) >> 31 << 3 : 7u;
+}"""
+
+_HAS_E2M1 = (
+    "#if __CUDA_ARCH__ >= 1000 && (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))"
+)
+"""The targets that have its cvt, such as sm_100a and sm_120f."""
 
 
 def _words(n: int, element: str) -> int:
@@ -238,7 +248,7 @@ def _read(element: str, low: str, high: str, part: int) -> str:
     shift = bits_of(element) * part
     moved = f"{low}{f' >> {shift}' if shift else ''}"
     match element:
-        case "e4m3" | "e5m2":
+        case "e4m3" | "e5m2" | "e2m1":
             return f"from_{element}({moved})"
         case "u4":
             return f"static_cast<int>({moved} & 15u)"
@@ -281,7 +291,7 @@ def _float(source: str, target: str, x: str) -> str:
         return {"long long": f"__ll2double_rn({x})"}.get(kind, f"static_cast<double>({x})")
     if exact:
         return x if kind == "float" else f"static_cast<float>({x})"
-    if target in PACKED or target in _CODES:
+    if target in PACKED or target in CODES:
         return f"to_odd({x})"
     made = {
         "double": "double2float", "int": "int2float", "long long": "ll2float", "u32": "uint2float"
@@ -300,8 +310,8 @@ def convert(n: int, source: str, target: str) -> Instr:
     (2, 'convert_4_u8_f64')
     """
     have, wide, name = bits_of(source), bits_of(target), f"convert_{n}_{source}_{target}"
-    if source == target and source in _FROM:
-        source = target = "u8"  # the codes as they are, of what is infinite too
+    if source == target and source in CODES:
+        source = target = "u4" if wide == 4 else "u8"  # the codes as they are, of what is infinite too
     words, read = _words(n, target), _words(n, source)
     per = max(1, min(n, WORD_BITS // wide))
     together = max(1, min(n, WORD_BITS // have))
@@ -317,12 +327,12 @@ def convert(n: int, source: str, target: str) -> Instr:
         word = e * wide // WORD_BITS
         low, high = (at("d", _place(group * wide // WORD_BITS, word + n, rounds), words) for n in (0, 1))
         lines += _written(source, target, range(e, min(e + per, group)), low, high)
-    code, rounded = target in _CODES and target not in PACKED, target in PACKED or target in _CODES
+    rounded = target in PACKED or target in CODES
     uses = [*(half[source] for half in (LOW, HIGH) if source in PACKED)]
     uses += [*([LOW["f16"]] if source == "e5m2" else []), *([_FROM[source]] if source in _FROM else [])]
     uses += [PACK[target]] if target in PACKED else []
     uses += [_odd(kind)] if rounded and kind != "float" and source not in _EXACT else []
-    uses += [_to(target)] if code else []
+    uses += [*_to(target)] if target in CODES else []
     uses += [truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
     text = f"void {name}({ref('d', words)}, {ref('s', read, const=True)}) {{\n{each(rounds, lines)}}}"
 
@@ -331,7 +341,7 @@ def convert(n: int, source: str, target: str) -> Instr:
         raw = _joined(result) if wide == 4 else result.view(numpy.uint8)
         return numpy.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view(numpy.uint32)
 
-    requires = Requires(sm=89) if code else Requires()
+    requires = Requires(sm=89) if target in ("e4m3", "e5m2") else Requires()
     return Instr(name, (out("d", words), into("s", read)), text, effect, requires, uses=tuple(uses))
 
 
@@ -364,7 +374,9 @@ def _written(source: str, target: str, elements: range, low: str, high: str) -> 
     if target in PACKED:
         first, *rest = (_float(source, target, x) for x in xs)
         return [f"{low} = pack_{PACKED[target]}({first}, {rest[0] if rest else '0.0f'});"]
-    bits, code = bits_of(target), target in _CODES
-    made = [f"to_{target}({_float(source, target, x)})" if code else _integer(source, target, x) for x in xs]
+    bits, made = bits_of(target), [(_float if target in CODES else _integer)(source, target, x) for x in xs]
+    if target in CODES:
+        pairs = zip(made[::2], [*made[1::2], "0.0f"], strict=False)
+        bits, made = 2 * bits, [f"to_{target}x2({x}, {y})" for x, y in pairs]
     parts = [x + (f" << {bits * k}" if k else "") for k, x in enumerate(made)]
     return [f"{low} = {' | '.join(parts)};"]

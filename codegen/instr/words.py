@@ -48,6 +48,7 @@ WORD_ELEMS = {
     "e5m2": 4,
     "s4": 8,
     "u4": 8,
+    "e2m1": 8,
     "b1": 32,
 }
 """Elements in a 32-bit word."""
@@ -73,16 +74,13 @@ def decode(words: Array, element: str) -> Array:
             return decode(halves, "f32")
         case "tf32":
             return decode(words & numpy.uint32(0xFFFFE000), "f32")
-        case "e5m2":  # the upper byte of an f16
-            return decode(
-                numpy.ascontiguousarray(words.view(numpy.uint8).astype(numpy.uint16) << 8).view(numpy.uint32),
-                "f16",
-            )
-        case "e4m3":
-            return _e4m3(words.view(numpy.uint8))
-        case "s4" | "u4":
+        case "e4m3" | "e5m2":
+            return numbers_of(element)[words.view(numpy.uint8)]
+        case "s4" | "u4" | "e2m1":
             some = words.view(numpy.uint8)
             nibbles = numpy.stack([some & 15, some >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+            if element == "e2m1":
+                return numbers_of(element)[nibbles]
             codes: Array = nibbles.astype(numpy.int64)
             return codes - (codes >> 3 << 4) if element == "s4" else codes
         case "b1":
@@ -98,7 +96,8 @@ def decode(words: Array, element: str) -> Array:
 def encode(values: Array, element: str) -> Array:
     """Words (lanes, n) of elements (lanes, n * elements per word); see `decode`.
 
-    Past the largest number an e5m2 is infinite, and an e4m3, which has no infinity, NaN.
+    Past the largest number an e5m2 is infinite, an e4m3, which has no infinity, NaN, and an e2m1, which has
+    neither, the largest number.
 
     Raises UnknownNameError for an element that is not in WORD_ELEMS.
 
@@ -116,8 +115,10 @@ def encode(values: Array, element: str) -> Array:
                 return (rounded << drop).astype(numpy.uint32)
             return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
         case "e4m3" | "e5m2":
-            return numpy.ascontiguousarray(_byte_floats(values, element)).view(numpy.uint32)
-        case "s4" | "u4":
+            return numpy.ascontiguousarray(nearest_codes(values, element)).view(numpy.uint32)
+        case "s4" | "u4" | "e2m1":
+            if element == "e2m1":
+                values = nearest_codes(values, element)
             low, high = (values[..., i::2].astype(numpy.int64) & 15 for i in (0, 1))
             return numpy.ascontiguousarray((low | high << 4).astype(numpy.uint8)).view(numpy.uint32)
         case "b1":
@@ -147,17 +148,6 @@ def float_words(values: Array) -> Array:
     return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
 
 
-def _e4m3(codes: Array) -> Array:
-    """The numbers of bytes of sign, 4 bits of exponent and 3 of mantissa: no infinity, 1.111.1111 is NaN."""
-    exponent, mantissa = codes >> 3 & 15, (codes & 7).astype(numpy.float64)
-    size = numpy.where(exponent == 0, mantissa / 8, 1 + mantissa / 8) * 2.0 ** (
-        numpy.maximum(exponent, 1) - 7.0
-    )
-    size = numpy.where(codes & 0x7F == 0x7F, numpy.nan, size)
-    numbers: Array = numpy.where(codes >= 0x80, -size, size)
-    return numbers
-
-
 def sum_to_odd(x: Array, y: Array) -> Array:
     """x + y in float64, an inexact sum with its last bit 1: rounding it to float32 rounds the exact sum.
 
@@ -173,27 +163,54 @@ def sum_to_odd(x: Array, y: Array) -> Array:
     return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
-_PAST = MappingProxyType({"e4m3": (127, 480.0), "e5m2": (124, 65536.0)})
-"""The code behind that of the largest number, and the number that would come next."""
+CODES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
+    {"e4m3": (4, 3, 127), "e5m2": (5, 2, 124), "e2m1": (2, 1, 8)}
+)
+"""Floats of 8 and of 4 bits: their bits of exponent and mantissa, and the codes of finite ones from 0 on."""
 
 
 @functools.cache
-def _middles(element: str) -> Array:
-    """The middles between a number that is not negative and the next, in the order of their codes."""
-    past, beyond = _PAST[element]
-    numbers = decode(numpy.arange(128, dtype=numpy.uint8).view(numpy.uint32)[None], element)[0, : past + 1]
-    numbers[past] = beyond
-    middles: Array = (numbers[:-1] + numbers[1:]) / 2
-    return middles
+def _sizes(element: str) -> Array:
+    """The numbers of codes without a sign, as if none stood for an infinity or NaN."""
+    exponents, bits, _ = CODES[element]
+    codes = numpy.arange(1 << exponents + bits)
+    exponent, mantissa = codes >> bits, codes & (1 << bits) - 1
+    lowest = 2 - (1 << exponents - 1) - bits
+    sizes: Array = (mantissa + ((exponent > 0) << bits)) * 2.0 ** (numpy.maximum(exponent, 1) - 1 + lowest)
+    return sizes
 
 
-def _byte_floats(values: Array, element: str) -> Array:
-    """The codes of the nearest numbers; of two that are equally near the one whose code is even."""
-    middles, size = _middles(element), numpy.abs(values)
+@functools.cache
+def numbers_of(element: str) -> Array:
+    """The numbers of all codes of e4m3, e5m2 or e2m1, in their order.
+
+    >>> numbers_of("e4m3")[[0, 1, 0x38, 0x7E]].tolist(), numbers_of("e2m1")[:8].tolist()
+    ([0.0, 0.001953125, 1.0, 448.0], [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    """
+    sizes, finite = _sizes(element).copy(), CODES[element][2]
+    sizes[finite:] = numpy.nan
+    if element == "e5m2":
+        sizes[finite] = numpy.inf
+    return numpy.concatenate([sizes, -sizes])
+
+
+def nearest_codes(values: Array, element: str) -> Array:
+    """The codes of the nearest numbers; of two that are equally near the one whose code is even.
+
+    Past the largest number is the code behind it, where there is one; NaN has the last code without a sign,
+    which of an e2m1 is that of its largest number, as cvt has it.
+
+    >>> nearest_codes(numpy.array([0.25, -0.75, 5.5, 1e9, numpy.nan]), "e2m1").tolist()
+    [0, 10, 7, 7, 7]
+    """
+    sizes, (*_, finite), known = _sizes(element), CODES[element], ~numpy.isnan(values)
+    near = sizes[: finite + 1]
+    middles, size = (near[:-1] + near[1:]) / 2, numpy.abs(values)
     low, high = (numpy.searchsorted(middles, size, side) for side in ("left", "right"))
-    codes = numpy.where(numpy.isnan(values), 0x7F, numpy.where(low % 2, high, low))
-    signed: Array = (codes | numpy.signbit(values) * 0x80).astype(numpy.uint8)
-    return signed
+    codes = numpy.where(known, numpy.where(low % 2, high, low), len(sizes) - 1)
+    signed = numpy.signbit(values) & (known | (element != "e2m1"))
+    result: Array = (codes + signed * len(sizes)).astype(numpy.uint8)
+    return result
 
 
 def _to_odd(values: Array) -> Array:

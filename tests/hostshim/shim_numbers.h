@@ -84,6 +84,7 @@ To shim_truncated(From x, To nan) {
     constexpr To least = To(1) << bits;
     return x != x ? nan : x >= end ? ~least : x < -end ? least : static_cast<To>(x);
 }
+inline unsigned __float2uint_rn(float x) { return shim_unsigned(__builtin_rintf(x)); }
 inline int __float2int_rz(float x) { return shim_truncated<int>(x, 0); }
 inline int __double2int_rz(double x) { return shim_truncated<int>(x, -0x7FFFFFFF - 1); }
 inline long long __float2ll_rz(float x) { return shim_truncated<long long>(x, -0x7FFFFFFFFFFFFFFF - 1); }
@@ -142,10 +143,11 @@ T atomicMin(T* p, T x) { const T old = *p; *p = x < old ? x : old; return old; }
 
 namespace shim {
 
-// A float of 8 bits: to the nearest code, ties to the even one, past the largest number to that, by trying all.
+// A float of 8 or of 4 bits: to the nearest code, ties to the even one, past the largest number to that, by trying all.
 template <int mantissa>
-void ptx_code(unsigned short& d, float high, float low) {
-    constexpr int bias = (1 << (6 - mantissa)) - 1, numbers = mantissa == 3 ? 0x7F : 0x7C;
+unsigned code_of(float low) {
+    constexpr int exponents = mantissa == 1 ? 2 : 7 - mantissa, half = 1 << (exponents + mantissa);
+    constexpr int bias = (1 << (exponents - 1)) - 1, numbers = half - (mantissa == 3) - 4 * (mantissa == 2);
     const double all = __builtin_fabs(static_cast<double>(low)), size = all < 65536 ? all : 65536;
     unsigned best = 0;
     double least = __builtin_inf();
@@ -156,7 +158,11 @@ void ptx_code(unsigned short& d, float high, float low) {
         const double off = __builtin_fabs(x - size);
         if (off < least || (off == least && code % 2 == 0)) best = code, least = off;
     }
-    d = static_cast<unsigned short>(low != low ? 0x7F : best | (__builtin_signbit(low) ? 0x80 : 0));
+    return low != low ? half - 1 : best | (__builtin_signbit(low) ? half : 0);
+}
+template <int mantissa>
+void ptx_code(unsigned short& d, float high, float low) {
+    d = static_cast<unsigned short>(code_of<mantissa>(high) << (mantissa == 1 ? 4 : 8) | code_of<mantissa>(low));
 }
 
 using f16 = Float16<10>;

@@ -194,7 +194,7 @@ _SPELLED = {
     "f16": "half_t", "bf16": "bfloat16_t", "tf32": "tfloat32_t", "f32": "float", "f64": "double",
     "e4m3": "float_e4m3_t", "e5m2": "float_e5m2_t", "s8": "int8_t", "u8": "uint8_t", "s16": "int16_t",
     "u16": "uint16_t", "s32": "int32_t", "u32": "uint32_t", "s64": "int64_t", "u64": "uint64_t",
-    "s4": "int4b_t", "u4": "uint4b_t", "b1": "uint1b_t",
+    "s4": "int4b_t", "u4": "uint4b_t", "e2m1": "float_e2m1_t", "b1": "uint1b_t",
 }  # fmt: skip
 """Element types as CUTLASS spells them."""
 

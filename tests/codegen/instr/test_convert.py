@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.instr import convert, converted
-from layoutalg.codegen.instr.conversions import TYPES, bits_of, numbers_of
+from layoutalg.codegen.instr.conversions import TYPES, bits_of
+from layoutalg.codegen.instr.words import CODES, numbers_of
 from layoutalg.errors import UnsupportedError
 from tests.codegen.instr.probe import LANES, Case, packed, ran
 from tests.sweeps import each, first
@@ -20,7 +21,7 @@ NUMPY = {
     "u16": "u2", "u32": "u4",
 }  # fmt: skip
 PAIRS = [(a, b) for a in TYPES for b in TYPES]
-FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2")
+FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "e2m1")
 WORD = {name: np.dtype(f"u{max(8, bits_of(name)) // 8}") for name in TYPES}
 
 
@@ -108,23 +109,25 @@ def joined(codes: Any) -> Any:
     return even[:, ::2] | even[:, 1::2] << 4
 
 
-@each("element", ["e4m3", "e5m2"])
-def test_a_float_of_8_bits_is_the_nearest_code(element: str) -> None:
+@each("element", CODES)
+def test_a_float_of_8_or_4_bits_is_the_nearest_code(element: str) -> None:
     """By all codes: each is itself, of what lies between two the nearer one, the even one of a middle."""
-    numbers = numbers_of(element)
-    finite = np.flatnonzero(np.isfinite(numbers[:128]))
+    numbers, half = numbers_of(element), len(numbers_of(element)) // 2
+    finite = np.flatnonzero(np.isfinite(numbers[:half]))
     assert np.array_equal(converted(numbers[finite].view("u8"), "f64", element), finite.astype("u1"))
     low, high = numbers[finite[:-1]], numbers[finite[1:]]
     middle = (low + high) / 2
     for shift, wanted in ((0, finite[:-1] + finite[:-1] % 2), (1e-9, finite[1:]), (-1e-9, finite[:-1])):
-        for sign, bit in ((1, 0), (-1, 0x80)):
+        for sign, bit in ((1, 0), (-1, half)):
             found = converted((sign * middle * (1 + shift)).view("u8"), "f64", element)
             assert np.array_equal(found, (wanted | bit).astype("u1"))
-    ends = np.array([np.inf, -np.inf, 1e9, np.nan])
-    assert [hex(x) for x in converted(ends.view("u8"), "f64", element)][:3] == [
-        hex(x) for x in (finite[-1], finite[-1] | 0x80, finite[-1])
-    ]
-    assert np.isnan(numbers_of(element)[converted(ends.view("u8"), "f64", element)[3]])
+    ends = np.array([np.inf, -np.inf, 1e9, -0.0, np.nan, -np.nan])
+    *known, nan, negative = converted(ends.view("u8"), "f64", element).tolist()
+    assert known == [finite[-1], finite[-1] | half, finite[-1], half]
+    if element == "e2m1":  # as cvt has it
+        assert (nan, negative) == (7, 7)
+    else:
+        assert np.isnan(numbers[[nan, negative]]).all()
 
 
 def test_integers_of_4_bits_wrap_and_saturate() -> None:

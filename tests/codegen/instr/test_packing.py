@@ -121,6 +121,16 @@ def test_every_8_bit_float_is_its_definition_and_what_lies_between_goes_to_the_n
     assert np.isnan(past[1:]).all() == (element == "e4m3")
 
 
+def test_floats_of_4_bits_lie_two_in_a_byte_the_first_low_and_have_neither_infinity_nor_nan() -> None:
+    sizes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+    numbers = np.array([sizes + [-x for x in sizes]])
+    words = encode(numbers, "e2m1")
+    assert words.tolist() == [[0x76543210, 0xFEDCBA98]]
+    assert decode(words, "e2m1").tolist() == numbers.tolist()
+    assert encode(np.array([[np.inf, -np.inf, np.nan, -np.nan, 5.0, 7.0, -0.0, -0.3]]), "e2m1") == 0x987677F7
+    assert np.signbit(decode(words, "e2m1")[0, 8])
+
+
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "tf32"])
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_what_is_no_number_stays_what_it_is(element: str) -> None:
