@@ -117,7 +117,7 @@ def _count(costs: Costs, s: Do, env: Env, active: Array) -> None:
     for guard in s.guards:
         reading = reading & (everywhere(evaluate(guard, env)) != 0)
     for operand, place in s.memory:
-        if operand.role != "place":
+        if operand.role not in ("place", "update"):
             buffer = place.buffer
             at = everywhere(evaluate(place.index, env)) * buffer.unit_bytes + buffer.offset_bytes
             costs.lanes(operand.op, buffer.space, at, reading if operand.role == "read" else active)

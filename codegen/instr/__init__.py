@@ -96,6 +96,7 @@ from layoutalg.codegen.instr.memory import (
     CP_ASYNC_ZFILL,
     CP_COMMIT,
     CP_WAIT,
+    FETCHES,
     GRID_WAIT,
     LDG,
     LDG_FRESH,

@@ -21,16 +21,17 @@ Between the registers of a warp:
     SHUFFLE_LANE     d = v of any lane                     every lane asks for one
     REDUX            d = the sum, max or min of all lanes  integers, from sm_80 on
 
-Atomics join a number of each lane to memory, with no result: ATOMICS["global", "add", "f32"].  Their order is
-undetermined, so that sums of floats are exact only where every order gives the same.
+Atomics join a number of each lane to memory: ATOMICS["global", "add", "f32"] has no result, and FETCHES, of
+the same keys and of "exch" and "cas", give what was there before.  Their order is undetermined, so that sums
+of floats are exact only where every order gives the same.
 
 Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no memory: what
 lanes wrote to shared memory still needs a barrier.
 
 Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.7.8 (selp), redux.sync, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9
 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3 (cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1
-(barrier), 9.7.13.2 (bar.warp.sync), 9.7.13.7 (red), 9.7.13.13 (griddepcontrol); CUDA C++ Programming Guide,
-"Atomic Functions".
+(barrier), 9.7.13.2 (bar.warp.sync), 9.7.13.6 (atom), 9.7.13.7 (red), 9.7.13.13 (griddepcontrol); CUDA C++
+Programming Guide, "Atomic Functions".
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from layoutalg.codegen.instr.record import (
     value,
     write,
 )
-from layoutalg.codegen.instr.words import at, holes, ref
+from layoutalg.codegen.instr.words import at, double_at, doubles, holes, ref
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane can load or store at once, in any memory."""
@@ -291,37 +292,55 @@ _OWN = {"f32": "float", "f64": "double", "s32": "int", "u32": "u32", "s64": "lon
 """The types that have atomics, and their names in C."""
 
 
-def _atomic(key: tuple[Space, str, str]) -> Instr:
+def _atomic(key: tuple[Space, str, str], *, fetch: bool = False) -> Instr:
     space, op, element = key
+    nbytes, swaps = int(element[1:]) // 8, op in ("exch", "cas")
     # of integers in two's complement a sum is the same with a sign and without, and C++ has it without alone
-    kind = f"u{element[1:]}" if op == "add" and element[0] == "s" else element
-    nbytes, own = int(element[1:]) // 8, _OWN[kind]
-    word, words = ("f32" if element == "f32" else ""), nbytes // 4
-    number = "v" if word else f"static_cast<{own}>(v)"
-    if words == 2:
-        both = "static_cast<u64>(v[1]) << 32 | v[0]"
-        number = "__hiloint2double(v[1], v[0])" if element == "f64" else f"static_cast<{own}>({both})"
-    name = f"atomic_{op}_{element}_{space}"
-    text = (
-        f"void {name}(void* p, {ref('v', words, word, const=True)}) {{\n"
-        f"    atomic{op.capitalize()}(static_cast<{own}*>(p), {number});\n}}"
-    )
-    effect = Asked("update", (("op", op), ("element", element)))
-    target = update("p", space, nbytes, f"red.{space}.{op}.{element}")
-    return Instr(name, (target, into("v", words, word)), text, effect)
+    own = _OWN[f"u{8 * nbytes}" if swaps or (op == "add" and element[0] == "s") else element]
+    word, words = ("f32" if own == "float" else ""), nbytes // 4
+    given = ("compare", "v") if op == "cas" else ("v",)
+    name = f"{'fetch' if fetch else 'atomic'}_{op}_{element}_{space}"
+    called = "CAS" if op == "cas" else op.capitalize()
+    call = f"atomic{called}(static_cast<{own}*>(p), {', '.join(_number(own, x) for x in given)})"
+    parameters = ["void* p", *(ref(x, words, word, const=True) for x in given)]
+    lines = f"    {call};\n"
+    if fetch:
+        parameters.insert(0, ref("d", words, word))
+        old = call if own in ("float", "double", "u32", "u64") else f"static_cast<u{8 * nbytes}>({call})"
+        lines = f"    d = {old};\n" if words == 1 else (
+            doubles(1, lambda _: old, "d") if own == "double" else
+            f"    const u64 old = {old};\n    d[0] = static_cast<u32>(old);\n    d[1] = old >> 32;\n"
+        )  # fmt: skip
+    effect = Asked("update", (("op", op), ("element", element), ("fetch", fetch)))
+    target = update("p", space, nbytes, f"{'atom' if fetch else 'red'}.{space}.{op}.{element}")
+    operands = (target, *(into(x, words, word) for x in given))
+    text = f"void {name}({', '.join(parameters)}) {{\n{lines}}}"
+    return Instr(name, (out("d", words, word), *operands) if fetch else operands, text, effect)
 
 
-ATOMICS: Mapping[tuple[Space, str, str], Instr] = table(
-    _atomic,
-    [
-        (space, op, element)
-        for space in (GLOBAL, SHARED)
-        for op in ("add", "max", "min")
-        for element in _OWN
-        if op == "add" or element[0] != "f"
-    ],
-)
+def _number(own: str, x: str) -> str:
+    """An operand's words as a number of C."""
+    if own in ("long long", "u64"):
+        return f"static_cast<{own}>(static_cast<u64>({x}[1]) << 32 | {x}[0])"
+    return double_at(x, 0) if own == "double" else x if own == "float" else f"static_cast<{own}>({x})"
+
+
+_JOINED: list[tuple[Space, str, str]] = [
+    (space, op, element)
+    for space in (GLOBAL, SHARED)
+    for op in ("add", "max", "min")
+    for element in _OWN
+    if op == "add" or element[0] != "f"
+]
+_SWAPPED: list[tuple[Space, str, str]] = [
+    (space, op, element) for space in (GLOBAL, SHARED) for op in ("exch", "cas") for element in _OWN
+]
+
+ATOMICS: Mapping[tuple[Space, str, str], Instr] = table(_atomic, _JOINED)
 """An atomic by space, operation and element."""
+
+FETCHES: Mapping[tuple[Space, str, str], Instr] = table(partial(_atomic, fetch=True), _JOINED + _SWAPPED)
+"""Atomics that give what was there before; "exch" puts a number there, "cas" where the bits are `compare`."""
 
 
 # --- kernels that start early ------------------------------------------------------------------------------

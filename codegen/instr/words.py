@@ -371,8 +371,8 @@ def each(n: int, lines: Sequence[str], i: str = "i") -> str:
     return f"    #pragma unroll\n    for (int {i} = 0; {i} < {n}; ++{i}) {{\n{body}    }}\n"
 
 
-def doubles(n: int, value: Callable[[int], str]) -> str:
-    """The lines of a helper that set double i of v to `value`; from a loop nvcc would make more instructions.
+def doubles(n: int, value: Callable[[int], str], v: str = "v") -> str:
+    """The lines of a helper that set double i of `v` to `value`; a loop would be more instructions of nvcc's.
 
     A double is two words, low half first.
 
@@ -384,7 +384,7 @@ def doubles(n: int, value: Callable[[int], str]) -> str:
     lines = []
     for i in range(n):
         lines.append(f"const double x{i} = {value(i)};")
-        lines += [f"v[{2 * i}] = __double2loint(x{i});", f"v[{2 * i + 1}] = __double2hiint(x{i});"]
+        lines += [f"{v}[{2 * i}] = __double2loint(x{i});", f"{v}[{2 * i + 1}] = __double2hiint(x{i});"]
     return "".join(f"    {line}\n" for line in lines)
 
 

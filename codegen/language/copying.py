@@ -33,6 +33,7 @@ from layoutalg.codegen.instr import (
     CLEAR,
     CP_ASYNC,
     CP_ASYNC_ZFILL,
+    FETCHES,
     LDG,
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -50,7 +51,7 @@ from layoutalg.codegen.language.tensor import Side, Tensor, partition
 from layoutalg.codegen.language.warpgroup import is_wgmma, start_products
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.codegen.terms import Value
-from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     ComposedLayout,
     Layout,
@@ -286,33 +287,49 @@ def store(
 
 
 def atomic(
-    k: KernelBuilder, op: Literal["add", "max", "min"], value: Fragment | Value | float, to: Tensor | MemRef,
-    *, where: Where = None,
-) -> None:  # fmt: skip
+    k: KernelBuilder, op: Literal["add", "max", "min", "exch", "cas"], value: Fragment | Value | float,
+    to: Tensor | MemRef, *, where: Where = None, fetch: bool = False,
+    compare: Fragment | Value | float | None = None, name: str = "old",
+) -> Fragment | None:  # fmt: skip
     """Join registers, or a value of them, to memory element by element: a partition, or the place `t.at(i)`.
 
-    The order of atomics is undetermined, so that a sum of floats may be rounded in another way each time.
-    Raises UnsupportedError for an operation of a type that has none, ShapeError for other places.
+    With `fetch` the registers of what was there before are returned, as they are by "exch", which puts the
+    value there, and by "cas", which does so where the bits are those of `compare`; zeros where the predicate
+    fails.  The order of atomics is undetermined, so that a sum of floats may be rounded in another way each
+    time, and what is fetched is another element.  Raises UnsupportedError for an operation of a type that has
+    none, ArgumentTypeError for a missing `compare`, ShapeError for other places.
     """
     place, tensor = (to, to.tensor) if isinstance(to, MemRef) else (None, to)
     if tensor is None or tensor.element is None:
         raise UnsupportedError(f"atomic {op} to {to}: the tensor that says its element type is needed")
-    element, space = tensor.element.name, tensor.buffer.space
-    if (space, op, element) not in ATOMICS:
-        have = ", ".join(f"{way} of {kind}" for where_, way, kind in ATOMICS if where_ == space)
+    if (op == "cas") != (compare is not None):
+        raise ArgumentTypeError(f"atomic {op} to {to}: `compare` is what cas takes, and it alone")
+    fetch = fetch or op in ("exch", "cas")
+    element, space, known = tensor.element.name, tensor.buffer.space, FETCHES if fetch else ATOMICS
+    if (space, op, element) not in known:
+        have = ", ".join(f"{way} of {kind}" for where_, way, kind in known if where_ == space)
         raise UnsupportedError(f"atomic {op} of {element}, {tensor.buffer.name}: there are {have}")
-    if isinstance(value, int | float):
-        value = k.map(value, into=k.fragment("joined", element, (1,)))
-    held = value if isinstance(value, Fragment) else k.map(value)
-    size = 1 if place is not None else tensor.size
-    if held.size not in (1, size) or held.element.name != element:
-        raise ShapeError(f"atomic {op} of {held} of {held.element} to {to}: {size} of {element} are needed")
-    instr, per = ATOMICS[space, op, element], 0 if held.size == 1 else 1
+    size, instr = 1 if place is not None else tensor.size, known[space, op, element]
+    given = []
+    for x in (value,) if compare is None else (compare, value):
+        if isinstance(x, int | float):
+            x = k.map(x, into=k.fragment("joined", element, (1,)))
+        held = x if isinstance(x, Fragment) else k.map(x)
+        if held.size not in (1, size) or held.element.name != element:
+            what = f"atomic {op} of {held} of {held.element}"
+            raise ShapeError(f"{what} to {to}: {size} of {element} are needed")
+        given.append(held)
+    shape = (1,) if place is not None else tensor.shape
+    fetched = [k.fragment(name, element, shape, values=1)] if fetch else []
     if place is not None:
-        k.do(instr, place, held.at(0))
-        return
-    with k.Unroll(k.fresh("i"), size) as i, nullcontext() if where is None else k.If(where(i)):
-        k.do(instr, tensor.at(i), held.at(i * per))
+        k.do(instr, *(old.at(0) for old in fetched), place, *(held.at(0) for held in given))
+    else:
+        for old in fetched if where is not None else ():
+            clear(k, old)
+        with k.Unroll(k.fresh("i"), size) as i, nullcontext() if where is None else k.If(where(i)):
+            at = [held.at(i if held.size > 1 else 0) for held in given]
+            k.do(instr, *(old.at(i) for old in fetched), tensor.at(i), *at)
+    return fetched[0] if fetched else None
 
 
 def mma(

@@ -153,6 +153,7 @@ def verify(
     sizes: Mapping[str, int] = MappingProxyType({}),
     values: Mapping[str, Values] = MappingProxyType({}),
     contiguous: Collection[str] = (),
+    unordered: Collection[str] = (),
     cases: int = 3,
     tolerance: float = 0.0,
     seed: int = 0,
@@ -172,11 +173,11 @@ def verify(
     order of its additions.  `values` gives the least and the most of a tensor's or a scalar's, or a function
     of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the program states them: the
     names of `contiguous` are those that callers pass as NumPy makes them, row by row without gaps, which is
-    then checked too.
+    then checked too.  Of the tensors that `unordered` names the numbers are compared, wherever they are.
 
     Target "simulator" runs the program as it is written, block by block, then the lowered program,
-    which is printed, warp by warp in a random order, atomics of a warp from its last lane on, and compares
-    the accesses whose places data does not decide with `traffic`.  Target "gpu"
+    which is printed, warp by warp in a random order, with atomics from the last block, warp and lane on, and
+    compares the accesses whose places data does not decide with `traffic`.  Target "gpu"
     launches it: only that detects a CUDA text of an instruction that differs from its stated effect.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
@@ -199,7 +200,7 @@ def verify(
         raise UnknownNameError("target", str(target), TARGETS)
     rng, ran, tensors = random.Random(seed), printed(kernel), _tensors(kernel)
     scalars = dict(kernel.scalars)
-    for option, names in (("values", values), ("contiguous", contiguous)):
+    for option, names in (("values", values), ("contiguous", contiguous), ("unordered", unordered)):
         if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
             raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
     in_f16 = any(_adds_up_f16(s.instr) for s in calls(kernel.body))
@@ -214,7 +215,7 @@ def verify(
         scalar_args = {v.name: n for v, n in drawn.items()} | {
             name: _number(kind, numbers, values.get(name)) for name, kind in scalars.items()
         }
-        case = _Case(kernel, tensors, drawn, scalar_args, buffers, tolerance)
+        case = _Case(kernel, tensors, drawn, scalar_args, buffers, tolerance, unordered)
         case.check(ran, reference, target, rng.randrange(1024))
         tried.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
     return tuple(tried)
@@ -230,6 +231,7 @@ class _Case:
     given: Mapping[str, Any]
     buffers: Mapping[str, Any]
     tolerance: float
+    unordered: Collection[str]
 
     def __str__(self) -> str:
         return f"{self.kernel.name} with {', '.join(f'{name} = {n}' for name, n in self.given.items())}"
@@ -268,9 +270,10 @@ class _Case:
         """Refuse a wrong element, and a byte that changed beside the tensors that are written."""
         got, before = self.views(arrays), self.views(self.buffers)
         for name, expected in wanted.items():
-            _compare(
-                f"{name} of {self}", self.tensors[name], got[name], numpy.asarray(expected), self.tolerance
-            )
+            found, expected = _numbers(self.tensors[name], got[name]), numpy.asarray(expected)
+            if name in self.unordered:
+                found, expected = (numpy.sort(x, axis=None) for x in (found, expected))
+            _compare(f"{name} of {self}", self.tensors[name], found, expected, self.tolerance)
             got[name][...] = before[name]
         for name, array in arrays.items():
             changed = numpy.flatnonzero(_bytes(array) != _bytes(self.buffers[name]))
@@ -422,8 +425,7 @@ def _expected(kernel: Program, reference: Callable[..., Any], known: Mapping[str
     return {written[0]: result}
 
 
-def _compare(what: str, t: Tensor, written: Any, expected: Any, tolerance: float) -> None:
-    got = _numbers(t, written)
+def _compare(what: str, t: Tensor, got: Any, expected: Any, tolerance: float) -> None:
     if got.shape != expected.shape:
         raise MismatchError(f"{what} has the shape {got.shape}, the reference {expected.shape}")
     x, y = (v.astype(numpy.float64) for v in (got, expected))

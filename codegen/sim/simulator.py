@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -163,8 +164,10 @@ def _launch(
     chosen: Iterable[Block], grid: Block, way: Literal["block", "warp"], seed: int, traced: bool,
 ) -> Simulation:  # fmt: skip
     units = _units(kernel, params, arrays, traced, way, math.prod(grid))
-    order, done = random.Random(seed), 0
-    for cluster in _clusters(kernel, chosen, grid):
+    choose, done, clusters = random.Random(seed).choice, 0, _clusters(kernel, chosen, grid)
+    if way == "warp" and _updated(kernel):  # the other order of atomics
+        choose, clusters = operator.itemgetter(-1), reversed(list(clusters))
+    for cluster in clusters:
         for unit, block in zip(units, cluster, strict=True):
             x, y, z = block
             unit.start(x + grid[0] * (y + grid[1] * z))
@@ -172,7 +175,7 @@ def _launch(
                 g.start(str(block))
                 for var, value in zip(kernel.block_vars, block, strict=True):
                     g.frame[unit.program.slots[var]] = value
-        _run_cluster(units, order)
+        _run_cluster(units, choose)
         done += len(units)
     executed: dict[str, Array] = {}
     for unit in units:
@@ -318,8 +321,10 @@ def _of_warpgroups(kernel: Kernel, warps: int) -> Iterator[tuple[int, int]]:
         yield from ((part.first_warp, part.warps) for part in parts if has(part.body))
 
 
-def _run_cluster(units: list[_Unit], order: random.Random) -> None:
-    """Run groups until all have finished, each up to its next wait.  Raises _Deadlock when none can go on."""
+def _run_cluster(units: list[_Unit], choose: Callable[[list[Group]], Group]) -> None:
+    """Run groups until all have finished, each up to its next wait, the one that is chosen of those that can
+    go on.  Raises _Deadlock when none can.
+    """
     running = {g: unit.program.run(g) for unit in units for g in unit.groups}
     groups, unit_of = list(running), {g: unit for unit in units for g in unit.groups}
     waiting: dict[Group, Callable[[], bool]] = {}
@@ -327,7 +332,7 @@ def _run_cluster(units: list[_Unit], order: random.Random) -> None:
         able = [g for g in running if g not in waiting or waiting[g]()]
         if not able:
             raise _deadlock(groups, running)
-        g = order.choice(able)
+        g = choose(able)
         waiting.pop(g, None)
         condition = next(running[g], None)
         if condition is not None:

@@ -7,6 +7,7 @@ launch has to give the simulator's bits; those may be off by the places that the
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.instr import LDG, OPERATIONS, STG
+from layoutalg.codegen.instr import FETCHES, LDG, LDS, OPERATIONS, STG, STS
 from layoutalg.codegen.program import Global, Kernel, printed
 from layoutalg.codegen.terms import Value
 from layoutalg.dtype import DTYPES
@@ -41,13 +42,14 @@ LOADED = {"a": "f32", "b": "s32", "c": "u8", "d": "f16", "e": "u32", "g": "s8", 
 
 @dataclass(frozen=True)
 class ValueKernel:
-    """A kernel, its arguments, and the units of the last place by which tensors may be off, 0 of the
-    others."""
+    """A kernel, its arguments, the units of the last place by which tensors may be off, 0 of the others, and
+    the tensors whose numbers stand anywhere."""
 
     kernel: Kernel
     arguments: Mapping[str, Any]
     places: Mapping[str, int]
     elements: Mapping[str, str]
+    unordered: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return str(self.kernel)
@@ -62,14 +64,19 @@ class ValueKernel:
         """The arrays that are written, as they are before."""
         return {name: self.arguments[name].copy() for name in self.elements}
 
-    def differences(self, got: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-        """The tensors that differ from what is wanted: by more than they may."""
-        return [name for name, x in wanted.items() if not self._same(name, got[name], x)]
+    def differences(
+        self, got: Mapping[str, Any], wanted: Mapping[str, Any], places: Mapping[str, int] | None = None
+    ) -> list[str]:
+        """The tensors that differ from what is wanted: by more than they may, or other `places` say."""
+        within = self.places if places is None else places
+        return [name for name, x in wanted.items() if not self._same(name, got[name], x, within.get(name, 0))]
 
-    def _same(self, name: str, got: Any, wanted: Any) -> bool:
-        element, places = self.elements[name], self.places.get(name, 0)
-        if element in ("f32", "f16"):
-            kind = {"f32": "f4", "f16": "f2"}[element]
+    def _same(self, name: str, got: Any, wanted: Any, places: int) -> bool:
+        element = self.elements[name]
+        if name in self.unordered:
+            got, wanted = np.sort(got), np.sort(wanted)
+        if element in ("f64", "f32", "f16"):
+            kind = {"f64": "f8", "f32": "f4", "f16": "f2"}[element]
             x, y = got.view(kind), wanted.view(kind)
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             if places:
@@ -96,6 +103,8 @@ class _Author:
     k: Any
     leaves: dict[str, list[Any]] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
+    unordered: set[str] = field(default_factory=set)
+    counters: set[str] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
 
     def pick(self, options: Any) -> Any:
@@ -211,10 +220,12 @@ def random_kernel(rng: random.Random) -> ValueKernel:
         "u32": [loaded["e"], loaded["e"], loaded["c"].to("u32"), loaded["e"] ^ k.tid, loaded["e"] + block],
         "bool": [loaded["a"] > 0, loaded["b"] < beta, (loaded["e"] & 1).eq(0)],
     }
-    parts = [_elementwise, _near, _gather, _scatter, _reduced, _updated, _carried]
+    parts = [_elementwise, _near, _gather, _scatter, _reduced, _updated, _carried, _quantised, _collected]
+    parts += [_swapped]
+    me.codes = loaded["c"]
     for part_of in [_elementwise, *rng.sample(parts, 3)]:
         part_of(me, n, block, turns)
-    return ValueKernel(k.build(), _arguments(rng, me, k), me.places, me.written)
+    return ValueKernel(k.build(), _arguments(rng, me, k), me.places, me.written, frozenset(me.unordered))
 
 
 def _elementwise(me: _Author, n: Any, block: Any, turns: Any) -> None:
@@ -305,6 +316,38 @@ def _updated(me: _Author, n: Any, block: Any, turns: Any) -> None:
             k.atomic(op, values[i], bins.at(k.index(k.fresh("bin"), numbers[i] & (BINS - 1))))
 
 
+def _quantised(me: _Author, n: Any, block: Any, turns: Any) -> None:
+    """Pairs of 4 bits from and to bytes."""
+    k, (source, target) = me.k, (me.pick(("e2m1", "s4", "u4")) for _ in range(2))
+    y = _part(k, me.tensor("u8", (n,), (1,)), "u8", block)
+    scaled = k.map(me.codes.recast(source).to("f32") * (me.rng.randint(-9, 9) / 4) + me.rng.randint(-2, 2))
+    k.store(k.map(scaled.to(target)).recast("u8"), y, where=y.inside)
+
+
+def _collected(me: _Author, n: Any, block: Any, turns: Any) -> None:
+    """What some lanes have, in the order in which a counter gives them places."""
+    k, kind = me.k, me.pick(("s32", "u32"))
+    me.counters.add(f"y{len(me.written)}")
+    count = me.tensor("u32", (1,), (1,))
+    me.unordered.add(f"y{len(me.written)}")
+    to = me.tensor(kind, (block.extent * THREADS,), (1,))
+    held = k.map(me.value(kind, 2))
+    with k.If(k.index(k.fresh("kept"), held[0] > me.rng.randint(0, 9)).eq(1)):
+        place = k.index(k.fresh("place"), k.atomic("add", 1, count.at(0), fetch=True))
+        with k.If(place < block.extent * THREADS):
+            k.do(STG[4], to.at(place), held.at(0))
+
+
+def _swapped(me: _Author, n: Any, block: Any, turns: Any) -> None:
+    """Atomics that fetch, each thread at a place of its own."""
+    k, kind, op = me.k, me.pick(("s32", "u32")), me.pick(("add", "max", "min", "exch", "cas"))
+    shape = (block.extent, THREADS), (THREADS, 1)
+    memory, fetched = me.tensor(kind, *shape), me.tensor(kind, *shape)
+    value, other = (k.map(me.value(kind, 1))[0] for _ in range(2))
+    old = k.atomic(op, value, memory.at(block, k.tid), fetch=True, compare=other if op == "cas" else None)
+    k.do(STG[4], fetched.at(block, k.tid), old)
+
+
 def _carried(me: _Author, n: Any, block: Any, turns: Any) -> None:
     """A state that the turns of a loop change."""
     k, kind = me.k, me.pick(("f32", "s32", "u32"))
@@ -339,7 +382,7 @@ def _arguments(rng: random.Random, me: _Author, k: Any) -> dict[str, Any]:
                 if p.name.startswith("table")
                 else max(n, BINS, blocks * THREADS, n * THREADS if len(p.strides) > 1 else 0)
             )
-            args[p.name] = _drawn(element, size, numbers)
+            args[p.name] = _drawn(element, size, numbers) * (p.name not in me.counters)
     return args
 
 
@@ -359,6 +402,43 @@ def _drawn(element: str, size: int, numbers: Any) -> Any:
         )
     kinds = {"s8": "i1", "s16": "i2", "s32": "i4"}
     return numbers.integers(0, 256, size * width, np.uint8).view(kinds.get(element, f"u{width}"))
+
+
+def fetching(element: str, space: str) -> tuple[Kernel, Callable[..., Any]]:
+    """A kernel of every atomic of a type that fetches, each thread at its own place, and its reference."""
+    k, nbytes = cg.Kernel("fetching", threads=THREADS), DTYPES[element].nbytes
+    x, c = (k.tensor(name, element, (THREADS,), (1,)) for name in "xc")
+    v, compare = (k.fragment(f"{t.buffer.name}_v", element, (1,)) for t in (x, c))
+    for t, held in ((x, v), (c, compare)):
+        k.do(LDG[nbytes], held, t.at(k.tid))
+    ops = [op for where, op, kind in FETCHES if (where, kind) == (space, element)]
+    for op in ops:
+        memory, old = (
+            k.tensor(f"{name}_{op}", element, (THREADS,), (1,), writable=True) for name in ("m", "old")
+        )
+        place, held = memory.at(k.tid), k.fragment("held", element, (1,))
+        if space == "shared":
+            k.do(LDG[nbytes], held, place)
+            place = k.shared(f"tile_{op}", element, Layout(THREADS)).at(k.tid)
+            k.do(STS[nbytes], place, held)
+        fetched = k.atomic(op, v, place, fetch=True, compare=compare if op == "cas" else None)
+        k.do(STG[nbytes], old.at(k.tid), fetched)
+        if space == "shared":
+            k.do(LDS[nbytes], held, place)
+            k.do(STG[nbytes], memory.at(k.tid), held)
+
+    def reference(x: Any, c: Any, **before: Any) -> dict[str, Any]:
+        joined = {"add": np.add, "max": np.maximum, "min": np.minimum, "exch": lambda m, x: x,
+                  "cas": lambda m, x: np.where(m == c, x, m)}  # fmt: skip
+        after = {f"m_{op}": joined[op](before[f"m_{op}"], x) for op in ops}
+        return after | {f"old_{op}": before[f"m_{op}"] for op in ops}
+
+    asked = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+        for name in ("x", "c", *(f"m_{op}" for op in ops))
+    ]
+    reference.__signature__ = inspect.Signature(asked)  # type: ignore[attr-defined]
+    return k.build(), reference
 
 
 kernels = st.builds(random_kernel, st.randoms(use_true_random=False))

@@ -140,6 +140,10 @@ template <class T>
 T atomicMax(T* p, T x) { const T old = *p; *p = old < x ? x : old; return old; }
 template <class T>
 T atomicMin(T* p, T x) { const T old = *p; *p = x < old ? x : old; return old; }
+template <class T>
+T atomicExch(T* p, T x) { const T old = *p; *p = x; return old; }
+template <class T>
+T atomicCAS(T* p, T compare, T x) { const T old = *p; *p = old == compare ? x : old; return old; }
 
 namespace shim {
 

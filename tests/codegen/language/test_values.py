@@ -29,9 +29,9 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import Layout
 from tests.documents import ROOT, blocks
-from tests.draws.value_kernels import THREADS, TILE, ValueKernel, kernels, random_kernel
+from tests.draws.value_kernels import THREADS, TILE, ValueKernel, fetching, kernels, random_kernel
 from tests.hostshim import run_cuda_text
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 
 def check(made: ValueKernel) -> None:
@@ -287,6 +287,58 @@ def joined(op: str, element: str, where: str = "global") -> cg.Program:
     y = y if where == "global" else k.shared("s", element, Layout(4))
     k.atomic(op, 1, y.at(k.tid % 4))  # type: ignore[arg-type]
     return k.build()
+
+
+def tickets(threads: int, elected: int) -> cg.Program:
+    """Some lanes of each block take a number of a counter, which is stored at the number of the thread."""
+    k = cg.Kernel("tickets", threads=threads)
+    n = k.extent("n")
+    (block,) = k.grid((n,), (threads,))
+    count = k.tensor("count", "u32", (1,), (1,), writable=True)
+    y = k.tensor("y", "u32", (n,), (1,), writable=True)
+    i = block * threads + k.tid
+    with k.If((k.tid % elected).eq(0)), k.If(i < n):
+        k.do(STG[4], y.at(i), k.atomic("add", 1, count.at(0), fetch=True))
+    return k.build()
+
+
+@each(("threads", "elected"), [(32, 1), (64, 32), (32, 32)])
+def test_what_an_atomic_fetches_is_undetermined_and_verify_sees_it(threads: int, elected: int) -> None:
+    """Of lanes, of warps and of blocks: only the set of what they get is known."""
+
+    def reference(y: Any) -> dict[str, Any]:
+        there = y[::elected]
+        there[:] = np.arange(len(there))
+        return {"y": y, "count": np.array([len(there)])}
+
+    zero, sizes = {"count": (0, 0)}, {"n": 2 * threads + 1}
+    kernel = tickets(threads, elected)
+    cg.verify(kernel, reference, values=zero, sizes=sizes, cases=1, unordered=("y",))
+    with pytest.raises(MismatchError, match="y of tickets"):
+        cg.verify(kernel, reference, values=zero, sizes=sizes, cases=1)
+
+
+FETCHED = [
+    (element, space)
+    for element in ("f32", "f64", "s32", "u32", "s64", "u64")
+    for space in ("global", "shared")
+]
+
+
+@pytest.mark.parametrize("number", first(1, range(len(FETCHED))))
+def test_an_atomic_fetches_what_was_there(number: int) -> None:
+    kernel, reference = fetching(*FETCHED[number])
+    cg.verify(kernel, reference, cases=1, values={"m_cas": (0, 1), "c": (0, 1)})
+
+
+def test_cas_alone_compares() -> None:
+    for op, compare in (("cas", None), ("add", 1)):
+        with pytest.raises(ArgumentTypeError, match="`compare` is what cas takes"):
+            k = cg.Kernel("compared", threads=32)
+            y = k.tensor("y", "u32", (4,), (1,), writable=True)
+            k.atomic(op, 1, y.at(0), compare=compare)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match=r"atomic max of f32, z: there are add of f32.* cas of u64"):
+        k.atomic("max", 1.0, k.tensor("z", "f32", (4,), (1,), writable=True).at(0), fetch=True)
 
 
 @each(("op", "element"), [("max", "f32"), ("min", "f64"), ("add", "f16"), ("add", "u8"), ("xor", "u32")])
