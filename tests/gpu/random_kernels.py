@@ -6,6 +6,7 @@ python -m tests.gpu.random_kernels norms 600              within the stated boun
 python -m tests.gpu.random_kernels reductions 600
 python -m tests.gpu.random_kernels relayouts 200          pairs of layouts of registers, all their plans
 python -m tests.gpu.random_kernels values 300             of the kernel language: as the simulator has it
+python -m tests.gpu.random_kernels laws 16                floats: all numbers of 16 and of 8 bits
 python -m tests.gpu.random_kernels permutes plain         sixty small ones, alone in memory, for a sanitizer
 
 What is wrong is printed, by its seed.
@@ -31,7 +32,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_
 from layoutalg.kernels.rowwise.programs import norm, reduce
 from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from layoutalg.registers import Conversion, convert_layout
-from tests.draws import norms, permutations, reductions, relayouts, value_kernels
+from tests.draws import float_laws, norms, permutations, reductions, relayouts, value_kernels
 from tests.gpu.counters import verdict
 from tests.gpu.timing import plainly
 
@@ -241,6 +242,13 @@ def compiled_values(asked: tuple[int, str]) -> Computed:
 def run_values(seed: int, arch: str, made: Computed) -> None:
     """The tensors are those of the simulator: to the bit where nothing is approximated."""
     kernel, (wanted, prepared) = value_kernels.random_kernel(random.Random(seed)), made
+    check_launch(kernel, prepared, wanted)
+
+
+def check_launch(
+    kernel: value_kernels.ValueKernel, prepared: gpu.Prepared, wanted: Mapping[str, Any]
+) -> None:
+    """What a launch leaves is what is wanted."""
     device = {
         name: gpu.to_device(x) if isinstance(x, np.ndarray) else x
         for name, x in {**kernel.arguments, **kernel.copies()}.items()
@@ -250,8 +258,25 @@ def run_values(seed: int, arch: str, made: Computed) -> None:
     assert not found, ", ".join(f"{name} of {kernel.elements[name]}" for name in found)
 
 
+def compiled_law(asked: tuple[int, str]) -> gpu.Prepared:
+    """The kernel of a law of floats, by its number."""
+    number, arch = asked
+    return gpu.prepare(list(float_laws.LAWS.values())[number]().made.kernel, arch)
+
+
+def run_law(number: int, arch: str, prepared: gpu.Prepared) -> None:
+    """The tensors are those of the definition, on all numbers of a narrow type."""
+    name, law = list(float_laws.LAWS.items())[number]
+    made, wanted = law()
+    try:
+        check_launch(made, prepared, wanted)
+    except AssertionError as error:
+        raise AssertionError(f"{name}: {error}") from error
+
+
 KINDS: Mapping[str, Kind] = {
     "values": Kind(compiled_values, run_values, range(60)),
+    "laws": Kind(compiled_law, run_law, range(len(float_laws.LAWS))),
     "permutes": Kind(partial(compiled_permutes, False), partial(run_permutes, False)),
     "norms": norms_by(norm_of),
     "reductions": Kind(compiled_reductions, run_reductions),

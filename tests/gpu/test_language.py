@@ -8,6 +8,7 @@ import pytest
 
 from layoutalg import codegen as cg
 from tests.documents import ROOT, blocks
+from tests.draws.value_kernels import fetching
 from tests.gpu.tools import needs_gpu
 from tests.mutants.texts import finding, listed
 
@@ -21,6 +22,13 @@ GPU_MUTANTS = [m for m in listed() if m.verdict == "gpu"]
 def test_a_documented_kernel_is_right_on_a_gpu(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cg, "verify", partial(cg.verify, target="gpu"))
     exec(compile(KERNELS[number], "document", "exec"), {"__name__": "document"})
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "s32", "u32", "s64", "u64"])
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_an_atomic_fetches_what_was_there(element: str, space: str) -> None:
+    kernel, reference = fetching(element, space)
+    cg.verify(kernel, reference, values={"m_cas": (0, 1), "c": (0, 1)}, target="gpu")
 
 
 @pytest.mark.parametrize("number", range(len(GPU_MUTANTS)))
