@@ -33,12 +33,10 @@ from layoutalg.codegen.instr.arithmetic import (
     fma_outer,
     merge_moments,
     multiply,
-    pack,
     reciprocal,
     rescale,
     scale,
     scale_and_add,
-    unpack,
 )
 from layoutalg.codegen.instr.asynchronous import (
     ARRIVE,

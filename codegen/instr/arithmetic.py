@@ -8,7 +8,6 @@ and kept, so that one kernel has one helper of each kind:
     add_scaled(8, "f16")       v[i] += beta * c[i]            c packed, v float
     scale_and_add(2, "f16")    v[i] = alpha * v[i] + c[i]     c packed, v float
     add_same(8, "f16")         v[i] += c                      c one element
-    pack(8, "f16")             floats to packed elements, rounded to the nearest; unpack the other way
 
 Statistics of rows.  n values v of a lane belong to one statistic (accumulators = 1) or to n of them:
 
@@ -39,6 +38,7 @@ R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -47,7 +47,7 @@ from typing import Any
 import numpy
 
 from layoutalg.codegen.instr.lanewise import Block, Value, lanewise
-from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
+from layoutalg.codegen.instr.record import Instr, Operand, into, updated, value
 from layoutalg.codegen.instr.words import (
     PACKED,
     Array,
@@ -180,34 +180,6 @@ def add_same(n: int, element: str) -> Instr:
     return _updated("add_same", n, element, added, _vector("c", 1, element), before=once)
 
 
-@functools.cache
-def unpack(n: int, element: str) -> Instr:
-    """n packed f16 or bf16 elements, in whole words or one, to floats.
-
-    Raises UnsupportedError for elements and numbers of them that are not accepted.
-
-    >>> unpack(4, "f16").operands[1].words
-    2
-    """
-    _check("unpack", element, PACKED)
-    operands = out("v", n), into("c", words_of_vector(n, element), PACKED[element])
-    return lanewise(f"unpack_{n}_{element}", operands, Block({"v": "c"}, n))
-
-
-@functools.cache
-def pack(n: int, element: str) -> Instr:
-    """n floats to packed f16 or bf16 elements.
-
-    Raises UnsupportedError for elements and numbers of them that are not accepted.
-
-    >>> pack(8, "f16").operands[0].words
-    4
-    """
-    _check("pack", element, PACKED)
-    operands = out("d", words_of_vector(n, element), PACKED[element]), into("v", n)
-    return lanewise(f"pack_{n}_{element}", operands, Block({"d": "v"}, n))
-
-
 _NUMBERS = ("f32", "s32", "f64")
 """The types that are computed with."""
 
@@ -243,6 +215,10 @@ def _shares(n: int, k: int) -> None:
         raise UnsupportedError(f"{n} values of {k} statistics: 1 or {n} are accepted")
 
 
+_FINITE: Value = ("where", ("eq", "m", -math.inf), 0.0, "m")
+"""The maximum m that exponentials are taken from: of values that are all -infinity so far, 0."""
+
+
 def _added(sums: str, n: int, k: int) -> Block:
     """The values e of n elements added to k sums: to one as a tree."""
     return Block({sums: ("add", sums, "e" if k == n else ("tree", "add", "e"))}, k)
@@ -258,7 +234,7 @@ def add_exp(n: int, k: int) -> Instr:
     'add_exp_8_to_1'
     """
     _shares(n, k)
-    most: dict[str, Value] = {"most": ("finite", "m")}
+    most: dict[str, Value] = {"most": _FINITE}
     power: dict[str, Value] = {"e": ("exp", ("sub", "v", "most"))}
     blocks = (Block(most), Block(power, n)) if k == 1 else (Block(most | power, n),)
     operands = updated("s", k), into("v", n), into("m", k)
@@ -272,7 +248,7 @@ def rescale(k: int) -> Instr:
     >>> rescale(4).operands[1].name
     'old'
     """
-    steps = {"most": ("finite", "m"), "s": ("mul", "s", ("exp", ("sub", "old", "most")))}
+    steps = {"most": _FINITE, "s": ("mul", "s", ("exp", ("sub", "old", "most")))}
     return lanewise(f"rescale_{k}", (updated("s", k), into("old", k), into("m", k)), Block(steps, k))
 
 

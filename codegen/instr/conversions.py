@@ -242,7 +242,7 @@ def _read(element: str, low: str, high: str, part: int) -> str:
         case "s64":
             return f"static_cast<long long>(static_cast<u64>({high}) << 32 | {low})"
         case "f32":
-            return f"__uint_as_float({low})"
+            return low
         case "f16" | "bf16":
             return f"{'high' if part else 'low'}_{element}({low})"
     shift = bits_of(element) * part
@@ -334,7 +334,9 @@ def convert(n: int, source: str, target: str) -> Instr:
     uses += [_odd(kind)] if rounded and kind != "float" and source not in _EXACT else []
     uses += [*_to(target)] if target in CODES else []
     uses += [truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
-    text = f"void {name}({ref('d', words)}, {ref('s', read, const=True)}) {{\n{each(rounds, lines)}}}"
+    kinds = [PACKED.get(x, "f32" if x == "f32" else "") for x in (target, source)]
+    parameters = f"{ref('d', words, kinds[0])}, {ref('s', read, kinds[1], const=True)}"
+    text = f"void {name}({parameters}) {{\n{each(rounds, lines)}}}"
 
     def effect(machine: Any, group: Any, s: Array) -> Array:
         result = converted(_taken(s, n, have), source, target)
@@ -342,7 +344,8 @@ def convert(n: int, source: str, target: str) -> Instr:
         return numpy.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view(numpy.uint32)
 
     requires = Requires(sm=89) if target in ("e4m3", "e5m2") else Requires()
-    return Instr(name, (out("d", words), into("s", read)), text, effect, requires, uses=tuple(uses))
+    operands = out("d", words, kinds[0]), into("s", read, kinds[1])
+    return Instr(name, operands, text, effect, requires, uses=tuple(uses))
 
 
 def _taken(words: Array, n: int, bits: int) -> Array:
@@ -370,7 +373,7 @@ def _written(source: str, target: str, elements: range, low: str, high: str) -> 
         line = f"const u64 {y} = {_integer(source, target, xs[0])};"
         return [line, f"{low} = static_cast<u32>({y});", f"{high} = static_cast<u32>({y} >> 32);"]
     if target == "f32":
-        return [f"{low} = __float_as_uint({_float(source, target, xs[0])});"]
+        return [f"{low} = {_float(source, target, xs[0])};"]
     if target in PACKED:
         first, *rest = (_float(source, target, x) for x in xs)
         return [f"{low} = pack_{PACKED[target]}({first}, {rest[0] if rest else '0.0f'});"]

@@ -277,7 +277,9 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         ),
         "sqrt": _function("sqrt", numpy.sqrt, "__fsqrt_rn({a})", numpy.sqrt),
         "reciprocal": Operation("__frcp_rn({a})", numpy.reciprocal, plain="1 / {a}"),
-        "rcp": Operation("rcp_approx({a})", _rcp, uses=(RCP,), plain="1 / {a}", exact=numpy.reciprocal),
+        "rcp": Operation(
+            "rcp_approx({a})", _rcp, uses=(RCP,), plain="1 / {a}", exact=numpy.reciprocal, places=1
+        ),
         "rsqrt": _function("rsqrt", _rsqrt, "rsqrt_approx({a})", uses=(RSQRT,), places=2),
         "exp2": _function("exp2", numpy.exp2, "exp2_approx({a})", _normal(numpy.exp2), (EXP2,), 2),
         "exp": _function("exp", numpy.exp, "exp2_approx(__fmul_rn({a}, 1.44269502f))", _exp, (EXP2,), 2),
@@ -338,10 +340,6 @@ def _joined(high: Array, low: Array) -> Array:
 KNOWN: Mapping[str, Operation] = MappingProxyType(
     {
         **OPERATIONS,
-        # the maximum that exponentials are taken from: of values that are all -infinity so far, 0
-        "finite": Operation(
-            "{a} == -INFINITY ? 0.0f : {a}", lambda a: numpy.where(a == -numpy.inf, numpy.float32(0), a)
-        ),
         "inverse": Operation("inverse({a})", _inverse, uses=(RCP, _INVERSE)),
         "if_positive": Operation("{a} > 0.0f ? {b} : {c}", _if_positive),
         "rsqrt_rn": Operation(

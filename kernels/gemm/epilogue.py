@@ -442,7 +442,7 @@ class Output:
             to = k.at(self.d, *place)
             narrow = self.element in ("f16", "bf16")
             if narrow:
-                k.do(instr.pack(self.vec, self.element), packed, sums)
+                k.do(instr.convert(self.vec, "f32", self.element), packed, sums)
             k.do(self.store, to, packed if narrow else sums)
 
     def put(self, packed: Reg, place: tuple[Expr, ...]) -> None:

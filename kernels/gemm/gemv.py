@@ -284,7 +284,7 @@ class _Writer:
         """Elements as floats: unpacked, or unchanged."""
         if self.p.operand.name == "f32":
             return words
-        self.k.do(instr.unpack(vec, self.p.operand.name), into, words)
+        self.k.do(instr.convert(vec, self.p.operand.name, "f32"), into, words)
         return into
 
     def finish(self, ways: int, way: Expr, lanes: tuple[int, ...], column: Expr) -> Kernel:

@@ -35,7 +35,7 @@ import numpy
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
-from layoutalg.codegen.instr import LDG, STG, multiply, pack, reciprocal
+from layoutalg.codegen.instr import LDG, STG, convert, multiply, reciprocal
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
@@ -312,6 +312,6 @@ def last(p: CrossEntropyProblem) -> Kernel:
         else:
             k.do(LDG[4], v[0], k.at(src, Const(0)))
         if p.result.name != "f32":
-            k.do(pack(1, p.result.name), v[0], v[0])
+            k.do(convert(1, "f32", p.result.name), v[0], v[0])
         k.do(STG[p.result.nbytes], k.at(dst, Const(p.axes.dst_offset)), v[0])
     return k.build()

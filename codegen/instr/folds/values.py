@@ -24,6 +24,7 @@ R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -76,7 +77,6 @@ _NOT = Operation("~{a}", numpy.invert)
 _COMES_FIRST = Operation(
     "{a} > {b} || ({a} == {b} && {c} > {d})", lambda a, b, c, d: (a > b) | (a == b) & (c > d)
 )
-_IF = Operation("{a} ? {b} : {c}", numpy.where)
 _WORD = Operation("(u32){a}", lambda a: a.astype(numpy.uint32))
 _PAIR = Operation("(u64){a} << 32 | {b}", lambda a, b: wide(numpy.stack([b, a], axis=-1)))
 _RANK = Operation("(u32){a} ^ 0x80000000u", lambda a: a.astype(numpy.uint32) ^ numpy.uint32(TOP))
@@ -85,14 +85,7 @@ _RANK_OF_FLOAT = Operation("float_order({a})", _float_order, uses=(_FLOAT_ORDER,
 _NAN_FIRST = Operation(
     "{a} != {a} ? 0xFFFFFFFFu : {b}", lambda a, b: numpy.where(a != a, numpy.uint32(0xFFFFFFFF), b)
 )
-_FINITE = Operation(
-    "fabsf({a}) < INFINITY ? {a} : 0.0f", lambda a: numpy.where(numpy.isfinite(a), a, numpy.float32(0))
-)
 _NAMED = Operation("{a} + 1 == {b} ? {c} : 0.0f", lambda a, b, c: numpy.where(a + 1 == b, c, c.dtype.type(0)))
-_LOSS = Operation(
-    f"{{a}} == {IGNORED}u ? 0.0f : {{a}} == {UNKNOWN}u ? __uint_as_float(0x7FC00000u) : {{b}}",
-    lambda a, b: numpy.where(a == IGNORED, 0, numpy.where(a == UNKNOWN, numpy.nan, b)),
-)
 
 
 # --- folds ---------------------------------------------------------------------------------------------
@@ -225,10 +218,10 @@ ONE_MORE: Statements = MappingProxyType({"every": ("add", "count", 1.0), "share"
 
 WITH_ONE: Statements = MappingProxyType(
     {
-        "x": (_IF, "there", "element", "mean"),
+        "x": ("where", "there", "element", "mean"),
         "apart": ("sub", "x", "mean"),
         "at": ("fma", "apart", "share", "mean"),
-        "count": (_IF, "there", "every", "count"), "mean": "at",
+        "count": ("where", "there", "every", "count"), "mean": "at",
         "q": ("fma", "apart", ("sub", "x", "at"), "q"),
     }
 )  # fmt: skip
@@ -259,7 +252,8 @@ _EXPONENTIAL = Fold(
     {"m": ("f32", 0), "s": ("f32", 1)}, (0xFF800000, 0),
     lift={"m": "x", "s": 1.0},
     join={
-        "most": ("max", "m", "m_b"), "base": (_FINITE, "most"), "m": "most",
+        "most": ("max", "m", "m_b"),
+        "base": ("where", ("lt", ("abs", "most"), math.inf), "most", 0.0), "m": "most",
         "s": ("add", ("mul", "s", power_of("m")), ("mul", "s_b", power_of("m_b"))),
     },
     finish={"result": ("add", ("add", "m", ("log", "s")), "number")},
@@ -281,7 +275,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
             lift={"n": "order", "after": (_NOT, "index")},
             join={
                 "other": (_COMES_FIRST, "n_b", "n", "after_b", "after"),
-                "n": (_IF, "other", "n_b", "n"), "after": (_IF, "other", "after_b", "after"),
+                "n": ("where", "other", "n_b", "n"), "after": ("where", "other", "after_b", "after"),
             },
             finish={"result": (_NOT, "after")},
         ),
@@ -295,7 +289,10 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
             },
             finish={
                 "loss": ("add", ("add", ("sub", "m", "named"), ("log", "s")), "number"),
-                "result": (_LOSS, "label", "loss"),
+                "result": (
+                    "where", ("eq", "label", IGNORED), 0.0,
+                    ("where", ("eq", "label", UNKNOWN), math.nan, "loss"),
+                ),
             },
         ),
         "moments": Fold(

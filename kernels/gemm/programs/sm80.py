@@ -296,5 +296,5 @@ class _Sums:
         """The sums of a fragment: a register array and the index they start at."""
         if self.pairs is None:
             return acc, (i, j)
-        self.k.do(instr.unpack(4, "f16"), self.pairs, acc[i, j])
+        self.k.do(instr.convert(4, "f16", "f32"), self.pairs, acc[i, j])
         return self.pairs, ()

@@ -473,7 +473,7 @@ class _Writer:
 
                 self.output.finish(sums, 2 * i, at, brought)
                 if size == 2:
-                    k.do(instr.pack(c.result_vec, p.result.name), packed, sums)
+                    k.do(instr.convert(c.result_vec, "f32", p.result.name), packed, sums)
                     k.do(instr.STMATRIX[4], sixteen, packed)
                 else:
                     for h in range(2):

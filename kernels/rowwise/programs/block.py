@@ -140,7 +140,7 @@ class Block:
             return words
         f = self.reg(name, vec)
         some = f.slice(0, count=vec) if f.shape != (vec,) else RegRef(f, ())
-        self.k.do(instr.unpack(vec, self.element.name), some, words)
+        self.k.do(instr.convert(vec, self.element.name, "f32"), some, words)
         return some
 
     # --- places in global memory -----------------------------------------------------------------------
@@ -434,7 +434,7 @@ class RowBlock(NormBlock):
         f = self.floats(v)
         k.do(instr.fold("sum", vec, vec), f, self.widened(other, vec, "other_floats"))
         if self.element.name != "f32":
-            k.do(instr.pack(vec, self.element.name), v.words, f)
+            k.do(instr.convert(vec, "f32", self.element.name), v.words, f)
         k.do(instr.STG_WHOLE[nbytes], place, v.words)
 
     def _copy(self, v: Vector) -> None:
@@ -485,7 +485,7 @@ class RowBlock(NormBlock):
         words, element = f, self.problem.result.name
         if element != "f32":
             words = RegRef(self.reg("packed", self.result_words), ())
-            self.k.do(instr.pack(self.tiling.vec, element), words, f)
+            self.k.do(instr.convert(self.tiling.vec, "f32", element), words, f)
         if isinstance(self.walk, PackedWalk):
             self.k.do(instr.STS[self.tiling.nbytes], self._slot(v), words)
             return

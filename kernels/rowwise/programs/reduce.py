@@ -283,7 +283,7 @@ class _Reduction(Block):
         else:
             to = self.at(self.dst, self.split * p.form.outputs + number)
         if self.packed is not None:
-            self.k.do(instr.pack(values.words, p.result.name), self.packed, values)
+            self.k.do(instr.convert(values.words, "f32", p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(instr.STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from layoutalg.codegen.expr import as_expr
-from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STG_WHOLE, STS, pack
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STG_WHOLE, STS, convert
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.forms import Stream
@@ -120,7 +120,7 @@ class JoinBlock(NormBlock):
             norm.apply(self, f)
             if element.name != "f32":
                 packed = self.reg("packed", 1)
-                k.do(pack(1, element.name), packed, f)
+                k.do(convert(1, "f32", element.name), packed, f)
                 f = RegRef(packed, ())
             k.do(STG[element.nbytes], self.at(self.dst, chunk.target), f)
 

@@ -51,9 +51,9 @@ def trial(op: str, kind: str) -> isa.Formula:
 
 MADE = (
     isa.fma_outer(8, 8), isa.fma_outer(1, 4), isa.fma_outer(2, 2, "f64"), isa.scale(1), isa.scale(8),
-    isa.add_scaled(1, "f32"), isa.add_scaled(8, "f16"), isa.add_scaled(2, "bf16"), isa.pack(8, "f16"),
-    isa.scale_and_add(2, "bf16"),
-    isa.pack(2, "bf16"), isa.add_same(4, "f16"), isa.fill(1), isa.fill(3), isa.within(4), isa.window(8, 2),
+    isa.add_scaled(1, "f32"), isa.add_scaled(8, "f16"), isa.add_scaled(2, "bf16"),
+    isa.convert(8, "f32", "f16"), isa.scale_and_add(2, "bf16"), isa.convert(2, "f32", "bf16"),
+    isa.add_same(4, "f16"), isa.fill(1), isa.fill(3), isa.within(4), isa.window(8, 2),
     isa.fold("sum", 4, 1), isa.fold("max", 2, 2), isa.butterfly("sum", 2), isa.butterfly("max", 1),
     isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),
     isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),

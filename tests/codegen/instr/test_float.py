@@ -15,14 +15,13 @@ from layoutalg.codegen.instr import (
     ONE,
     add_same,
     add_scaled,
+    convert,
     decode,
     encode,
     fma_outer,
     fold,
-    pack,
     scale,
     scale_and_add,
-    unpack,
 )
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
@@ -119,9 +118,11 @@ def test_packing_converts_in_order_and_unpacking_undoes_it(n: int, element: str)
         wanted = decode(encode(decode(np.hstack([v, v][: 2 if n == 1 else 1]), "f32"), element), element)[
             :, :n
         ]
-    packed = pack(n, element).effect(None, None, v)
+    packed = convert(n, "f32", element).effect(None, None, v)
     np.testing.assert_array_equal(decode(packed, element)[:, :n], wanted)
-    np.testing.assert_array_equal(decode(unpack(n, element).effect(None, None, packed), "f32"), wanted)
+    np.testing.assert_array_equal(
+        decode(convert(n, element, "f32").effect(None, None, packed), "f32"), wanted
+    )
 
 
 def test_what_is_not_offered_is_refused() -> None:
@@ -129,7 +130,7 @@ def test_what_is_not_offered_is_refused() -> None:
         assert decode(np.array([words], dtype=np.uint32), kind).tolist() == [[1.0]]
     asked: tuple[tuple[Callable[..., object], tuple[Any, ...]], ...] = (
         (fma_outer, (2, 2, "f16")), (scale, (2, "f16")), (add_scaled, (3, "f16")), (add_scaled, (2, "s8")),
-        (pack, (3, "f16")), (pack, (2, "f32")), (add_same, (2, "s8")),
+        (add_same, (2, "s8")),
     )  # fmt: skip
     for make, sizes in asked:
         with pytest.raises(UnsupportedError):
@@ -149,15 +150,15 @@ CASES: list[Case] = [
     *((add_scaled(4, e), [drawn(4), drawn(4, e)], [0.3]) for e in ("f32", "f16", "bf16")),
     (add_scaled(2, "f16"), [drawn(2), drawn(2, "f16")], [1.0]),
     *((scale_and_add(2, e), [drawn(2), drawn(2, e)], [0.3]) for e in ("f32", "f16", "bf16")),
-    *((pack(n, e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
-    *((unpack(n, e), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
+    *((convert(n, "f32", e), [drawn(n // 2), drawn(n)], []) for e in ("f16", "bf16") for n in (2, 8)),
+    *((convert(n, e, "f32"), [drawn(n), drawn(max(2, n), e)], []) for e in ("f16", "bf16") for n in (1, 4)),
     *((add_same(3, e), [drawn(3), drawn(2, e)[:, :1]], []) for e in ("f32", "f16", "bf16")),
 ]  # fmt: skip
 
 
 def test_the_texts_compute_the_effects() -> None:
     for instr, got, (wanted, *_) in ran(CASES):
-        element = instr.name.rpartition("_")[2] if instr.name.startswith(("pack", "fma")) else "f32"
+        element = instr.name.rpartition("_")[2] if instr.name.startswith(("convert", "fma")) else "f32"
         np.testing.assert_array_equal(decode(got[0], element), decode(wanted, element), err_msg=instr.name)
 
 
@@ -183,8 +184,8 @@ def test_packing_and_maxima_need_no_instruction_of_sm_80() -> None:
     """Older GPUs round each float by itself, and look for NaN: the same numbers by other instructions."""
     k = KernelBuilder("k", LANES)
     d, v = k.reg("d", 4), k.reg("v", 8)
-    k.do(pack(8, "bf16"), d, v)
-    k.do(pack(2, "f16"), d[0], v.slice(0, count=2))
+    k.do(convert(8, "f32", "bf16"), d, v)
+    k.do(convert(2, "f32", "f16"), d[0], v.slice(0, count=2))
     k.do(fold("max", 2, 1), v[0], v.slice(1, count=2))
     built = k.build()
     check(built, "sm_70")

@@ -113,7 +113,8 @@ def test_memory_operands_are_known_to_the_analysis(instr: isa.Instr) -> None:
                 assert o.words == max(1, o.bytes // 4)
                 assert o.lanes == (8 * int(o.op.split(".x")[1][0]) if "matrix" in o.op else isa.WARP)
             case "update":
-                assert o.op.split(".")[:2] == ["red", o.space] and o.bytes == 4 * o.words
+                way = "atom" if instr.operands[0].role == "out" else "red"
+                assert o.op.split(".")[:2] == [way, o.space] and o.bytes == 4 * o.words
                 assert o.bytes * 8 == int(o.op.rpartition(".")[2][1:])
             case "place" if "tensor" in o.op:
                 assert (o.space, o.bytes, o.op[21:]) == ("shared", 128, instr.name.split("_")[1])

@@ -56,7 +56,7 @@ def softmax(rows: int, cols: int, vec: int, per_block: int, lanes: int, element:
     def vector(u: object) -> object:
         if element == "f32":
             return v.at(u, values=vec)
-        k.do(isa.unpack(vec, element), wide, v.at(u, values=vec))
+        k.do(isa.convert(vec, element, "f32"), wide, v.at(u, values=vec))
         return wide
 
     def reduce(op: str, found: Fragment) -> None:
@@ -82,7 +82,7 @@ def softmax(rows: int, cols: int, vec: int, per_block: int, lanes: int, element:
     with k.Unroll("u", steps) as u:
         k.do(isa.apply_softmax(vec, 1), vector(u * vec), largest, total)  # type: ignore[arg-type]
         if element != "f32":
-            k.do(isa.pack(vec, element), v.at(u * vec, values=vec), wide)
+            k.do(isa.convert(vec, "f32", element), v.at(u * vec, values=vec), wide)
         k.do(isa.STG_WHOLE[nbytes], d.at(u * vec), v.at(u * vec, values=vec))
     return k.build()
 
