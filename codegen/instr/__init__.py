@@ -68,7 +68,7 @@ from layoutalg.codegen.instr.asynchronous import (
     TRY_WAIT_CLUSTER,
 )
 from layoutalg.codegen.instr.conversions import CONVERTED, WORD_BITS, convert, converted
-from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
+from layoutalg.codegen.instr.folds import FOLDS, IGNORED, PARTIAL, UNKNOWN, absorb, empty, finish, join
 from layoutalg.codegen.instr.formula import (
     COMPUTED,
     Apply,

@@ -35,7 +35,7 @@ import numpy
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
-from layoutalg.codegen.instr import LDG, STG, convert, multiply, reciprocal
+from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
@@ -303,15 +303,11 @@ def last(p: CrossEntropyProblem) -> Kernel:
         f"cross_entropy_{p.reduction}_{p.result}", 32, notes=["", f"The {p.reduction} of losses."]
     )
     src, dst = k.pointer("src", 4), k.pointer("dst", p.result.nbytes, writable=True)
-    v = k.reg("v", 2)
+    sums = 2 if p.reduction == "mean" else 1
+    v = k.fragment("v", "f32", (sums,), values=sums)
+    value = v[0] / v[1] if sums > 1 else v[0]
     with k.If(k.tid.eq(0)):
-        if p.reduction == "mean":
-            k.do(LDG[8], v, k.at(src, Const(0)))
-            k.do(reciprocal(1), v[1])
-            k.do(multiply(1, 1), v[0], v[1])
-        else:
-            k.do(LDG[4], v[0], k.at(src, Const(0)))
-        if p.result.name != "f32":
-            k.do(convert(1, "f32", p.result.name), v[0], v[0])
-        k.do(STG[p.result.nbytes], k.at(dst, Const(p.axes.dst_offset)), v[0])
+        k.do(LDG[4 * sums], v.words, k.at(src, Const(0)))
+        result = k.map(value if p.result.name == "f32" else value.to(p.result))
+        k.do(STG[p.result.nbytes], k.at(dst, Const(p.axes.dst_offset)), result.words)
     return k.build()

@@ -13,7 +13,5 @@ from layoutalg.codegen.instr.folds.steps import (
     exchange,
     finish,
     join,
-    label,
-    labelled,
 )
-from layoutalg.codegen.instr.folds.values import FOLDS, Fold
+from layoutalg.codegen.instr.folds.values import FOLDS, IGNORED, UNKNOWN, Fold

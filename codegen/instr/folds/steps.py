@@ -5,8 +5,6 @@
     join("arg", 2)                       d[i] joined with v[i], values of the same fold
     exchange("arg", 2)                   d[i] joined with that of the lane whose number differs in a mask
     finish("arg", "s64", 2)              what d stands for: here the indices
-    label(8, 1)                          the label of a value of "nll", from an integer of 8 bytes
-    labelled(1)                          1 where such a value counts, 0 where its label is ignored
 
 Values of one accumulator are joined one after the other, in the order of their elements.
 """
@@ -22,15 +20,12 @@ import numpy
 
 from layoutalg.codegen.instr.folds.values import (
     FOLDS,
-    IGNORED,
     ONE_MORE,
-    UNKNOWN,
     WITH_ONE,
     WRITER,
     moments_of,
     power_of,
     ranked,
-    wide,
     words_of,
 )
 from layoutalg.codegen.instr.lanewise import KNOWN, number
@@ -303,60 +298,3 @@ def finish(name: str, result: str, n: int) -> Instr:
     parameters = f"{ref('d', n * size, kind)}, const u32* a, float number"
     operands = (output("d", n * size, kind), into("a", n * fold.words), value("number", "f32"))
     return Instr(title, operands, f"void {title}({parameters}) {{\n{_loop(n, lines)}}}", effect)
-
-
-@functools.cache
-def label(nbytes: int, n: int) -> Instr:
-    """The labels of n values d of "nll" from integers with a sign: `step` times one from 0 to `classes` - 1.
-
-    The integer of the words `low` and `high` is IGNORED, and others are UNKNOWN.  Raises UnsupportedError for
-    integers that are not 4 or 8 bytes wide.
-
-    >>> label(8, 1).operands[1].words
-    2
-    """
-    if nbytes not in (4, 8):
-        raise UnsupportedError(f"labels of {nbytes} bytes: 4 or 8 are accepted")
-
-    def effect(
-        machine: Any, group: Any, d: Array, t: Array, classes: Array, step: Array, low: Array, high: Array
-    ) -> Array:
-        x = numpy.ascontiguousarray(t).view(f"i{nbytes}").astype(numpy.int64)
-        ignored = wide(numpy.stack([low, high], axis=-1)).view(numpy.int64)
-        inside = (x >= 0) & (x < classes.astype(numpy.int64))
-        labels = numpy.where(inside, x * step.astype(numpy.int64) + 1, UNKNOWN)
-        out = _values(d, "nll").copy()
-        out[..., 3] = numpy.where(x == ignored, IGNORED, labels).astype(numpy.uint32)
-        return out.reshape(d.shape)
-
-    words = n * nbytes // 4
-    x = "(u64)t[2 * i + 1] << 32 | t[2 * i]" if nbytes == 8 else f"(int){at('t', 'i', n)}"
-    lines = [
-        f"const long long x = (long long)({x});",
-        f"u32 found = (u64)x < classes ? (u32)x * step + 1 : {UNKNOWN}u;",
-        f"if (x == (long long)((u64)high << 32 | low)) found = {IGNORED}u;",
-        "d[4 * i + 3] = found;",
-    ]
-    title = f"label_s{8 * nbytes}_{n}"
-    parameters = f"u32* d, {ref('t', words, const=True)}, u32 classes, u32 step, u32 low, u32 high"
-    operands = (
-        updated("d", 4 * n), into("t", words), value("classes"), value("step"), value("low"), value("high")
-    )  # fmt: skip
-    return Instr(title, operands, f"void {title}({parameters}) {{\n{_loop(n, lines)}}}", effect)
-
-
-@functools.cache
-def labelled(n: int) -> Instr:
-    """d[i] = 1.0f where value i of "nll" counts, 0 where its label is ignored.
-
-    >>> labelled(1).name
-    'labelled_1'
-    """
-
-    def effect(machine: Any, group: Any, a: Array) -> Array:
-        return float_words((_values(a, "nll")[..., 3] != IGNORED).astype(numpy.float32))
-
-    word = "a[4 * i + 3]" if n > 1 else "a[3]"
-    loop = each(n, [f"{at('d', 'i', n)} = {word} == {IGNORED}u ? 0.0f : 1.0f;"])
-    text = f"void labelled_{n}({ref('d', n, 'f32')}, const u32* a) {{\n{loop}}}"
-    return Instr(f"labelled_{n}", (output("d", n, "f32"), into("a", 4 * n)), text, effect)

@@ -31,11 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, as_expr
-from layoutalg.codegen.language import Tensor
+from layoutalg.codegen.language import Fragment, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
+from layoutalg.codegen.terms import where
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.block import Block, all_of, float_word
@@ -45,6 +48,7 @@ from layoutalg.kernels.rowwise.tensors import Mode
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
 from layoutalg.kernels.rowwise.ways import Pass, ReducePlan
+from layoutalg.layout import Layout
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
@@ -115,18 +119,26 @@ class _Reduction(Block):
         return self.k.build()
 
     def _label(self, labels: Labels) -> None:
-        """Read the labels of a thread's values."""
-        k, p, walk, words = self.k, self.p, self.walk, labels.nbytes // WORD_BYTES
-        named, single = k.reg("named", words), walk.values == 1
+        """Read the labels of a thread's values: `step` times a class and 1, or what names none."""
+        k, p, walk, single = self.k, self.p, self.walk, self.walk.values == 1
+        words = labels.nbytes // WORD_BYTES
+        named = k.fragment("named", "u32", (words,), values=words)
         step = int(any(m.weight for m in walk.modes))  # 0: all elements are one that broadcasts
-        low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
+        x, ignored = named[0], [named[i].eq(labels.ignore >> 32 * i & 0xFFFFFFFF) for i in range(words)]
+        there = reduce(and_, [x < labels.classes, *(named[i].eq(0) for i in range(1, words))])
+        number = where(there, x * step + 1, instr.UNKNOWN)
+        if -1 << 8 * labels.nbytes - 1 <= labels.ignore < 1 << 8 * labels.nbytes - 1:
+            number = where(reduce(and_, ignored), instr.IGNORED, number)
         for n in range(p.values):
             place, e = (self.places[n], 0) if single else (self.places[0], n)
             with self.where(self.has_row(place)):
                 label = self._result(self.target, self._target(place, e), labels.offset)
-                k.do(instr.LDG[labels.nbytes], named, label)
-                to = self.acc.slice(n * p.words, count=p.words)
-                k.do(instr.label(labels.nbytes, 1), to, named, *map(Const, (labels.classes, step, low, high)))
+                k.do(instr.LDG[labels.nbytes], named.words, label)
+                k.map(number, into=self._label_of(n))
+
+    def _label_of(self, n: int) -> Fragment:
+        """The label of value n."""
+        return Fragment(self.acc, find_dtype("u32"), Layout(1), start=Const(n * self.p.words + 3))
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -259,7 +271,9 @@ class _Reduction(Block):
         counts = None
         if p.labels is not None and p.labels.counts and c.splits == 1:
             counts = k.reg("counts", p.values)
-            k.do(instr.labelled(p.values), counts, self.acc)
+            held = Fragment(counts, find_dtype("f32"), Layout(p.values))
+            for n in range(p.values):
+                k.map(where(self._label_of(n).eq(instr.IGNORED), 0.0, 1.0), into=held[n])
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
