@@ -22,7 +22,6 @@ from __future__ import annotations
 from layoutalg.codegen.instr.arithmetic import (
     ONE,
     add_exp,
-    add_one,
     add_same,
     add_scaled,
     add_square,

@@ -356,13 +356,3 @@ def multiply(n: int, k: int) -> Instr:
     _shares(n, k)
     operands = updated("v", n), into("w", k)
     return lanewise(f"multiply_{n}_by_{k}", operands, Block({"v": ("mul", "v", "w")}, n))
-
-
-@functools.cache
-def add_one(n: int) -> Instr:
-    """v[i] += b for n floats and one summand; for n summands see instr_reduce.fold.
-
-    >>> add_one(4).name
-    'add_one_4'
-    """
-    return lanewise(f"add_one_{n}", (updated("v", n), into("b", 1)), Block({"v": ("add", "v", "b")}, n))

@@ -31,7 +31,7 @@ import numpy
 from layoutalg.codegen.costs import Cost, traffic, without_data
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
 from layoutalg.codegen.gpu import to_device, to_host
-from layoutalg.codegen.instr import Instr, encode
+from layoutalg.codegen.instr import Instr, converted
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.program import For, Global, Kernel, Let, MemRef, calls, printed, walk
@@ -142,6 +142,9 @@ Values: TypeAlias = "tuple[float, float] | Callable[[numpy.random.Generator, tup
 TARGETS = ("simulator", "gpu")
 """The places where a program is verified."""
 
+CODED = ("bf16", "e4m3", "e5m2")
+"""Floats that NumPy lacks."""
+
 F16_WHOLE = 1 << 11
 """All whole numbers up to here are f16 (IEEE 754, 11 bits), and so are their sums that stay there."""
 
@@ -161,11 +164,11 @@ def verify(
 ) -> tuple[Mapping[str, int], ...]:
     """Compare what a program writes with a reference, on random sizes and values; the sizes are returned.
 
-    `reference` is called with the arguments that its signature names: tensors as NumPy arrays, those of bf16
-    as float32, extents and scalars as numbers.  It returns the array that the program writes, or a mapping by
-    name where it writes several.  Two values agree when what is written is the expected one rounded to its
-    type, or differs from it by at most `tolerance` times the larger of 1 and the expected one.  Elements
-    beside a tensor's must not change.
+    `reference` is called with the arguments that its signature names: tensors as NumPy arrays, those of bf16,
+    e4m3 and e5m2 as float32, extents and scalars as numbers.  It returns the array that the program writes,
+    or a mapping by name where it writes several.  Two values agree when what is written is the expected one
+    rounded to its type, or differs from it by at most `tolerance` times the larger of 1 and the expected one.
+    Elements beside a tensor's must not change.
 
     Extents that `sizes` does not give are drawn so that they cover several blocks and iterations of every
     loop (see `draw_sizes`).  Numbers are small, and where a program adds up in f16 they are whole
@@ -353,7 +356,7 @@ def _drawn(
     extents, strides = _places(t, drawn)
     count = 1 + sum((n - 1) * d for n, d in zip(extents, strides, strict=True))
     kind = numpy.dtype(t.element.numpy_name if t.element else "")
-    if t.element is None or t.element.name in ("e4m3", "e5m2", "tf32") or kind.kind not in "fiu":
+    if t.element is None or t.element.name == "tf32" or kind.kind not in "fiu":
         raise UnsupportedError(f"verify of {t.buffer.name}: NumPy has no numbers of type {t.element}")
     per = 4 if _is_float(t) else 1
     own = wanted(numbers, extents) if callable(wanted) else None
@@ -369,23 +372,21 @@ def _drawn(
 
 
 def _is_float(t: Tensor) -> bool:
-    return t.element is not None and (t.element.name == "bf16" or t.element.numpy_name.startswith("float"))
+    return t.element is not None and (t.element.name in CODED or t.element.numpy_name.startswith("float"))
 
 
 def _stored(t: Tensor, numbers: Any) -> Any:
-    """Numbers as the elements of a tensor: those of bf16, which NumPy lacks, as their bits."""
+    """Numbers as the elements of a tensor: floats that NumPy lacks as their bits."""
     element = t.element.name if t.element else ""
-    if element != "bf16":
+    if element not in CODED:
         return numpy.asarray(numbers).astype(t.element.numpy_name if t.element else "")
-    wide = numpy.asarray(numbers, numpy.float64)
-    even = numpy.concatenate([wide.reshape(1, -1), numpy.zeros((1, wide.size % 2))], axis=1)
-    return encode(even, element).view(numpy.uint16)[0, : wide.size].reshape(wide.shape)
+    return converted(numpy.asarray(numbers, numpy.float64, order="C").view(numpy.uint64), "f64", element)
 
 
 def _numbers(t: Tensor, view: Any) -> Any:
-    """The numbers of a tensor, which a reference may change: those of bf16 as float32."""
-    if t.element is not None and t.element.name == "bf16":
-        return (view.astype(numpy.uint32) << 16).view(numpy.float32)
+    """The numbers of a tensor, which a reference may change: floats that NumPy lacks as float32."""
+    if t.element is not None and t.element.name in CODED:
+        return converted(view.copy(), t.element.name, "f32").view(numpy.float32)
     return view.copy()
 
 

@@ -199,7 +199,7 @@ class _LayerNorm(Norm):
             if v.cut and b.walk.rows:
                 b.k.do(instr.count_within(vec), more, *v.chunk.ends)
             elif not v.plain:
-                b.k.do(instr.add_one(1), more, each)
+                b.k.do(instr.add_same(1, "f32"), more, each)
 
         def square(v: Vector) -> None:
             b.k.do(instr.add_square(vec, n), q, b.masked(v, mean), mean)

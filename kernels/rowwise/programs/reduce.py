@@ -34,6 +34,8 @@ from dataclasses import replace
 from functools import reduce
 from operator import and_
 
+import numpy
+
 from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.language import Fragment, Tensor
@@ -270,10 +272,9 @@ class _Reduction(Block):
             k.do(instr.scale(p.values), self.acc, Const(float_word(p.factor)))
         counts = None
         if p.labels is not None and p.labels.counts and c.splits == 1:
-            counts = k.reg("counts", p.values)
-            held = Fragment(counts, find_dtype("f32"), Layout(p.values))
+            counts = k.fragment("counts", "f32", (p.values,), values=p.values)
             for n in range(p.values):
-                k.map(where(self._label_of(n).eq(instr.IGNORED), 0.0, 1.0), into=held[n])
+                k.map(where(self._label_of(n).eq(instr.IGNORED), 0.0, 1.0), into=counts[n])
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
@@ -284,7 +285,7 @@ class _Reduction(Block):
                     crd, number = self._target(place, inside), place * self.walk.values + inside
                     self._put(values.slice(e * size, count=p.store_vec * size), crd, number)
                     if counts is not None:
-                        self._put(counts.slice(e, count=p.store_vec), crd, number, p.form.outputs)
+                        self._put(counts.at(e, values=p.store_vec), crd, number, p.form.outputs)
 
     def _put(self, values: RegRef, crd: Crd, number: Index, behind: int = 0) -> None:
         """Store results: at a coordinate, or by their number in the workspace, split after split.
@@ -330,11 +331,8 @@ def neutral_word(op: str, element: str) -> int:
     >>> hex(neutral_word("max", "f16")), hex(neutral_word("max", "bf16")), neutral_word("sum", "f32")
     ('0xfc00fc00', '0xff80ff80', 0)
     """
-    word = instr.NEUTRAL[op]
-    if element == "f32":
-        return word
-    half = word >> 16 if element == "bf16" else {"sum": 0, "max": 0xFC00, "min": 0x7C00, "prod": 0x3C00}[op]
-    return half << 16 | half
+    word = numpy.array([instr.NEUTRAL[op]], "u4")
+    return int(word[0]) if element == "f32" else int(instr.converted(word, "f32", element)[0]) * 0x10001
 
 
 def _notes(p: Pass) -> list[str]:

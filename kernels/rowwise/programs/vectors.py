@@ -73,7 +73,7 @@ def parametrised(b: RowBlock, f: RegRef, v: Vector) -> None:
         b.k.do(instr.multiply(vec, vec if rows else 1), f, _factors(b, v, "weight"))
     if "bias" in b.problem.parameters:
         w = _factors(b, v, "bias")
-        b.k.do(instr.fold("sum", vec, vec) if rows else instr.add_one(vec), f, w)
+        b.k.do(instr.fold("sum", vec, vec) if rows else instr.add_same(vec, "f32"), f, w)
 
 
 def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:

@@ -57,7 +57,6 @@ MADE = (
     isa.fold("sum", 4, 1), isa.fold("max", 2, 2), isa.butterfly("sum", 2), isa.butterfly("max", 1),
     isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),
     isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),
-    isa.add_one(2),
     *(f.instr(n, kind) for n, f in enumerate(isa.FUNCTIONS.values(), 1) for kind in f.elements),
     *(isa.elementwise(trial(op, kind), 4) for op, kind in ROWS),
 )  # fmt: skip

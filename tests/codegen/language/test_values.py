@@ -453,6 +453,20 @@ def test_registers_are_recast_and_converted_on_the_way_to_memory() -> None:
         k.fragment("one", "u8", (1,)).recast("u32")
 
 
+@each("element", ["e4m3", "e5m2"])
+def test_tensors_of_floats_that_numpy_lacks_are_verified(element: str) -> None:
+    """Their numbers are drawn and compared; to twice as much they are rounded."""
+    k = cg.Kernel("doubled", threads=32)
+    x, y = (k.tensor(name, element, (128,), (1,), writable=name == "y") for name in "xy")
+    copy = make_tiled_copy(f"UniversalCopy<uint{4 * x.element.bits}_t>", element, Layout(32), Layout(4))
+    s, d = (k.get_slice(copy).partition_S(cg.local_tile(t, (128,), (0,))) for t in (x, y))
+    k.store((k.map(k.load(s).to("f32")) * 1.25).to(element), d)
+    kernel = k.build()
+    cg.verify(kernel, lambda x: x * 1.25, cases=1)
+    with pytest.raises(MismatchError):
+        cg.verify(kernel, lambda x: x, cases=1)
+
+
 def test_truth_is_decided_when_the_kernel_runs() -> None:
     v = cg.Kernel("k", 32).fragment("v", "f32", (4,))
     with pytest.raises(IRError, match="is decided when the kernel runs; where chooses by it"):
