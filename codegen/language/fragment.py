@@ -99,10 +99,11 @@ class Fragment(Arithmetic):
             raise ShapeError(f"{values} elements of {self} do not lie side by side in registers")
         first = simplify(self.start + as_expr(self.layout(*crd)))
         word = first * (self.element.bits // 32) if self.element.bits > 32 else first // self.per_word
-        row, count = self.reg.shape[-1], words_of(self.element, values, self.per_word)
+        (*outer, row), count = self.reg.shape, words_of(self.element, values, self.per_word)
+        rows = (simplify(word // row),) if outer else ()
         if count == row:
-            return RegRef(self.reg, (simplify(word // row),))
-        return RegRef(self.reg, (simplify(word // row), simplify(word % row)), count)
+            return RegRef(self.reg, rows)
+        return RegRef(self.reg, (*rows, simplify(word % row)), count)
 
     @property
     def words(self) -> RegRef:

@@ -255,6 +255,8 @@ def _register(operand: Operand, ref: RegRef, s: Do | Let, kernel: Kernel) -> Non
             f"operand {operand.name} of {s.instr if isinstance(s, Do) else s} takes {operand.words} words, "
             f"{ref} has {ref.words}",
         )  # fmt: skip
+    if len(ref.index) > len(ref.reg.shape):
+        raise IRError("register index", s, f"{ref}: {ref.reg.name} has {len(ref.reg.shape)} modes")
     for mode, (e, extent) in enumerate(zip(ref.index, ref.reg.shape, strict=False)):
         if any(v.kind != "unroll" for v in variables(e)):
             raise IRError("register index", s, f"{ref}: only unroll variables and ints may index registers")

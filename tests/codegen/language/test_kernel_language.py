@@ -11,11 +11,13 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
+from layoutalg.codegen.expr import Const
 from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import verification, words
 from layoutalg.codegen.language.verification import draw_sizes
 from layoutalg.codegen.program import Let, walk
+from layoutalg.dtype import dtype
 from layoutalg.errors import (
     ArgumentTypeError,
     IRError,
@@ -361,6 +363,19 @@ def test_sizes_are_those_on_which_a_program_shows_what_it_does() -> None:
         assert -(-a // 64) >= 2 and -(-b // 32) >= 4
     assert all(a % 64 == b % 32 == 0 for a, b, _ in cases[1::3])
     assert any(a % 64 for a, *_ in cases[::3]) and any(b <= 32 for _, b, _ in cases[2::3])
+
+
+def test_registers_without_rows_are_fragments() -> None:
+    """A word of them has one index in C."""
+    k = cg.Kernel("rowless", threads=32)
+    acc, y = k.reg("acc", 4), k.tensor("y", "u32", (4,), (1,), writable=True)
+    for i in range(4):
+        k.map(k.tid * 0 + i, into=cg.Fragment(acc, dtype("u32"), Layout(1), start=Const(i)))
+    with k.If(k.tid.eq(0)):
+        k.do(cg.STG[16], y.at(0), acc)
+    kernel = k.build()
+    assert "acc[3]" in cg.to_cuda(kernel) and "acc[0][" not in cg.to_cuda(kernel)
+    cg.verify(kernel, lambda: np.arange(4), cases=1)
 
 
 def test_bf16_is_verified_as_floats() -> None:

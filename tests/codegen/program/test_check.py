@@ -11,6 +11,7 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen import instr as isa
+from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, LDS, STG, STS
 from layoutalg.codegen.instr.record import imm, write
 from layoutalg.codegen.language import KernelBuilder
@@ -79,6 +80,9 @@ MISTAKES: dict[str, Mistake] = {
     "a grid of threads": (lambda p: p.k.block(0, p.tid + 1), "grid", ""),
     "a variable out of its scope": (escaped, "j is not in scope at 'ldg32", ""),
     "a variable twice": (shadowed, "j is already in scope", ""),
+    "more indices than modes": (
+        lambda p: p.do(LDG[4], RegRef(p.four, (Const(0), Const(3))), p.at(p.x, 0)), "four has 1 modes", "",
+    ),
     "a register index by thread": (lambda p: p.do(LDG[4], p.four[p.tid], p.at(p.x, 0)), "only unroll", ""),
     "a register index past its mode": (
         lambda p: p.do(LDG[4], p.four[4], p.at(p.x, p.tid)), "index 4 of a mode of 4", ""
