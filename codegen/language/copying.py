@@ -290,7 +290,7 @@ def atomic(
     k: KernelBuilder, op: Literal["add", "max", "min", "exch", "cas"], value: Fragment | Value | float,
     to: Tensor | MemRef, *, where: Where = None, fetch: bool = False,
     compare: Fragment | Value | float | None = None, name: str = "old",
-) -> Fragment | None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Join registers, or a value of them, to memory element by element: a partition, or the place `t.at(i)`.
 
     With `fetch` the registers of what was there before are returned, as they are by "exch", which puts the

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from layoutalg.codegen.sim.engines import Place
     from layoutalg.codegen.sim.machine import Group, Machine
 
-_JOIN: dict[str, Callable[..., Any]] = {"add": numpy.add, "max": numpy.maximum, "min": numpy.minimum}
-_SWAP = {"exch": lambda old, new: new, "cas": lambda old, compare, new: new if old == compare else old}
+_JOIN = {"add": numpy.add, "max": numpy.maximum, "min": numpy.minimum}
+_SWAP: dict[str, Callable[..., Any]] = {
+    "exch": lambda old, new: new, "cas": lambda old, compare, new: new if old == compare else old
+}  # fmt: skip
 
 
 def update(
@@ -48,7 +50,7 @@ def update(
         if not fetch:
             _JOIN[op].at(memory, rows[way], numbers[0][way])
             return None
-        join = {**_JOIN, **_SWAP}[op]
+        join = _SWAP.get(op) or _JOIN[op]
         for i in range(len(rows))[way]:
             old[i] = memory[rows[i]]
             memory[rows[i]] = join(old[i], *(x[i] for x in numbers))

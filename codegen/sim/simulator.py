@@ -164,7 +164,8 @@ def _launch(
     chosen: Iterable[Block], grid: Block, way: Literal["block", "warp"], seed: int, traced: bool,
 ) -> Simulation:  # fmt: skip
     units = _units(kernel, params, arrays, traced, way, math.prod(grid))
-    choose, done, clusters = random.Random(seed).choice, 0, _clusters(kernel, chosen, grid)
+    done, clusters = 0, _clusters(kernel, chosen, grid)
+    choose: Callable[[list[Group]], Group] = random.Random(seed).choice
     if way == "warp" and _updated(kernel):  # the other order of atomics
         choose, clusters = operator.itemgetter(-1), reversed(list(clusters))
     for cluster in clusters:

@@ -80,7 +80,7 @@ class _Writer:
     """A kernel whose threads have VECTOR words each of what is loaded."""
 
     def __init__(self, name: str, n: int) -> None:
-        self.k = cg.Kernel(name, threads=THREADS)
+        self.k, self.blocks = cg.Kernel(name, threads=THREADS), n // THREADS // VECTOR
         (self.block,) = self.k.grid((n,), (THREADS * VECTOR,))
         self.arguments: dict[str, Any] = {}
         self.elements: dict[str, str] = {}
@@ -89,7 +89,7 @@ class _Writer:
 
     def part(self, name: str, words: Any, element: str, *, writable: bool = False) -> Any:
         """The thread's part of a tensor of so many words."""
-        n = len(words) // self.block.extent.value // THREADS
+        n = len(words) // self.blocks // THREADS
         copy = make_tiled_copy(
             f"UniversalCopy<uint{min(128, 8 * n * words.itemsize)}_t>", element, Layout(THREADS), Layout(n)
         )
@@ -149,7 +149,7 @@ def binary(element: str) -> Law:
                 me.store(f"z_{op}", "u32", value.to("u32"), exact.astype("u4"))
             else:
                 me.store(f"z_{op}", "f32", value, exact.astype("f4"))
-        me.store("z_fma", "f32", cg.fma(*held, held[0]), (x * y + x).astype("f4"))
+        me.store("z_fma", "f32", cg.fma(held[0], held[1], held[0]), (x * y + x).astype("f4"))
         chosen = cg.where(held[0] < held[1], held[0], held[1])
         me.store("z_where", "f32", chosen, np.where(x < y, x, y).astype("f4"))
     return me.law()

@@ -105,6 +105,7 @@ class _Author:
     written: dict[str, str] = field(default_factory=dict)
     unordered: set[str] = field(default_factory=set)
     counters: set[str] = field(default_factory=set)
+    codes: Any = None
     places: dict[str, int] = field(default_factory=dict)
 
     def pick(self, options: Any) -> Any:
@@ -411,7 +412,7 @@ def fetching(element: str, space: str) -> tuple[Kernel, Callable[..., Any]]:
     v, compare = (k.fragment(f"{t.buffer.name}_v", element, (1,)) for t in (x, c))
     for t, held in ((x, v), (c, compare)):
         k.do(LDG[nbytes], held, t.at(k.tid))
-    ops = [op for where, op, kind in FETCHES if (where, kind) == (space, element)]
+    ops: list[Any] = [op for where, op, kind in FETCHES if (where, kind) == (space, element)]
     for op in ops:
         memory, old = (
             k.tensor(f"{name}_{op}", element, (THREADS,), (1,), writable=True) for name in ("m", "old")
@@ -428,7 +429,7 @@ def fetching(element: str, space: str) -> tuple[Kernel, Callable[..., Any]]:
             k.do(STG[nbytes], memory.at(k.tid), held)
 
     def reference(x: Any, c: Any, **before: Any) -> dict[str, Any]:
-        joined = {"add": np.add, "max": np.maximum, "min": np.minimum, "exch": lambda m, x: x,
+        joined: dict[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum, "exch": lambda m, x: x,
                   "cas": lambda m, x: np.where(m == c, x, m)}  # fmt: skip
         after = {f"m_{op}": joined[op](before[f"m_{op}"], x) for op in ops}
         return after | {f"old_{op}": before[f"m_{op}"] for op in ops}

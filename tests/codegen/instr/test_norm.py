@@ -80,7 +80,7 @@ def test_factors_and_summands() -> None:
     for got, wanted in (
         (isa.multiply(4, 4).effect(None, None, v, w), floats(v) * floats(w)),
         (isa.multiply(4, 1).effect(None, None, v, three), floats(v) * np.float32(3)),
-        (isa.add_one(4).effect(None, None, v, three), floats(v) + np.float32(3)),
+        (isa.add_same(4, "f32").effect(None, None, v, three), floats(v) + np.float32(3)),
     ):
         np.testing.assert_array_equal(floats(got), wanted)
     close(isa.reciprocal(1).effect(None, None, three), np.full((LANES, 1), 1 / 3), 1)
@@ -117,7 +117,7 @@ CASES: list[Case] = [
     (isa.apply_norm(4, 1), [drawn(4), word(1.0), word(3.0)], []),
     (isa.apply_norm(4, 4), [drawn(4), drawn(4), drawn(4)], []),
     (isa.multiply(4, 4), [drawn(4), drawn(4)], []),
-    (isa.add_one(4), [drawn(4), word(2.0)], []),
+    (isa.add_same(4, "f32"), [drawn(4), word(2.0)], []),
 ]
 
 

@@ -21,7 +21,7 @@ def check_text(law: Law) -> None:
     made, got = law.made, law.made.copies()
     given = words(made.kernel, {**made.arguments, **got})
     run_cuda_text(
-        cg.to_cuda(made.kernel), made.kernel.name, tuple(n.value for n in made.kernel.grid), (THREADS,),
+        cg.to_cuda(made.kernel), made.kernel.name, made.kernel.blocks({}), (THREADS,),
         [got[p.name] if p.name in got else given[p.name] for p in made.kernel.params],
     )  # fmt: skip
     assert made.differences(got, law.wanted) == []
