@@ -97,6 +97,17 @@ class _Scope:
         self.named: dict[Expr, Var] = {}
 
 
+def _in_memory(name: str, element: str | DType) -> DType:
+    """The type of elements that have bytes of their own."""
+    found = dtype(element)
+    if found.bits < 8:
+        raise UnsupportedError(
+            f"{name} of {found}, of which several share a byte: a tensor of u8 is needed, whose registers "
+            f'recast("{found}") takes apart'
+        )
+    return found
+
+
 @dataclass(slots=True)
 class KernelBuilder(AsynchronousBuilder):
     """Writes a tile program statement by statement; `build` returns the immutable Kernel.
@@ -272,9 +283,10 @@ class KernelBuilder(AsynchronousBuilder):
 
         An extent of None is not stated: its coordinates are not checked when the kernel is built.  Of a
         tensor that is written no two coordinates may be one element: where the parameters' ranges do not say
-        so it becomes a condition of the launch.  Raises IRError where they say the opposite.
+        so it becomes a condition of the launch.  Raises IRError where they say the opposite, UnsupportedError
+        for elements that share bytes.
         """
-        element = dtype(element)
+        element = _in_memory(name, element)
         extents = tuple(None if n is None else as_expr(n) for n in shape)
         if len(extents) != len(strides):
             raise ShapeError(f"{name} has {len(extents)} extents and {len(strides)} strides")
@@ -295,10 +307,11 @@ class KernelBuilder(AsynchronousBuilder):
     ) -> Tensor:
         """A tile in shared memory, or with `stages` a ring of them, whose last mode is the stage.
 
-        `over` places it over the buffers before it.  Raises what `shared_buffer` raises, and
-        NotInjectiveError for a layout that gives two coordinates one element.
+        `over` places it over the buffers before it.  Raises what `shared_buffer` raises,
+        NotInjectiveError for a layout that gives two coordinates one element, and UnsupportedError for
+        elements that share bytes.
         """
-        element = dtype(element)
+        element = _in_memory(name, element)
         if not is_injective(layout):
             raise NotInjectiveError(f"{name}: two coordinates of {layout} are one element", layout=layout)
         align = align_bytes or (16 if isinstance(layout, Layout) else 1024)

@@ -138,6 +138,7 @@ REFUSED: list[tuple[Formula, str]] = [
     (Apply("sin", (U,)), "sin of u32: f32 is needed"),
     (Apply("eq", (X, X)), "registers hold no predicates"),
     (Apply("add", (Input(0, "u8"), Input(0, "u8"))), "arithmetic on u8: .* convert it first"),
+    (Apply("mul", (Input(0, "e2m1"), Input(0, "e2m1"))), "arithmetic on e2m1: .* convert it first"),
 ]
 
 
