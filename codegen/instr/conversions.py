@@ -157,6 +157,9 @@ _COMPUTED = {"f64": "double", "s64": "long long", "u32": "u32"} | dict.fromkeys(
 )
 """The C type of an element; a float where nothing is said."""
 
+_OPERAND = {"f32": "f32", **PACKED}
+"""The words of operands that are not just bits."""
+
 _EXACT = ("u8", "s8", "s16", "u16", "s4", "u4")
 """Integers that a float holds."""
 
@@ -221,19 +224,6 @@ _HAS_E2M1 = (
 """The targets that have its cvt, such as sm_100a and sm_120f."""
 
 
-def _words(n: int, element: str) -> int:
-    """32-bit words of n elements."""
-    return -(-n * bits_of(element) // WORD_BITS)
-
-
-def _place(words: int, offset: int, rounds: int) -> str:
-    """The word at `offset` of round i, each of so many words."""
-    if rounds == 1:
-        return str(offset)
-    first = f"{words} * i" if words > 1 else "i"
-    return f"{first} + {offset}" if offset else first
-
-
 def _read(element: str, low: str, high: str, part: int) -> str:
     """Element number `part` of a word, or the one of two words."""
     match element:
@@ -286,11 +276,10 @@ def _integer(source: str, target: str, x: str) -> str:
 def _float(source: str, target: str, x: str) -> str:
     """A number as a double, or as a float: of what is packed afterwards, one that is rounded to odd."""
     kind = _COMPUTED.get(source, "float")
-    exact = kind == "float" or source in _EXACT
     if target == "f64":
         return {"long long": f"__ll2double_rn({x})"}.get(kind, f"static_cast<double>({x})")
-    if exact:
-        return x if kind == "float" else f"static_cast<float>({x})"
+    if source in _EXACT:
+        return f"static_cast<float>({x})"
     if target in PACKED or target in CODES:
         return f"to_odd({x})"
     made = {
@@ -312,29 +301,31 @@ def convert(n: int, source: str, target: str) -> Instr:
     have, wide, name = bits_of(source), bits_of(target), f"convert_{n}_{source}_{target}"
     if source == target and source in CODES:
         source = target = "u4" if wide == 4 else "u8"  # the codes as they are, of what is infinite too
-    words, read = _words(n, target), _words(n, source)
+    words, read = -(-n * wide // WORD_BITS), -(-n * have // WORD_BITS)
     per = max(1, min(n, WORD_BITS // wide))
     together = max(1, min(n, WORD_BITS // have))
     lines = list[str]()
     group = max(per, together)
     group = n if n % group else group  # a round begins with a word of both
     rounds, kind = n // group, _COMPUTED.get(source, "float")
+    steps = group * have // WORD_BITS, group * wide // WORD_BITS  # words of a round
+    ahead = ["" if rounds == 1 else f"{step} * i + " if step > 1 else "i + " for step in steps]
     for e in range(group):
         word, part = divmod(e * have, WORD_BITS)
-        low, high = (at("s", _place(group * have // WORD_BITS, word + n, rounds), read) for n in (0, 1))
+        low, high = (at("s", f"{ahead[0]}{word + n}".removesuffix(" + 0"), read) for n in (0, 1))
         lines.append(f"const {kind} x{e} = {_read(source, low, high, part // have)};")
     for e in range(0, group, per):
         word = e * wide // WORD_BITS
-        low, high = (at("d", _place(group * wide // WORD_BITS, word + n, rounds), words) for n in (0, 1))
+        low, high = (at("d", f"{ahead[1]}{word + n}".removesuffix(" + 0"), words) for n in (0, 1))
         lines += _written(source, target, range(e, min(e + per, group)), low, high)
     rounded = target in PACKED or target in CODES
-    uses = [*(half[source] for half in (LOW, HIGH) if source in PACKED)]
+    uses = [LOW[source], HIGH[source]] if source in PACKED else []
     uses += [*([LOW["f16"]] if source == "e5m2" else []), *([_FROM[source]] if source in _FROM else [])]
     uses += [PACK[target]] if target in PACKED else []
     uses += [_odd(kind)] if rounded and kind != "float" and source not in _EXACT else []
     uses += [*_to(target)] if target in CODES else []
     uses += [truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
-    kinds = [PACKED.get(x, "f32" if x == "f32" else "") for x in (target, source)]
+    kinds = _OPERAND.get(target, ""), _OPERAND.get(source, "")
     parameters = f"{ref('d', words, kinds[0])}, {ref('s', read, kinds[1], const=True)}"
     text = f"void {name}({parameters}) {{\n{each(rounds, lines)}}}"
 
@@ -366,20 +357,23 @@ def _joined(nibbles: Array) -> Array:
 def _written(source: str, target: str, elements: range, low: str, high: str) -> list[str]:
     """The lines that put elements into a word of the result, or one into two words."""
     xs, y = [f"x{e}" for e in elements], f"y{elements[0]}"
+    to_float = target in _FLOATS or target in PACKED or target in CODES
+    if to_float and (source in _COMPUTED or target == "f64"):
+        xs = [_float(source, target, x) for x in xs]
     if target == "f64":
-        line = f"const double {y} = {_float(source, target, xs[0])};"
+        line = f"const double {y} = {xs[0]};"
         return [line, f"{low} = __double2loint({y});", f"{high} = __double2hiint({y});"]
     if target == "s64":
         line = f"const u64 {y} = {_integer(source, target, xs[0])};"
         return [line, f"{low} = static_cast<u32>({y});", f"{high} = static_cast<u32>({y} >> 32);"]
     if target == "f32":
-        return [f"{low} = {_float(source, target, xs[0])};"]
+        return [f"{low} = {xs[0]};"]
+    pairs, bits = list(zip(xs[::2], [*xs[1::2], "0.0f"], strict=False)), bits_of(target)
     if target in PACKED:
-        first, *rest = (_float(source, target, x) for x in xs)
-        return [f"{low} = pack_{PACKED[target]}({first}, {rest[0] if rest else '0.0f'});"]
-    bits, made = bits_of(target), [(_float if target in CODES else _integer)(source, target, x) for x in xs]
+        return [f"{low} = pack_{PACKED[target]}({', '.join(pairs[0])});"]
     if target in CODES:
-        pairs = zip(made[::2], [*made[1::2], "0.0f"], strict=False)
         bits, made = 2 * bits, [f"to_{target}x2({x}, {y})" for x, y in pairs]
+    else:
+        made = [_integer(source, target, x) for x in xs]
     parts = [x + (f" << {bits * k}" if k else "") for k, x in enumerate(made)]
     return [f"{low} = {' | '.join(parts)};"]

@@ -97,17 +97,6 @@ class _Scope:
         self.named: dict[Expr, Var] = {}
 
 
-def _in_memory(name: str, element: str | DType) -> DType:
-    """The type of elements that have bytes of their own."""
-    found = dtype(element)
-    if found.bits < 8:
-        raise UnsupportedError(
-            f"{name} of {found}, of which several share a byte: a tensor of u8 is needed, whose registers "
-            f'recast("{found}") takes apart'
-        )
-    return found
-
-
 @dataclass(slots=True)
 class KernelBuilder(AsynchronousBuilder):
     """Writes a tile program statement by statement; `build` returns the immutable Kernel.
@@ -286,7 +275,7 @@ class KernelBuilder(AsynchronousBuilder):
         so it becomes a condition of the launch.  Raises IRError where they say the opposite, UnsupportedError
         for elements that share bytes.
         """
-        element = _in_memory(name, element)
+        element = dtype(element)
         extents = tuple(None if n is None else as_expr(n) for n in shape)
         if len(extents) != len(strides):
             raise ShapeError(f"{name} has {len(extents)} extents and {len(strides)} strides")
@@ -311,7 +300,7 @@ class KernelBuilder(AsynchronousBuilder):
         NotInjectiveError for a layout that gives two coordinates one element, and UnsupportedError for
         elements that share bytes.
         """
-        element = _in_memory(name, element)
+        element = dtype(element)
         if not is_injective(layout):
             raise NotInjectiveError(f"{name}: two coordinates of {layout} are one element", layout=layout)
         align = align_bytes or (16 if isinstance(layout, Layout) else 1024)
@@ -351,6 +340,11 @@ class KernelBuilder(AsynchronousBuilder):
                 self.require(apart)
 
     def _whole(self, buffer: Global | Shared, element: DType, extents: tuple[Expr | None, ...]) -> Tensor:
+        if element.bits < 8:
+            raise UnsupportedError(
+                f"{buffer.name} of {element}, of which several share a byte: a tensor of u8 is needed, whose "
+                f'registers recast("{element}") takes apart'
+            )
         tensor = self._wholes[buffer.name] = whole(buffer, element, extents)
         return tensor
 

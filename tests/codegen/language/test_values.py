@@ -449,9 +449,9 @@ def test_registers_are_recast_and_converted_on_the_way_to_memory() -> None:
         return nibbles - (nibbles >> 3 << 4)
 
     cg.verify(k.build(), reference, cases=1, values={"x": (0, 255)})
-    for tensor in (k.tensor, k.shared):
-        with pytest.raises(UnsupportedError, match=r'z of e2m1, of which several .* recast\("e2m1"\) takes'):
-            tensor("z", "e2m1", *((8,), (1,)) if tensor == k.tensor else (Layout(8),))
+    for make in (lambda: k.tensor("z", "e2m1", (8,), (1,)), lambda: k.shared("t", "s4", Layout(8))):
+        with pytest.raises(UnsupportedError, match=r", of which several share a byte: .* recast\(.* takes"):
+            make()
     with pytest.raises(ShapeError, match="u8 as u32: 8 bits lie in a register"):
         k.fragment("one", "u8", (1,)).recast("u32")
 
