@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -449,7 +450,7 @@ def test_registers_are_recast_and_converted_on_the_way_to_memory() -> None:
         return nibbles - (nibbles >> 3 << 4)
 
     cg.verify(k.build(), reference, cases=1, values={"x": (0, 255)})
-    for make in (lambda: k.tensor("z", "e2m1", (8,), (1,)), lambda: k.shared("t", "s4", Layout(8))):
+    for make in (partial(k.tensor, "z", "e2m1", (8,), (1,)), partial(k.shared, "t", "s4", Layout(8))):
         with pytest.raises(UnsupportedError, match=r", of which several share a byte: .* recast\(.* takes"):
             make()
     with pytest.raises(ShapeError, match="u8 as u32: 8 bits lie in a register"):
