@@ -20,8 +20,8 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.deep(
     only=(
-        *("check_your_own_index", "find_a_swizzle", "generate_a_kernel", "pictures", "store_a_fragment"),
-        "tile_a_gemm",
+        *("check_your_own_index", "find_a_swizzle", "generate_a_kernel", "pictures", "property_checks"),
+        *("store_a_fragment", "tile_a_gemm"),
     )
 )
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

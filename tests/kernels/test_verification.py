@@ -46,7 +46,7 @@ def small(family: Family) -> Any:
 # --- every family --------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep(but=("tiled_copy", "sum", "max", "prod", "argmin", "logsumexp", "relu", "silu"))
+@pytest.mark.deep(but=("tiled_copy", "sum", "argmin", "silu"))
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     family = FAMILIES[name]
@@ -63,7 +63,7 @@ def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
 
 
 MISTAKES = ("definition", "more", "less")
-FIRST = ("tiled_copy", "sum", "max", "prod", "var", "cross_entropy", "gelu", "add")
+FIRST = ("tiled_copy", "sum", "cross_entropy", "gelu")
 
 
 @pytest.mark.deep(but=tuple(f"{name}-{MISTAKES[i % 3]}" for i, name in enumerate(FIRST)))
