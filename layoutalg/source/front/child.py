@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import json
 import re
 import sys
@@ -25,7 +26,7 @@ from layoutalg.source.front.census import Census
 from layoutalg.source.front.cursors import constant_of, qualified, skipped, template_parameters
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, written_out
-from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
+from layoutalg.source.front.names import candidates, declared_by, declared_in, declared_names, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
 from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
@@ -33,7 +34,7 @@ from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
 ROUNDS = 80
-MOST_ERRORS = 400
+MOST_ERRORS = 4000
 
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
@@ -92,6 +93,7 @@ class Parser:
         self.empty: set[str] = set()
         self.headers: list[str] = []
         self.just: set[str] = set()
+        self.gone: set[str] = set()
         self.answers: dict[str, str] = {}
         self.index = cindex.Index.create()
         (folder / "shim.cuh").touch()
@@ -213,6 +215,19 @@ class Parser:
         files[0] = files[0][0], files[0][1] + "\n" + tail
         return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=options)
 
+    def parsed(self, tail: str = "") -> tuple[Any, list[Any]]:
+        """The unit with all that is asked of CuTe's expressions, and its first errors."""
+        for _ in range(ROUNDS):
+            unit = self.parse(tail)
+            errors = (
+                d for d in unit.diagnostics
+                if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
+            )  # fmt: skip
+            first = [*itertools.islice(errors, MOST_ERRORS)]
+            if not (self.texts.name_cute and self._answered(first)):
+                break
+        return unit, first
+
     @functools.cached_property
     def head(self) -> str:
         """The declarations of CUDA's headers, and of CuTe's for texts that include them."""
@@ -235,14 +250,10 @@ class Parser:
         for number, part in enumerate(parts):
             starts.append(first + tail.count("\n"))
             tail += f"namespace layoutalg_use{number} {{ {part} }}\n"
-        unit = self.parse(tail)
-        for _ in range(ROUNDS):
-            if not (self.texts.name_cute and self._answered(self._errors(unit))):
-                break
-            unit = self.parse(tail)
+        unit, errors = self.parsed(tail)
         own: list[list[str]] = [[] for _ in parts]
         inner = [0] * len(parts)
-        for error in self._errors(unit)[:MOST_ERRORS]:
+        for error in errors:
             for at in (error.location, *(note.location for note in error.children)):
                 if at.file is not None and at.file.name == self.path and at.line >= first:
                     number = bisect.bisect_right(starts, at.line) - 1
@@ -253,30 +264,28 @@ class Parser:
                     break
         return unit, [(tuple(each), count) for each, count in zip(own, inner, strict=True)]
 
-    def _errors(self, unit: Any) -> list[Any]:
-        return [
-            d for d in unit.diagnostics
-            if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
-        ]  # fmt: skip
-
     def settled(self, tail: str = "") -> Any:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
         for _ in range(ROUNDS):
-            unit = self.parse(tail)
-            errors = self._errors(unit)
+            unit, errors = self.parsed(tail)
             if not errors:
                 return unit
-            if self.texts.name_cute and self._answered(errors):
-                continue
             self.just = set()
             for text in self.texts:
                 text.fresh = []
-            spots = [(self._spot(error, tail), error.spelling) for error in errors[:MOST_ERRORS]]
-            if any([self._supplies(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
-                continue  # what is an error for want of a name may be none now
+            spots = [(self.spot(error, tail), error.spelling) for error in errors]
+            supplied = [self._supplies(spot, said) for spot, said in spots]
+            if any(supplied):  # what is an error for want of a name may be none now, of a name that is not lost
+                for (spot, said), done in zip(spots, supplied, strict=True):
+                    if not done and self._stays(said):
+                        self._out(spot, said)
+                continue
             first = next((spot for spot, _ in spots if spot is not None), None)
             if first is not None and first.text.census.function(first.offset) is None:
-                spots = [(spot, said) for spot, said in spots if spot is None or spot.text is first.text]
+                spots = [
+                    (spot, said) for spot, said in spots
+                    if spot is None or spot.text is first.text or self._stays(said)
+                ]  # fmt: skip
             if not any([self._out(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
                 where = errors[0].location
                 name = self.texts.name(where.file.name) if where.file is not None else ""
@@ -284,7 +293,12 @@ class Parser:
                 raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
-    def _spot(self, error: Any, tail: str) -> Spot | None:
+    def _stays(self, message: str) -> bool:
+        """Whether an error stays whatever is mended in front of it: no text declares the name, or not any more."""
+        name = UNKNOWN.match(message)
+        return name is not None and name[1] not in self.just | (self.names - self.gone)
+
+    def spot(self, error: Any, tail: str = "") -> Spot | None:
         """The place of an error, or of a note on it, in the texts; None where it is elsewhere."""
         for at in (error.location, *(child.location for child in error.children)):
             text = self.texts.find(at.file.name) if at.file is not None else None
@@ -383,7 +397,11 @@ class Parser:
         parameter = text.census.parameter(offset)
         if parameter is not None:
             return text.take_out(*parameter[:2], why, parameter[2])
-        return text.take_out(*text.around(offset), why)
+        span = text.around(offset)
+        if inside is None:
+            node = text.census.tree.root_node.descendant_for_byte_range(span[0], max(*span) - 1)
+            self.gone |= declared_by(text.census, node)
+        return text.take_out(*span, why)
 
 
 def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
@@ -494,27 +512,34 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["open"] = sorted(parser.numbers)
     out["files"] = [text.name for text in parser.texts]
     out["paths"] = ["", *(text.path for text in [*parser.texts][1:])]
-    out["unknown"] = open_names(parser, folder, every)
     out["defined"] = [*sorted(parser.defines), *sorted(parser.used)]
     out["headers"] = parser.headers
     out["silent"] = sorted(cute.silent_functions()) if parser.texts.name_cute else []
+    out["unknown"] = open_names(parser, every)
     return out
 
 
-def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[str]:
-    """The names that nothing declares and for which a number lets statements be read."""
+def open_names(parser: Parser, declared: frozenset[str]) -> list[str]:
+    """The names that nothing declares and for which a number lets statements be read.
+
+    The parts that name them are put back for it: nothing else is asked of the texts behind it.
+    """
     names = candidates(parser.census, parser.unknown, declared)
     if not names or not parser.removed:
         return []
-    spot = folder / "open"
-    spot.mkdir()
-    other = Parser(parser.asked, spot, parser.cute)
-    other.defines |= parser.defines | dict.fromkeys(names, "1")
-    try:
-        other.settled()
-    except ValueError:
-        return []
-    return helped(parser.census, names, parser.removed, other.removed)
+    word = re.compile(rb"\b(?:" + b"|".join(name.encode() for name in names) + rb")\b")
+    parts = [(text, range(*span)) for text in parser.texts for span in text.restore(word)]
+    parser.defines |= dict.fromkeys(names, "1")
+    unit, errors = parser.parsed()  # errors live as long as their unit
+    wrong = [parser.spot(error) for error in errors]
+    del unit
+    cured = [
+        text.given[part.start : part.stop]
+        for text, part in parts
+        if not any(spot is not None and spot.text is text and spot.offset in part for spot in wrong)
+    ]
+    helped = {found.decode() for part in cured for found in word.findall(part)}
+    return [name for name in names if name in helped]
 
 
 def main(cute: Any) -> None:
