@@ -275,7 +275,9 @@ class Parser:
                 text.fresh = []
             spots = [(self.spot(error, tail), error.spelling) for error in errors]
             supplied = [self._supplies(spot, said) for spot, said in spots]
-            if any(supplied):  # what is an error for want of a name may be none now, of a name that is not lost
+            if any(
+                supplied
+            ):  # errors for want of them may be none now, others stay
                 for (spot, said), done in zip(spots, supplied, strict=True):
                     if not done and self._stays(said):
                         self._out(spot, said)
@@ -294,7 +296,7 @@ class Parser:
         raise ValueError("errors remain after all statements that have one were taken out")
 
     def _stays(self, message: str) -> bool:
-        """Whether an error stays whatever is mended in front of it: no text declares the name, or not any more."""
+        """Whether an error stays, whatever is mended in front of it: no text declares its name any more."""
         name = UNKNOWN.match(message)
         return name is not None and name[1] not in self.just | (self.names - self.gone)
 
