@@ -230,10 +230,6 @@ class Calls(Expressions):
                 del self.variables[key]
         return frame
 
-    def prepare(self, function: Function) -> None:
-        """Find the jumps of a function, once; see statements."""
-        raise NotImplementedError
-
     def _initialized(self, node: Node, name: str, this: Place | None) -> None:
         """A member, or a base, of an object that is constructed."""
         kind = this.type if this is not None else None

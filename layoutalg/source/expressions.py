@@ -64,26 +64,6 @@ _BITS = {"&": "and", "|": "or", "^": "xor"}
 class Expressions(Places):
     """Values and places of expressions."""
 
-    def call(self, node: Node) -> Value:
-        """The value of a call; see calls."""
-        raise NotImplementedError
-
-    def constructed(self, node: Node) -> Value | None:
-        """The object that a constructor of the file makes; see calls."""
-        raise NotImplementedError
-
-    def poison(self, node: Node, why: str) -> None:
-        """Lose what a node that is not followed may touch and change; see statements."""
-        raise NotImplementedError
-
-    def run(self, node: Node) -> bool:
-        """Read a statement; see statements."""
-        raise NotImplementedError
-
-    def inline_asm(self, node: Node) -> None:
-        """An asm statement; see calls."""
-        raise NotImplementedError
-
     # --- values -----------------------------------------------------------------------------------------
 
     def value(self, node: Node | None) -> Value:

@@ -165,7 +165,26 @@ def disjunction(a: Condition, b: Condition) -> Condition:
 
 
 class State:
-    """Variables, conditions and loops; `touches` is what was found, `seen` the places that were read."""
+    """Variables, conditions and loops; `touches` is what was found, `seen` the places that were read.
+
+    What reads expressions, calls, statements and loops is made by the classes that are built on it.
+    """
+
+    value: Callable[[Node | None], Value]
+    effect: Callable[[Node | None], None]
+    condition: Callable[[Node | None], Condition]
+    place: Callable[[Node], Place]
+    load: Callable[[Node, Place], Value]
+    stepped: Callable[[Node, Place], Value]
+    assigned: Callable[[Node], Place]
+    call: Callable[[Node], Value]
+    call_place: Callable[[Node], Place]
+    constructed: Callable[[Node], Value | None]
+    inline_asm: Callable[[Node], None]
+    run: Callable[[Node], bool]
+    loop: Callable[[Node], bool]
+    poison: Callable[[Node, str], None]
+    prepare: Callable[[Function], None]
 
     def __init__(self, kernel: Kernel, sets: Mapping[str, int | float], geometry: Mapping[str, Value],
                  threads: dict[str, Any]) -> None:  # fmt: skip

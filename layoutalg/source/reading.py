@@ -209,6 +209,7 @@ class _Reading:
         self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
+        self.costs: dict[Any, Cost] = {}
 
     def result(self) -> KernelReading:
         for kernel in self.parsed.kernels:
@@ -536,15 +537,14 @@ class _Reading:
 
     def _cost(self, touches: Sequence[Touch]) -> Cost:
         total = Cost()
-        known: dict[Any, Cost] = {}
         for original in touches:  # whole lines further, an access costs the same
             at = add(original.offset, constant(original.offset.constant // _WHOLE * -_WHOLE))
             touch = replace(original, offset=at)
-            key = (touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
-            if key not in known:
-                known[key] = cost_of(touch, self.launch, self.machine)
-            cost = known[key]
-            total = sum_of(total, cost)
+            sums = touch.offset.key, *(c.key for c in touch.conditions)
+            key = touch.op, touch.block, touch.turns, sums
+            if key not in self.costs:
+                self.costs[key] = cost_of(touch, self.launch, self.machine)
+            total = sum_of(total, self.costs[key])
         return total
 
     # --- the census -------------------------------------------------------------------------------------

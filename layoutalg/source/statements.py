@@ -15,10 +15,6 @@ from layoutalg.source.values import UNSET, Address, Number, Unknown, Value, blan
 class Statements(CuteCalls):
     """Statements; `run` says whether what follows in the block is never reached."""
 
-    def loop(self, node: Node) -> bool:
-        """A loop; see loops."""
-        raise NotImplementedError
-
     def run(self, node: Node) -> bool:
         """Read a statement; True when no lane that came here goes on behind it."""
         self.step()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.source.front import Function, Kernel, Node, Parsed, Removed, Site, Type, takes_values
-from layoutalg.source.machine import Place, State
+from layoutalg.source.machine import State
 from layoutalg.source.values import Address, Unknown, Value
 
 if TYPE_CHECKING:
@@ -79,18 +79,6 @@ def may_reach(given: Type) -> bool:
 
 class Unread(State):
     """The reports of forms and calls that the reader does not read."""
-
-    def value(self, node: Node | None) -> Value:
-        """The value of an expression; see expressions."""
-        raise NotImplementedError
-
-    def place(self, node: Node) -> Place:
-        """The place that an expression names; see expressions."""
-        raise NotImplementedError
-
-    def load(self, node: Node, place: Place) -> Value:
-        """The value of a place; see expressions."""
-        raise NotImplementedError
 
     def handed(self, child: Node, name: str) -> Value:
         """The value of an argument; of a place in memory that is handed on as a reference, its address."""

@@ -275,9 +275,7 @@ class Parser:
                 text.fresh = []
             spots = [(self.spot(error, tail), error.spelling) for error in errors]
             supplied = [self._supplies(spot, said) for spot, said in spots]
-            if any(
-                supplied
-            ):  # errors for want of them may be none now, others stay
+            if any(supplied):  # errors for want of them may be none now, others stay
                 for (spot, said), done in zip(spots, supplied, strict=True):
                     if not done and self._stays(said):
                         self._out(spot, said)
