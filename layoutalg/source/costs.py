@@ -203,7 +203,7 @@ class _Uniform:
         known: dict[int, Any] = {}
         columns: list[Any] = []
         own = Sum(0, tuple((a, k) for a, k in self.touch.offset.parts if not self._is_shift(a)))
-        self._column_of(own, columns, env, known, lambda u, _: u % self.period)
+        self._column_of(own, columns, env, known, lambda u: u % self.period)
         for condition in self.touch.conditions:
             self._column_of(condition, columns, env, known, None)
         if not columns:
@@ -225,16 +225,11 @@ class _Uniform:
         mixed = tuple((a, k) for a, k in total.parts if a.variables & LANE_NAMES)
         if alone:
             u = values(Sum(0, alone), env, known)
-            columns.append(rule(u, total) if rule is not None else u)
+            columns.append(rule(u) if rule is not None else u)
         for atom, _ in mixed:
             if not atom.variables & set(self.inside):
                 continue
-            if atom.op == "nonneg":
-                inner = atom.args[0]
-                rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
-                clip = _clipped(rest)
-                self._column_of(inner, columns, env, known, clip)
-            elif atom.op == "zero":
+            if atom.op in ("nonneg", "zero"):
                 inner = atom.args[0]
                 rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
                 self._column_of(inner, columns, env, known, _clipped(rest))
@@ -247,7 +242,7 @@ def _clipped(rest: Sum) -> Any:
     """The function that clips u to the range in which u + rest may lie on either side of zero."""
     import numpy as np
 
-    return lambda u, _: np.clip(u, -rest.high - 1, -rest.low + 1)
+    return lambda u: np.clip(u, -rest.high - 1, -rest.low + 1)
 
 
 def _counted(
