@@ -15,6 +15,7 @@ block by block (`enumerated=True`).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -77,16 +78,22 @@ class Launch:
     @property
     def threads(self) -> dict[str, Any]:
         """Numbers of all threads, in the order of warps."""
-        import numpy as np
-
-        x, y, z = self.block
-        thread = np.arange(x * y * z)
-        return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
+        return _threads(self.block)
 
     @property
     def blocks(self) -> dict[str, int]:
         """Extents of the numbers of blocks that are counted."""
         return dict(zip(("bx", "by", "bz"), self.grid or (1, 1, 1), strict=True))
+
+
+@functools.lru_cache(maxsize=16)
+def _threads(block: tuple[int, int, int]) -> dict[str, Any]:
+    """`Launch.threads` of a block."""
+    import numpy as np
+
+    x, y, z = block
+    thread = np.arange(x * y * z)
+    return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
 
 
 def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False) -> Cost:
@@ -263,9 +270,9 @@ def _counted(
     offsets = np.asarray(values(touch.offset, wide | fixed, known)) + wide["shift"]
     offsets = np.broadcast_to(offsets, mask.shape)
     warps = -(-threads // lanes)
-    padded = warps * lanes - threads
-    offsets = np.pad(offsets, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
-    mask = np.pad(mask, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
+    if padded := warps * lanes - threads:
+        offsets, mask = (np.pad(each, ((0, 0), (0, padded))) for each in (offsets, mask))
+    offsets, mask = (each.reshape(rows * warps, lanes) for each in (offsets, mask))
     active = mask.any(axis=1)
     if not active.any():
         return Cost()
