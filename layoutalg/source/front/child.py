@@ -399,7 +399,7 @@ class Parser:
             return text.take_out(*parameter[:2], why, parameter[2])
         span = text.around(offset)
         if inside is None:
-            node = text.census.tree.root_node.descendant_for_byte_range(span[0], max(*span) - 1)
+            node = text.census.node_at(span[0], max(*span) - 1)
             self.gone |= declared_by(text.census, node)
         return text.take_out(*span, why)
 
