@@ -426,10 +426,10 @@ def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
     return [child for *_, child in sorted(kernels, key=lambda each: each[:2])]
 
 
-def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, Any]]:
-    """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
+def shapes(parser: Parser, uses: list[tuple[str, Instance]]) -> list[dict[str, Any]]:
+    """{"line", "text", "block", "grid"} of launches: three numbers, None where they are not constant."""
     tail = ""
-    for at, use in enumerate(uses):
+    for at, (name, use) in enumerate(uses):
         tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\n"
         tail += f"void shape() {{ {use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
@@ -444,7 +444,7 @@ def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, An
             ]
             found[cursor.spelling] = {c.spelling: constant_of(c) for c in variables}
     out = []
-    for at, use in enumerate(uses):
+    for at, (_, use) in enumerate(uses):
         values = found.get(f"layoutalg_shape{at}", {})
         sides = {side: [values.get(f"{side}{axis}") for axis in "xyz"] for side in ("grid", "block")}
         known = {side: each if all(n and n > 0 for n in each) else None for side, each in sides.items()}
@@ -461,6 +461,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     kernels = kernels_of(unit.cursor, parser.texts, texts)
     names = [qualified(k) for k in kernels]
     out: dict[str, Any] = {"kernels": [], "names": names}
+    launched: list[list[Instance]] = []
     for name, kernel in zip(names, kernels, strict=True):
         if wanted is not None and wanted not in (name, kernel.spelling):
             continue
@@ -476,7 +477,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         if choice.use is not None:
             alike = [u._replace(bound=made.bound) for u in launches if u[:3] == choice.use[:3]]
             launches = alike or launches
-        entry["launches"] = shapes(parser, name, launches)
+        launched.append(launches)
         entry["template"] = [p["name"] for p in template_parameters(kernel)]
         entry["taken"], entry["others"] = choice.taken, choice.others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
@@ -491,6 +492,10 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
                 "functions": {str(k): v for k, v in dump.functions.items()},
             }
         out["kernels"].append(entry)
+    pairs = zip(out["kernels"], launched, strict=True)
+    known = iter(shapes(parser, [(entry["name"], use) for entry, uses in pairs for use in uses]))
+    for entry, uses in zip(out["kernels"], launched, strict=True):
+        entry["launches"] = [next(known) for _ in uses]
     census = parser.census
     main = [k for k in kernels if parser.texts.find(k.location.file.name) is parser.texts.main]
     extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in main]
