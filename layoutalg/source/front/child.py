@@ -26,10 +26,10 @@ from layoutalg.source.front.census import Census
 from layoutalg.source.front.cursors import constant_of, qualified, skipped, template_parameters
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, written_out
-from layoutalg.source.front.names import candidates, declared_by, declared_in, declared_names, parts_of
+from layoutalg.source.front.names import candidates, declared_in, declared_names, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
-from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
+from layoutalg.source.front.texts import Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
@@ -115,7 +115,7 @@ class Parser:
             return []
         used = self._reached()
         return [
-            each | {"doubt": not each["function"] and self._may_differ(each["text"], used)}
+            each | {"doubt": not each["function"] and not used.isdisjoint(each["declares"])}
             for each in self.removed
         ]
 
@@ -135,9 +135,6 @@ class Parser:
             words |= waiting
             waiting = set[str]().union(*(w for name in waiting for w in parts.pop(name, ()))) - words
         return frozenset(words)
-
-    def _may_differ(self, text: str, used: frozenset[str]) -> bool:
-        return len(text) >= MOST_KEPT or not used.isdisjoint(declared_in(text))
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -289,8 +286,8 @@ class Parser:
             if not any([self._out(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
                 where = errors[0].location
                 name = self.texts.name(where.file.name) if where.file is not None else ""
-                spot = f"{name}: " if name else ""
-                raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
+                file = f"{name}: " if name else ""
+                raise ValueError(f"{file}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
     def _stays(self, message: str) -> bool:
@@ -398,10 +395,9 @@ class Parser:
         if parameter is not None:
             return text.take_out(*parameter[:2], why, parameter[2])
         span = text.around(offset)
-        if inside is None:
-            node = text.census.node_at(span[0], max(*span) - 1)
-            self.gone |= declared_by(text.census, node)
-        return text.take_out(*span, why)
+        declared = declared_in(text.left[slice(*span)]) if inside is None else frozenset()
+        self.gone |= declared
+        return text.take_out(*span, why | {"declares": sorted(declared)})
 
 
 def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:

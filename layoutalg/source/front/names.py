@@ -87,9 +87,9 @@ _INNER = frozenset({"parameter_list", "compound_statement", "field_initializer_l
 """Parts of a declaration in which it names nothing for others."""
 
 
-def declared_in(text: str) -> frozenset[str]:
+def declared_in(text: bytes) -> frozenset[str]:
     """All names that a part of a text declares for others: of a part that declares nothing, all its names."""
-    census = Census(text.encode())
+    census = Census(text)
     return declared_by(census, census.tree.root_node)
 
 
