@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -333,12 +334,23 @@ def test_what_errors_say_by_themselves_is_mended_in_one_round(
         (tmp_path / f"{name}.h").write_text(text, encoding="utf-8")
     includes = "".join(f'#include "{name}.h"\n' for name in ("one", "two", "three"))
     text = f"{includes}__global__ void k(float* p) {{ p[threadIdx.x] = unknown(p[0]); Gone g; }}\n"
-    asked = {"text": text, "kernel": None, "sets": {}, "arch": 900, "defines": {}, "changed": {}}
+    asked: dict[str, Any] = {
+        "text": text,
+        "kernel": None,
+        "sets": {},
+        "arch": 900,
+        "defines": {},
+        "changed": {},
+    }
     folder = tmp_path / "spot"
     folder.mkdir()
     parser = child.Parser(asked | {"folders": [str(tmp_path)]}, folder, cute)
-    rounds = []
-    parse = parser.parse
-    monkeypatch.setattr(parser, "parse", lambda *given: rounds.append(given) or parse(*given))
+    rounds, parse = list[str](), parser.parse
+
+    def counted(tail: str = "", options: int = 0) -> Any:
+        rounds.append(tail)
+        return parse(tail, options)
+
+    monkeypatch.setattr(parser, "parse", counted)
     parser.settled()
     assert len(rounds) == 2 and len(parser.removed) == 7
