@@ -113,12 +113,7 @@ class Calls(Expressions):
         """The place of a reference that a call returns; others are not known."""
         node = self._directed(node)
         function = self.kernel.functions.get(node.value["function"])
-        if (
-            function is not None
-            and function.body is not None
-            and function.result is not None
-            and (function.result.kind == "reference")
-        ):
+        if function is not None and function.body is not None and self.refers(node):
             frame = self._inlined(node, function)
             if isinstance(frame, Unknown):
                 return Place(node.type, why=frame)
@@ -129,8 +124,7 @@ class Calls(Expressions):
         value = self.call(node)
         if isinstance(value, Address) and node.type is not None and node.type.kind != "pointer":
             return Place(node.type, value)
-        refers = function is not None and function.result is not None and function.result.kind == "reference"
-        return Place(node.type, why=unknown(value)) if refers else self.temporary(node, value)
+        return Place(node.type, why=unknown(value)) if self.refers(node) else self.temporary(node, value)
 
     # --- functions of the file --------------------------------------------------------------------------
 
@@ -148,7 +142,7 @@ class Calls(Expressions):
         return self._entered_from(node, function, this)
 
     def _entered_from(self, node: Node, function: Function, this: Place | None) -> Frame | Unknown:
-        nodes = [child for child in node.children if child is not None]
+        nodes = node.below
         if function in self.functions or len(self.functions) >= CALLS_INSIDE:
             itself = function in self.functions
             why = f"{function.name} " + (
@@ -230,10 +224,6 @@ class Calls(Expressions):
                 del self.variables[key]
         return frame
 
-    def prepare(self, function: Function) -> None:
-        """Find the jumps of a function, once; see statements."""
-        raise NotImplementedError
-
     def _initialized(self, node: Node, name: str, this: Place | None) -> None:
         """A member, or a base, of an object that is constructed."""
         kind = this.type if this is not None else None
@@ -266,7 +256,7 @@ class Calls(Expressions):
 
     def _known(self, node: Node, name: str) -> Value:
         held = node.value["object"]
-        nodes = [child for child in node.children if child is not None]
+        nodes = node.below
         if held is not None:
             return self._method(node, name, held, nodes)
         function = self.kernel.functions.get(node.value["function"])

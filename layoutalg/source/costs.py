@@ -15,6 +15,7 @@ block by block (`enumerated=True`).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -77,16 +78,22 @@ class Launch:
     @property
     def threads(self) -> dict[str, Any]:
         """Numbers of all threads, in the order of warps."""
-        import numpy as np
-
-        x, y, z = self.block
-        thread = np.arange(x * y * z)
-        return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
+        return _threads(self.block)
 
     @property
     def blocks(self) -> dict[str, int]:
         """Extents of the numbers of blocks that are counted."""
         return dict(zip(("bx", "by", "bz"), self.grid or (1, 1, 1), strict=True))
+
+
+@functools.lru_cache(maxsize=16)
+def _threads(block: tuple[int, int, int]) -> dict[str, Any]:
+    """`Launch.threads` of a block."""
+    import numpy as np
+
+    x, y, z = block
+    thread = np.arange(x * y * z)
+    return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
 
 
 def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False) -> Cost:
@@ -203,7 +210,7 @@ class _Uniform:
         known: dict[int, Any] = {}
         columns: list[Any] = []
         own = Sum(0, tuple((a, k) for a, k in self.touch.offset.parts if not self._is_shift(a)))
-        self._column_of(own, columns, env, known, lambda u, _: u % self.period)
+        self._column_of(own, columns, env, known, lambda u: u % self.period)
         for condition in self.touch.conditions:
             self._column_of(condition, columns, env, known, None)
         if not columns:
@@ -225,16 +232,11 @@ class _Uniform:
         mixed = tuple((a, k) for a, k in total.parts if a.variables & LANE_NAMES)
         if alone:
             u = values(Sum(0, alone), env, known)
-            columns.append(rule(u, total) if rule is not None else u)
+            columns.append(rule(u) if rule is not None else u)
         for atom, _ in mixed:
             if not atom.variables & set(self.inside):
                 continue
-            if atom.op == "nonneg":
-                inner = atom.args[0]
-                rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
-                clip = _clipped(rest)
-                self._column_of(inner, columns, env, known, clip)
-            elif atom.op == "zero":
+            if atom.op in ("nonneg", "zero"):
                 inner = atom.args[0]
                 rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
                 self._column_of(inner, columns, env, known, _clipped(rest))
@@ -247,7 +249,7 @@ def _clipped(rest: Sum) -> Any:
     """The function that clips u to the range in which u + rest may lie on either side of zero."""
     import numpy as np
 
-    return lambda u, _: np.clip(u, -rest.high - 1, -rest.low + 1)
+    return lambda u: np.clip(u, -rest.high - 1, -rest.low + 1)
 
 
 def _counted(
@@ -268,9 +270,9 @@ def _counted(
     offsets = np.asarray(values(touch.offset, wide | fixed, known)) + wide["shift"]
     offsets = np.broadcast_to(offsets, mask.shape)
     warps = -(-threads // lanes)
-    padded = warps * lanes - threads
-    offsets = np.pad(offsets, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
-    mask = np.pad(mask, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
+    if padded := warps * lanes - threads:
+        offsets, mask = (np.pad(each, ((0, 0), (0, padded))) for each in (offsets, mask))
+    offsets, mask = (each.reshape(rows * warps, lanes) for each in (offsets, mask))
     active = mask.any(axis=1)
     if not active.any():
         return Cost()

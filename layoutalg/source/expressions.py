@@ -64,26 +64,6 @@ _BITS = {"&": "and", "|": "or", "^": "xor"}
 class Expressions(Places):
     """Values and places of expressions."""
 
-    def call(self, node: Node) -> Value:
-        """The value of a call; see calls."""
-        raise NotImplementedError
-
-    def constructed(self, node: Node) -> Value | None:
-        """The object that a constructor of the file makes; see calls."""
-        raise NotImplementedError
-
-    def poison(self, node: Node, why: str) -> None:
-        """Lose what a node that is not followed may touch and change; see statements."""
-        raise NotImplementedError
-
-    def run(self, node: Node) -> bool:
-        """Read a statement; see statements."""
-        raise NotImplementedError
-
-    def inline_asm(self, node: Node) -> None:
-        """An asm statement; see calls."""
-        raise NotImplementedError
-
     # --- values -----------------------------------------------------------------------------------------
 
     def value(self, node: Node | None) -> Value:
@@ -148,12 +128,12 @@ class Expressions(Places):
             self.effect(node.part(1))
         elif node is not None and node.kind == "cast" and node.value == "PAREN_EXPR":
             self.effect(node.part(0))
-        elif node is not None and node.kind == "call" and self._refers(node):
+        elif node is not None and node.kind == "call" and self.refers(node):
             self.call_place(node)
         else:
             self.value(node)
 
-    def _refers(self, node: Node) -> bool:
+    def refers(self, node: Node) -> bool:
         """Whether a call returns a reference."""
         function = self.kernel.functions.get(node.value["function"])
         return function is not None and function.result is not None and function.result.kind == "reference"
@@ -349,7 +329,7 @@ class Expressions(Places):
         return Unknown(f"'{op}' on an address of {a.array.name}")
 
     def _constructed(self, node: Node) -> Value:
-        nodes = [child for child in node.children if child is not None]
+        nodes = node.below
         name = node.type.name.replace("const ", "") if node.type is not None else ""
         if (
             self.kernel.functions.get(node.value) is None or self.kernel.functions[node.value].body is None
@@ -393,7 +373,7 @@ class Expressions(Places):
     def _listed(self, node: Node) -> Value:
         """The value of a list in braces; where the front end has more in it than values, it is not known."""
         kind = node.type
-        nodes = [child for child in node.children if child is not None]
+        nodes = node.below
         parts = [self.value(child) for child in nodes]
         if kind is None:
             return UNSET

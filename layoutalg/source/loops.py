@@ -27,10 +27,10 @@ from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjuncti
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
-    Affine,
     MoreChanges,
     NoForm,
     Walk,
+    affine,
     alike,
     array_of,
     changed_to,
@@ -386,7 +386,7 @@ class Reader(Statements):
         for n in list(after):
             step = minus(after[n], stand_in(n, walk.kinds[n]))
             if not step.variables & set(names):
-                solved[n] = Affine(begin[n], step)
+                solved[n] = affine(begin[n], step)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= Most.ONE_BY_ONE.number:
             walk.rest(solved, turns)

@@ -164,8 +164,33 @@ def disjunction(a: Condition, b: Condition) -> Condition:
     return either(a, b)
 
 
+_UNDONE = (
+    "variables", "references", "registers", "functions", "turns", "touches", "calls", "counters",
+)  # fmt: skip
+"""Lists and dictionaries that `State.kept` brings back; of the rest of a state, `caller` alone is undone."""
+
+
 class State:
-    """Variables, conditions and loops; `touches` is what was found, `seen` the places that were read."""
+    """Variables, conditions and loops; `touches` is what was found, `seen` the places that were read.
+
+    What reads expressions, calls, statements and loops is made by the classes that are built on it.
+    """
+
+    value: Callable[[Node | None], Value]
+    effect: Callable[[Node | None], None]
+    condition: Callable[[Node | None], Condition]
+    place: Callable[[Node], Place]
+    load: Callable[[Node, Place], Value]
+    stepped: Callable[[Node, Place], Value]
+    assigned: Callable[[Node], Place]
+    call: Callable[[Node], Value]
+    call_place: Callable[[Node], Place]
+    constructed: Callable[[Node], Value | None]
+    inline_asm: Callable[[Node], None]
+    run: Callable[[Node], bool]
+    loop: Callable[[Node], bool]
+    poison: Callable[[Node, str], None]
+    prepare: Callable[[Function], None]
 
     def __init__(self, kernel: Kernel, sets: Mapping[str, int | float], geometry: Mapping[str, Value],
                  threads: dict[str, Any]) -> None:  # fmt: skip
@@ -284,18 +309,15 @@ class State:
         """A function that undoes what is read from here on."""
         around = [f for f in self.stack if isinstance(f, Frame)]
         frames = [(f, replace(f, leaving=[*f.leaving], breaks=[*f.breaks])) for f in around]
-        variables, references, registers = dict(self.variables), dict(self.references), dict(self.registers)
-        functions, turns, touches, caller = [*self.functions], [*self.turns], [*self.touches], self.caller
-        calls, counters = [*self.calls], [*self.counters]
+        before, caller = {name: getattr(self, name).copy() for name in _UNDONE}, self.caller
 
         def back() -> None:
             for f, was in frames:
                 f.off, f.turn_off, f.leaving, f.breaks = was.off, was.turn_off, [*was.leaving], [*was.breaks]
                 f.result, f.place = was.result, was.place
-            self.variables, self.registers = dict(variables), dict(registers)
-            self.references = dict(references)
-            self.functions, self.turns, self.touches, self.caller = [*functions], [*turns], [*touches], caller
-            self.calls, self.counters = [*calls], [*counters]
+            for name, value in before.items():
+                setattr(self, name, value.copy())
+            self.caller = caller
 
         return back
 

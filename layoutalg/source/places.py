@@ -51,30 +51,6 @@ T = TypeVar("T")
 class Places(Unread):
     """Places of expressions, loads and stores."""
 
-    def value(self, node: Node | None) -> Value:
-        """The value of an expression; see expressions."""
-        raise NotImplementedError
-
-    def effect(self, node: Node | None) -> None:
-        """An expression whose value nobody takes; see expressions."""
-        raise NotImplementedError
-
-    def condition(self, node: Node | None) -> Condition:
-        """An expression as a condition; see expressions."""
-        raise NotImplementedError
-
-    def call_place(self, node: Node) -> Place:
-        """The place that a call returns a reference to; see calls."""
-        raise NotImplementedError
-
-    def stepped(self, node: Node, place: Place) -> Value:
-        """x++ and its like on a place; see expressions."""
-        raise NotImplementedError
-
-    def assigned(self, node: Node) -> Place:
-        """The place that an assignment has set; see expressions."""
-        raise NotImplementedError
-
     # --- one of two ways --------------------------------------------------------------------------------
 
     def only_where(self, condition: Condition, read: Callable[[], T]) -> T:

@@ -172,17 +172,12 @@ def _first_removed(parsed: Parsed) -> str:
 def _number_of(text: str) -> int | float | None:
     """The number that a value is, or None for the name of a type."""
     plain = text.rstrip("uUlLf") if text[:2] not in ("0x", "0X") else text.rstrip("uUlL")
+    if plain[:2].lower() == "0x":
+        return int(plain, 16)
     try:
-        return (
-            int(plain, 0)
-            if not plain.lstrip("-").startswith("0") or plain[:2].lower() == "0x"
-            else int(plain)
-        )
+        return int(plain) if plain.lstrip("-").isdecimal() else float(plain)
     except ValueError:
-        try:
-            return float(plain)
-        except ValueError:
-            return {"true": 1, "false": 0, "nullptr": 0}.get(text)
+        return {"true": 1, "false": 0, "nullptr": 0}.get(text)
 
 
 class _Reading:
@@ -209,6 +204,7 @@ class _Reading:
         self.taken: dict[str, int | str] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
+        self.costs: dict[Any, Cost] = {}
 
     def result(self) -> KernelReading:
         for kernel in self.parsed.kernels:
@@ -536,15 +532,14 @@ class _Reading:
 
     def _cost(self, touches: Sequence[Touch]) -> Cost:
         total = Cost()
-        known: dict[Any, Cost] = {}
         for original in touches:  # whole lines further, an access costs the same
             at = add(original.offset, constant(original.offset.constant // _WHOLE * -_WHOLE))
             touch = replace(original, offset=at)
-            key = (touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
-            if key not in known:
-                known[key] = cost_of(touch, self.launch, self.machine)
-            cost = known[key]
-            total = sum_of(total, cost)
+            sums = touch.offset.key, *(c.key for c in touch.conditions)
+            key = touch.op, touch.block, touch.turns, sums
+            if key not in self.costs:
+                self.costs[key] = cost_of(touch, self.launch, self.machine)
+            total = sum_of(total, self.costs[key])
         return total
 
     # --- the census -------------------------------------------------------------------------------------
@@ -557,8 +552,8 @@ class _Reading:
     ) -> None:
         """Report every site that the front end lacks, or that the reading did not reach."""
         listed = {(a.line, a.column) for a in self.accesses}
-        for site in untold(self.parsed, kernel, reached, seen, listed):
-            self._tell(site.line, site.column, site.op, "", site.why, site.function)
+        for line, column, op, why, function in untold(self.parsed, kernel, reached, seen, listed):
+            self._tell(line, column, op, "", why, function)
         self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:

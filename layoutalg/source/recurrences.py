@@ -1,9 +1,9 @@
 """The change of a loop's variables from turn to turn, and the turn at which its condition ends the loop.
 
-    Affine       begin + step * turn
-    Table        begin + a number for each turn
-    Cycle        a number for each turn, some of them again and again
-    Previous     begin in turn 0, later a function of the turn before
+    affine       begin + step * turn
+    entries_of   begin + a number for each turn
+    _cycle       a number for each turn, some of them again and again
+    _previous    begin in turn 0, later a function of the turn before
     turns_until  the turns after which a condition on affine variables is false
     entering     the elements of an array at the start of a turn; settled: behind the loop
     Walk         variables that go on from known numbers to known numbers, in every turn
@@ -13,9 +13,9 @@ The turn is a sum too: a variable of the loop, or a number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeAlias
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node
@@ -43,6 +43,9 @@ from layoutalg.source.terms import (
 )
 from layoutalg.source.values import Address, Cells, Number, Unknown, Value, unknown
 
+Form: TypeAlias = Callable[[Sum], Sum]
+"""A variable at a turn."""
+
 CARRIED = Unknown("a loop changes it", carried=True)
 
 
@@ -62,53 +65,36 @@ class MoreChanges(Exception):
         self.keys, self.formless = keys, set(formless)
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+def affine(begin: Sum, step: Sum) -> Form:
     """begin + step * turn."""
-
-    begin: Sum
-    step: Sum
-
-    def __call__(self, turn: Sum) -> Sum:
-        return add(self.begin, multiply(turn, self.step))
+    return lambda turn: add(begin, multiply(turn, step))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+def entries_of(begin: Sum, entries: Any) -> Form:
     """begin + entries[turn]."""
-
-    begin: Sum
-    entries: Any
-
-    def __call__(self, turn: Sum) -> Sum:
-        return add(self.begin, table(turn, self.entries))
+    return lambda turn: add(begin, table(turn, entries))
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
+def _cycle(entries: Any, first: int) -> Form:
     """A number for each turn, those from `first` on again and again."""
 
-    entries: Any
-    first: int
+    def at(turn: Sum) -> Sum:
+        later = minus(turn, constant(first))
+        again = add(constant(first), floor_mod(later, len(entries) - first))
+        return table(select(nonnegative(later), again, turn), entries)
 
-    def __call__(self, turn: Sum) -> Sum:
-        later = minus(turn, constant(self.first))
-        again = add(constant(self.first), floor_mod(later, len(self.entries) - self.first))
-        return table(select(nonnegative(later), again, turn), self.entries)
+    return at
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+def _previous(begin: Sum, after: Sum, others: dict[str, Form]) -> Form:
     """begin in turn 0, later a function of the turn before."""
 
-    begin: Sum
-    after: Sum
-    others: dict[str, Any]
-
-    def __call__(self, turn: Sum) -> Sum:
+    def at(turn: Sum) -> Sum:
         before = extreme("max", minus(turn, ONE), ZERO)
-        later = substitute(self.after, {n: form(before) for n, form in self.others.items()})
-        return select(is_zero(turn), self.begin, later)
+        later = substitute(after, {n: form(before) for n, form in others.items()})
+        return select(is_zero(turn), begin, later)
+
+    return at
 
 
 def turns_until(condition: Sum, name: str) -> Sum | None:
@@ -225,10 +211,14 @@ class Walk:
                     return None
         return closed
 
-    def _first(self, states: set[str]) -> dict[str, Any]:
+    def _turns(self, states: set[str]) -> Iterator[dict[str, Any]]:
+        """The values of some variables in each turn."""
         import numpy as np
 
-        return {n: np.asarray(values(self.begin[n], self.threads), dtype=np.int64) for n in states}
+        now = {n: np.asarray(values(self.begin[n], self.threads), dtype=np.int64) for n in states}
+        while True:
+            yield now
+            now = self._next(now)
 
     def _next(self, now: dict[str, Any]) -> dict[str, Any]:
         """The values a turn later, as their types hold them."""
@@ -253,43 +243,28 @@ class Walk:
         """Turns until a condition is false, asked before the first turn or behind it."""
         import numpy as np
 
-        now = self._first(states)
-        for turn in range(Most.ONE_BY_ONE.number):
+        for turn, now in enumerate(islice(self._turns(states), Most.ONE_BY_ONE.number)):
             holds = np.asarray(values(condition, {**self.threads, **now}))
             if holds.min() != holds.max():
                 raise NoForm("lanes leave it at different turns")
             if not holds.min():
                 return turn if first else turn + 1
-            now = self._next(now)
         raise NoForm("it has no end that is known")
 
     def history(self, states: set[str], turns: int) -> dict[str, Any]:
         """The values in turns 0 to `turns`: arrays whose first axis is the turn."""
-        import numpy as np
+        return _columns([*islice(self._turns(states), turns + 1)])
 
-        now = self._first(states)
-        rows: dict[str, list[Any]] = {n: [now[n]] for n in states}
-        for _ in range(turns):
-            now = self._next(now)
-            for n in states:
-                rows[n].append(now[n])
-        return {n: np.stack(np.broadcast_arrays(*column)) for n, column in rows.items()}
-
-    def cycles(self, states: set[str]) -> dict[str, Cycle]:
+    def cycles(self, states: set[str]) -> dict[str, Form]:
         """The values in all turns, where they come back to what they were; empty where they do not soon."""
-        import numpy as np
-
-        now = self._first(states)
         rows: list[dict[str, Any]] = []
         seen: dict[tuple[bytes, ...], int] = {}
-        while len(rows) < MOST_CYCLE:
+        for now in islice(self._turns(states), MOST_CYCLE):
             key = tuple(now[n].tobytes() for n in sorted(states))
             if key in seen:
-                columns = {n: np.stack(np.broadcast_arrays(*(row[n] for row in rows))) for n in states}
-                return {n: Cycle(column, seen[key]) for n, column in columns.items()}
+                return {n: _cycle(column, seen[key]) for n, column in _columns(rows).items()}
             seen[key] = len(rows)
             rows.append(now)
-            now = self._next(now)
         return {}
 
     def steps(self, step: Sum, history: dict[str, Any], turns: int) -> Any:
@@ -318,7 +293,7 @@ class Walk:
                     history = self.history(states, turns)
                     for m, entries in history.items():
                         if m not in solved:
-                            solved[m] = Table(ZERO, entries)
+                            solved[m] = entries_of(ZERO, entries)
                     progress = True
                     break
                 step = minus(after[n], stand_in(n, self.kinds[n]))
@@ -329,14 +304,21 @@ class Walk:
                         sums = np.concatenate(
                             [np.zeros((1, *each.shape[1:]), dtype=np.int64), np.cumsum(each, axis=0)]
                         )
-                        solved[n] = Table(begin[n], sums)
+                        solved[n] = entries_of(begin[n], sums)
                         progress = True
                         break
                 free = after[n].variables & set(after)
                 if n not in free and free <= set(solved):
-                    solved[n] = Previous(begin[n], after[n], {m: solved[m] for m in free})
+                    solved[n] = _previous(begin[n], after[n], {m: solved[m] for m in free})
                     progress = True
                     break
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The values of each variable in some turns, as an array whose first axis is the turn."""
+    import numpy as np
+
+    return {n: np.stack(np.broadcast_arrays(*(row[n] for row in rows))) for n in rows[0]}
 
 
 def changed_to(value: Value) -> Unknown:

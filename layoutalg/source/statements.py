@@ -15,10 +15,6 @@ from layoutalg.source.values import UNSET, Address, Number, Unknown, Value, blan
 class Statements(CuteCalls):
     """Statements; `run` says whether what follows in the block is never reached."""
 
-    def loop(self, node: Node) -> bool:
-        """A loop; see loops."""
-        raise NotImplementedError
-
     def run(self, node: Node) -> bool:
         """Read a statement; True when no lane that came here goes on behind it."""
         self.step()
@@ -110,7 +106,7 @@ class Statements(CuteCalls):
         self.variables[key] = value
 
     def _branch(self, node: Node) -> bool:
-        parts = [child for child in node.children if child is not None]
+        parts = node.below
         if len(parts) not in (2, 3):
             self.poison(node, "the form of an if statement is not read")
             return False
@@ -228,7 +224,7 @@ class Statements(CuteCalls):
 
     def _switch(self, node: Node) -> None:
         """A switch whose cases are statements of its own block; lanes come in at their case."""
-        parts = [child for child in node.children if child is not None]
+        parts = node.below
         items = _cases(parts[1]) if len(parts) == 2 and parts[1].kind == "block" else None
         if items is None or id(parts[1]) in self.jumps:
             self.poison(node, "the form of a switch statement is not read")
@@ -313,7 +309,7 @@ def _labelled(node: Node) -> bool:
     """Whether a case of the switch around it stands inside a statement."""
     if node.kind in ("case", "default"):
         return True
-    return node.kind != "switch" and any(_labelled(child) for child in node.children if child is not None)
+    return node.kind != "switch" and any(map(_labelled, node.below))
 
 
 def jumps_of(body: Node) -> dict[int, list[tuple[int, int]]]:

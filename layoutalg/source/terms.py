@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 MOST_VALUE = 1 << 61
@@ -487,33 +488,9 @@ def _replaced(a: Atom, of: Any, replacing: Mapping[str, Sum]) -> Sum:
     if a.op == "var" or (a.op == "open" and a.data in replacing):
         return replacing.get(a.data, Sum(0, ((a, 1),)))
     args = [of(arg) for arg in a.args]
-    match a.op:
-        case "open":
-            return opened(a.data.removeprefix(SIZE), a.low, a.high, args)
-        case "div":
-            return floor_div(args[0], a.data)
-        case "mod":
-            return floor_mod(args[0], a.data)
-        case "cdiv":
-            return divide(args[0], constant(a.data)) or ZERO
-        case "quot":
-            return divide(args[0], args[1]) or _atom("quot", tuple(args), a.low, a.high)
-        case "mul":
-            return multiply(*args)
-        case "and" | "or" | "xor":
-            return bits(a.op, *args)
-        case "nonneg":
-            return nonnegative(args[0])
-        case "zero":
-            return is_zero(args[0])
-        case "select":
-            return select(*args)
-        case "min" | "max":
-            return extreme(a.op, *args)
-        case "wrap":
-            return held(args[0], *a.data)
-        case _:
-            return table(args[0], a.data)
+    if a.op == "open":
+        return opened(a.data.removeprefix(SIZE), a.low, a.high, args)
+    return table(args[0], a.data) if a.op == "table" else _OPERATIONS[a.op][0](a, *args)
 
 
 def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None) -> Any:
@@ -521,6 +498,8 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
 
     An open number has a function of its turns.
     """
+    import numpy as np
+
     known = {} if known is None else known
 
     def of(total: Sum) -> Any:
@@ -529,54 +508,54 @@ def values(one: Sum, env: Mapping[str, Any], known: dict[int, Any] | None = None
             out = out + k * atom(a)
         return out
 
+    def made(a: Atom) -> Any:
+        args = [of(arg) for arg in a.args]
+        if a.op in ("var", "open"):
+            return env[a.data](*args) if a.op == "open" else env[a.data]
+        if a.op != "table":
+            return _OPERATIONS[a.op][1](np, a, *args)
+        at = np.clip(args[0], 0, len(a.data) - 1)
+        return a.data[at, env["thread"]] if a.data.ndim == 2 else a.data[at]
+
     def atom(a: Atom) -> Any:
         if a.order not in known:
-            args = [of(arg) for arg in a.args]
-            known[a.order] = env[a.data] if a.op == "var" else _value(a, args, env)
+            known[a.order] = made(a)
         return known[a.order]
 
     return of(one)
 
 
-def _value(a: Atom, args: list[Any], env: Mapping[str, Any]) -> Any:
-    import numpy as np
+def _low_bits(np: Any, a: Atom, x: Any) -> Any:
+    """Numbers as a type of (bits, signed) holds them."""
+    width, signed = a.data
+    if width >= 64:
+        return x
+    low = x & ((1 << width) - 1)
+    return np.where(low >= 1 << (width - 1), low - (1 << width), low) if signed else low
 
-    if a.op == "open":
-        return env[a.data](*args)
-    x = args[0]
-    match a.op:
-        case "div":
-            return x // a.data
-        case "mod":
-            return x % a.data
-        case "cdiv":
-            return np.sign(x) * (abs(x) // a.data)
-        case "quot":
-            y = np.asarray(args[1])
-            return np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))
-        case "mul":
-            return x * args[1]
-        case "and":
-            return x & args[1]
-        case "or":
-            return x | args[1]
-        case "xor":
-            return x ^ args[1]
-        case "nonneg":
-            return np.asarray(x >= 0).astype(np.int64)
-        case "zero":
-            return np.asarray(x == 0).astype(np.int64)
-        case "select":
-            return np.where(np.asarray(x) != 0, args[1], args[2])
-        case "min":
-            return np.minimum(x, args[1])
-        case "max":
-            return np.maximum(x, args[1])
-        case "wrap":
-            width, signed = a.data
-            if width >= 64:
-                return x
-            low = x & ((1 << width) - 1)
-            return np.where(low >= 1 << (width - 1), low - (1 << width), low) if signed else low
-    at = np.clip(x, 0, len(a.data) - 1)
-    return a.data[at, env["thread"]] if a.data.ndim == 2 else a.data[at]
+
+def _quotients(np: Any, a: Atom, x: Any, y: Any = None) -> Any:
+    """Quotients towards zero, by a number that is known if there is no other; any number by zero."""
+    y = np.asarray(a.data if y is None else y)
+    return np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))
+
+
+_OPERATIONS: Mapping[str, tuple[Callable[..., Sum], Callable[..., Any]]] = MappingProxyType(
+    {
+        "div": (lambda a, x: floor_div(x, a.data), lambda _, a, x: x // a.data),
+        "mod": (lambda a, x: floor_mod(x, a.data), lambda _, a, x: x % a.data),
+        "cdiv": (lambda a, x: divide(x, constant(a.data)) or ZERO, _quotients),
+        "quot": (lambda a, x, y: divide(x, y) or _atom("quot", (x, y), a.low, a.high), _quotients),
+        "mul": (lambda a, x, y: multiply(x, y), lambda _, a, x, y: x * y),
+        "and": (lambda a, x, y: bits("and", x, y), lambda _, a, x, y: x & y),
+        "or": (lambda a, x, y: bits("or", x, y), lambda _, a, x, y: x | y),
+        "xor": (lambda a, x, y: bits("xor", x, y), lambda _, a, x, y: x ^ y),
+        "nonneg": (lambda a, x: nonnegative(x), lambda np, a, x: np.asarray(x >= 0).astype(np.int64)),
+        "zero": (lambda a, x: is_zero(x), lambda np, a, x: np.asarray(x == 0).astype(np.int64)),
+        "select": (lambda a, c, x, y: select(c, x, y), lambda np, a, c, x, y: np.where(c != 0, x, y)),
+        "min": (lambda a, x, y: extreme("min", x, y), lambda np, a, x, y: np.minimum(x, y)),
+        "max": (lambda a, x, y: extreme("max", x, y), lambda np, a, x, y: np.maximum(x, y)),
+        "wrap": (lambda a, x: held(x, *a.data), _low_bits),
+    }
+)
+"""The operation of an atom on sums (atom, operands), and on numbers (NumPy, atom, operands); read only."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.source.front import Function, Kernel, Node, Parsed, Removed, Site, Type, takes_values
-from layoutalg.source.machine import Place, State
+from layoutalg.source.machine import State
 from layoutalg.source.values import Address, Unknown, Value
 
 if TYPE_CHECKING:
@@ -79,18 +79,6 @@ def may_reach(given: Type) -> bool:
 
 class Unread(State):
     """The reports of forms and calls that the reader does not read."""
-
-    def value(self, node: Node | None) -> Value:
-        """The value of an expression; see expressions."""
-        raise NotImplementedError
-
-    def place(self, node: Node) -> Place:
-        """The place that an expression names; see expressions."""
-        raise NotImplementedError
-
-    def load(self, node: Node, place: Place) -> Value:
-        """The value of a place; see expressions."""
-        raise NotImplementedError
 
     def handed(self, child: Node, name: str) -> Value:
         """The value of an argument; of a place in memory that is handed on as a reference, its address."""
@@ -169,24 +157,15 @@ NEVER_REACHED = "it is never reached"
 """Why an access has no counts where no thread comes to it: nothing is left to be read."""
 
 
-class Untold(NamedTuple):
-    """An access that is not read: where, its op, and why."""
-
-    line: int
-    column: int
-    op: str
-    why: str
-    function: str
-
-
 def untold(
     parsed: Parsed,
     kernel: Kernel,
     reached: Collection[tuple[str, tuple[int, int]]],
     seen: Collection[tuple[int, int]],
     told: Collection[tuple[int, int]],
-) -> Iterator[Untold]:
-    """The sites of a kernel that were not seen, then the statements without a reported access.
+) -> Iterator[tuple[int, int, str, str, str]]:
+    """(line, column, op, why, function) of the sites of a kernel that were not seen, then of the statements
+    without a reported access.
 
     `reached` are the functions that were read, with their first and last lines, `seen` the places that were
     read, and `told` the places that are in the list.
@@ -218,14 +197,14 @@ def untold(
         known.add(at)
         never = at in nodes or any(c.start <= at < c.end for c in lacking)
         never = never or any(first <= site.line <= last for first, last in parsed.absent)
-        yield Untold(*at, _op(site), _why(parsed, kernel, site, never), site.function)
+        yield *at, _op(site), _why(parsed, kernel, site, never), site.function
     lines = {line for line, _ in known}
     for removed in parsed.removed:
         if removed.function not in names or not lines.isdisjoint(range(removed.first, removed.last + 1)):
             continue
         if not numbers.issuperset(removed.names) and (removed.first, removed.at) not in known:
             known.add((removed.first, removed.at))
-            yield Untold(removed.first, removed.at, "", _error(parsed, removed), removed.function)
+            yield removed.first, removed.at, "", _error(parsed, removed), removed.function
 
 
 def _is_lacking(nodes: Collection[Node], taken: bool) -> bool:

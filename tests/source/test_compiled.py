@@ -70,7 +70,7 @@ def loads() -> dict[str, list[SourceAccess]]:
     }
 
 
-@pytest.mark.parametrize("nvcc", [False, True])
+@pytest.mark.parametrize("nvcc", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_a_loop_of_neighbours_is_what_its_code_says(nvcc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unrolled, own is one vector, in the line of the helper, while u beside it has scalar loads."""
     rows = {(a.line, a.op, a.array): a for a in reading(monkeypatch, LOOP, nvcc=nvcc).accesses}

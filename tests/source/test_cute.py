@@ -30,7 +30,7 @@ def rows(text: str, block: int = 128, **sets: int | str) -> list[tuple[str, str,
     return [(a.op, a.array, a.instructions, a.total) for a in reading.accesses]
 
 
-@each("seed", tuple(sorted(FACTS, key=int))[:8], sample=4)
+@each("seed", tuple(sorted(FACTS, key=int))[:8], sample=2)
 def test_copies_move_what_cutlass_moves(seed: str) -> None:
     moves = read_moves(kernel(int(seed)))
     assert not isinstance(moves, str), moves

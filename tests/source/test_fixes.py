@@ -48,7 +48,7 @@ def test_a_swizzle_is_found_for_rows_whose_length_is_not_a_power_of_two() -> Non
     assert not read_kernel(ROWS.format(index="o ^ (o / 32 % 16)"), 256).conflicting
 
 
-@pytest.mark.deep(only=("513-600",))
+@pytest.mark.deep
 @pytest.mark.parametrize("sizes", [(512, 516, 528), (513, 600)], ids=["512-528", "513-600"])
 def test_a_swizzle_stays_inside_of_the_array(sizes: tuple[int, ...]) -> None:
     kernels = (TREE.format(index="o", size=size).replace("at(", f"at{size}(") for size in sizes)

@@ -6,11 +6,13 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.source import KernelReading, read_kernel, refuse_unread
+from layoutalg.source import KernelReading, cute, read_kernel, refuse_unread
+from layoutalg.source.front import child
 from layoutalg.source.front.census import Census
 from tests.source.lane_oracle import HEAD, Case, lines_with_errors
 from tests.source.random_programs import program
@@ -321,3 +323,34 @@ __global__ void k(float* a) {
     assert [(a.line, a.read, a.reached) for a in memory] == [
         (13, False, False), (15, False, False), (18, False, True), (21, False, True), (24, True, True)
     ]  # fmt: skip
+
+
+def test_what_errors_say_by_themselves_is_mended_in_one_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is wrong in front of it, in this text or another: a type that nothing declares, a call."""
+    for name in ("one", "two", "three"):
+        text = f"#pragma once\nstatic Lost{name} f{name}(Gone g);\nstruct Q{name} {{ Gone g; }};\n"
+        (tmp_path / f"{name}.h").write_text(text, encoding="utf-8")
+    includes = "".join(f'#include "{name}.h"\n' for name in ("one", "two", "three"))
+    text = f"{includes}__global__ void k(float* p) {{ p[threadIdx.x] = unknown(p[0]); Gone g; }}\n"
+    asked: dict[str, Any] = {
+        "text": text,
+        "kernel": None,
+        "sets": {},
+        "arch": 900,
+        "defines": {},
+        "changed": {},
+    }
+    folder = tmp_path / "spot"
+    folder.mkdir()
+    parser = child.Parser(asked | {"folders": [str(tmp_path)]}, folder, cute)
+    rounds, parse = list[str](), parser.parse
+
+    def counted(tail: str = "", options: int = 0) -> Any:
+        rounds.append(tail)
+        return parse(tail, options)
+
+    monkeypatch.setattr(parser, "parse", counted)
+    parser.settled()
+    assert len(rounds) == 2 and len(parser.removed) == 7

@@ -78,7 +78,7 @@ def read(text: str) -> KernelReading:
     return read_kernel(text)
 
 
-@each("number", range(len(SHAPES)), sample=6)
+@each("number", range(len(SHAPES)), sample=4)
 def test_a_block_is_that_of_the_launch(number: int) -> None:
     host, block = SHAPES[number]
     if block is not None:
@@ -91,7 +91,7 @@ def test_a_block_is_that_of_the_launch(number: int) -> None:
         refuse_unread(read(PLAIN + host))
 
 
-@each("number", range(len(INSTANCES)))
+@each("number", range(len(INSTANCES)), sample=3)
 def test_an_instance_is_that_of_the_launch(number: int) -> None:
     host, op = INSTANCES[number]
     reading = read_kernel(KERNEL + host, 32, kernel="d" if " d(" in host else "k")
@@ -99,7 +99,7 @@ def test_an_instance_is_that_of_the_launch(number: int) -> None:
     assert reading.share == 1.0
 
 
-@each("number", range(len(OPEN)), sample=8)
+@each("number", range(len(OPEN)), sample=4)
 def test_open_names_have_values_that_are_told(number: int) -> None:
     host, op, taken = OPEN[number]
     reading = read_kernel(KERNEL + host, 32)
@@ -113,7 +113,7 @@ def test_open_names_have_values_that_are_told(number: int) -> None:
         assert not reading.taken and not any(a.depends for a in reading.memory)
 
 
-@each("number", range(len(KINDS)))
+@each("number", range(len(KINDS)), sample=3)
 def test_open_names_have_values_of_their_kind(number: int) -> None:
     parameter, statement, taken = KINDS[number]
     host = "void pick(int n) { run(n ? once : twice); }"

@@ -30,7 +30,7 @@ def _judged(seeds: range, *, wide: bool = False, loads: bool = False) -> dict[in
 
 def test_what_is_read_of_random_kernels_is_what_they_do(golden: Callable[[str, str], None]) -> None:
     """And no more is unread than in the golden file, seed by seed."""
-    found = _judged(range(36), wide=True)
+    found = _judged(range(12), wide=True)
     golden("source_random_programs.txt", "".join(f"{n} {a} {b}\n" for n, (a, b) in found.items()))
 
 
@@ -38,7 +38,10 @@ def test_what_is_read_of_random_kernels_is_what_they_do(golden: Callable[[str, s
 def test_numbers_that_are_loaded_are_what_a_run_loads(first: int) -> None:
     """Whatever a run finds in memory: another number in each turn and each call, alike in a warp or not."""
     lines, unread = map(
-        sum, zip(*_judged(range(first, first + 20), wide=True, loads=True).values(), strict=True)
+        sum,
+        zip(
+            *_judged(range(first, first + (20 if first else 6)), wide=True, loads=True).values(), strict=True
+        ),
     )
     assert unread <= (1 - LEAST_READ) * lines, (lines, unread)
 

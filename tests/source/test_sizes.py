@@ -87,7 +87,7 @@ ROWS = (
 )  # fmt: skip
 
 
-@each("number", range(len(ROWS)))
+@each("number", range(len(ROWS)), sample=6)
 def test_a_row_names_what_it_depends_on(number: int) -> None:
     body, said = ROWS[number]
     store = read([body])[0]

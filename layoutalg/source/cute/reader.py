@@ -93,7 +93,7 @@ class CuteCalls(Calls, Copies):
 
     def _object(self, node: Node) -> Value:
         self.seen.add((node.line, node.column))
-        nodes = [child for child in node.children if child is not None]
+        nodes = node.below
         kind = read_type(node.type.name if node.type is not None else "").name
         if len(nodes) == 1 and (node.kind == "cast" or (is_cute(nodes[0].type) and kind != "tuple")):
             return self.value(nodes[0])
@@ -116,7 +116,7 @@ class CuteCalls(Calls, Copies):
         if not self._is_element(node, held):
             return super().call_place(node)
         self.seen.add((node.line, node.column))
-        nodes = (held, *(child for child in node.children if child is not None))
+        nodes = (held, *node.below)
         made = _evaluated(Tensor.address, *map(self._given, nodes))
         at: Any = made.content if isinstance(made, Object) else made
         if isinstance(at, Address):

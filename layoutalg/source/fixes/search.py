@@ -93,14 +93,8 @@ def _swizzles(swizzles: list[Swizzle]) -> str:
     """The swizzles, or how many and their ranges."""
     if len(swizzles) <= 3:
         return ", ".join(map(str, swizzles))
-    ranges = (
-        f"{name} of {min(numbers)} to {max(numbers)}"
-        for name, numbers in (
-            ("B", [s.bits for s in swizzles]),
-            ("M", [s.base for s in swizzles]),
-            ("S", [s.shift for s in swizzles]),
-        )
-    )
+    columns = zip("BMS", zip(*((s.bits, s.base, s.shift) for s in swizzles), strict=True), strict=True)
+    ranges = (f"{name} of {min(numbers)} to {max(numbers)}" for name, numbers in columns)
     return f"{len(swizzles):,} swizzles Sw<B,M,S>, with {', '.join(ranges)}"
 
 

@@ -77,6 +77,7 @@ _NO_FUNCTION = frozenset({"namespace", "struct", "class", "union", "enum", "exte
 
 _DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
+_PARAMETERS = "parameter_declaration", "optional_parameter_declaration"
 _NO_ACCESS = frozenset(
     {
         "static_assert_declaration", "alias_declaration", "using_declaration", "type_definition",
@@ -184,6 +185,10 @@ class Census:
                 continue
             waiting += reversed(node.children)
 
+    def node_at(self, start: int, end: int) -> Any:
+        """The smallest node with these bytes in it."""
+        return self.tree.root_node.descendant_for_byte_range(start, end)
+
     def nodes(self, kind: str) -> list[Any]:
         """Every node of a kind, in the order of the text."""
         return self._kinds.get(kind, [])
@@ -261,8 +266,7 @@ class Census:
         """The sites in the bodies of functions that may touch memory."""
         sites: list[Site] = []
         for function in self.functions:
-            node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)
-            for inner in self._written(node):
+            for inner in self._written(self.node_at(function.start, function.end)):
                 kind = KINDS.get(inner.type)
                 if kind is None or not self._touches(inner, kind):
                     continue
@@ -329,12 +333,12 @@ class Census:
 
     def names_between(self, start: int, end: int) -> tuple[str, ...]:
         """`names_in` of the statement of these bytes."""
-        node = self.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
+        node = self.node_at(start, max(start, end - 1))
         return () if node is None or node.type in _NO_ACCESS else self.names_in(node)
 
     def is_operand(self, offset: int) -> bool:
         """Whether a name is used as a number is: not set, called, subscripted or a statement by itself."""
-        node: Any = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        node = self.node_at(offset, offset)
         above = node.parent
         if node.type != "identifier" or above is None or above.type not in _OPERATIONS:
             return False
@@ -350,7 +354,7 @@ class Census:
 
     def initialized(self, offset: int) -> tuple[int, int, int] | None:
         """The start of the declaration of one variable around a byte, its "=", and its end."""
-        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
+        node = self.node_at(offset, offset)
         while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
             node = node.parent
         if node is None or node.type != "declaration" or node.parent is None:
@@ -365,19 +369,12 @@ class Census:
 
     def template_arguments(self, offset: int) -> tuple[int, int] | None:
         """The bytes of the template arguments that start behind a byte, with their brackets."""
-        node = self.tree.root_node.descendant_for_byte_range(offset, offset + 1)
-        while node is not None and node.type != "template_argument_list":
-            node = node.parent
+        node = outward(self.node_at(offset, offset + 1), "template_argument_list")
         return None if node is None or node.start_byte > offset else (node.start_byte, node.end_byte)
 
     def parameter(self, offset: int) -> tuple[int, int, str] | None:
         """The bytes of the parameter of a kernel around a byte, a comma with it, and the kernel's name."""
-        node = self.tree.root_node.descendant_for_byte_range(offset, offset)
-        while node is not None and node.type not in (
-            "parameter_declaration",
-            "optional_parameter_declaration",
-        ):
-            node = node.parent
+        node = outward(self.node_at(offset, offset), *_PARAMETERS)
         if node is None:
             return None
         start, end = node.start_byte, node.end_byte
@@ -394,11 +391,11 @@ class Census:
 
     def statement(self, offset: int) -> tuple[int, int] | None:
         """The bytes of the smallest statement around a byte, its semicolon with it."""
-        return self._enclosing(self.tree.root_node.descendant_for_byte_range(offset, offset))
+        return self._enclosing(self.node_at(offset, offset))
 
     def statement_around(self, span: tuple[int, int]) -> tuple[int, int] | None:
         """The bytes of the smallest statement around another one."""
-        node = self.tree.root_node.descendant_for_byte_range(*span)
+        node = self.node_at(*span)
         while node is not None and (node.start_byte, node.end_byte) == span:
             node = node.parent
         return self._enclosing(node)
@@ -429,6 +426,13 @@ class Census:
         """The innermost function whose body holds a byte."""
         around = [f for f in self.functions if f.start <= offset < f.end]
         return min(around, key=lambda f: f.end - f.start, default=None)
+
+
+def outward(node: Any, *kinds: str) -> Any:
+    """The innermost node of some kinds that is around a node, or is it; None where there is none."""
+    while node is not None and node.type not in kinds:
+        node = node.parent
+    return node
 
 
 def _blank(found: re.Match[bytes]) -> bytes:

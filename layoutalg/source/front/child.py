@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import json
 import re
 import sys
@@ -25,15 +26,15 @@ from layoutalg.source.front.census import Census
 from layoutalg.source.front.cursors import constant_of, qualified, skipped, template_parameters
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, written_out
-from layoutalg.source.front.names import candidates, declared_in, declared_names, helped, parts_of
+from layoutalg.source.front.names import candidates, declared_in, declared_names, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
 from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
-from layoutalg.source.front.texts import MOST_KEPT, Text, Texts, words_of
+from layoutalg.source.front.texts import Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
 ROUNDS = 80
-MOST_ERRORS = 400
+MOST_ERRORS = 4000
 
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
@@ -92,6 +93,7 @@ class Parser:
         self.empty: set[str] = set()
         self.headers: list[str] = []
         self.just: set[str] = set()
+        self.gone: set[str] = set()
         self.answers: dict[str, str] = {}
         self.index = cindex.Index.create()
         (folder / "shim.cuh").touch()
@@ -113,7 +115,7 @@ class Parser:
             return []
         used = self._reached()
         return [
-            each | {"doubt": not each["function"] and self._may_differ(each["text"], used)}
+            each | {"doubt": not each["function"] and not used.isdisjoint(each["declares"])}
             for each in self.removed
         ]
 
@@ -133,9 +135,6 @@ class Parser:
             words |= waiting
             waiting = set[str]().union(*(w for name in waiting for w in parts.pop(name, ()))) - words
         return frozenset(words)
-
-    def _may_differ(self, text: str, used: frozenset[str]) -> bool:
-        return len(text) >= MOST_KEPT or not used.isdisjoint(declared_in(text))
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -213,6 +212,19 @@ class Parser:
         files[0] = files[0][0], files[0][1] + "\n" + tail
         return self.index.parse(self.path, args=flags, unsaved_files=[*files, (shim, head)], options=options)
 
+    def parsed(self, tail: str = "") -> tuple[Any, list[Any]]:
+        """The unit with all that is asked of CuTe's expressions, and its first errors."""
+        for _ in range(ROUNDS):
+            unit = self.parse(tail)
+            errors = (
+                d for d in unit.diagnostics
+                if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
+            )  # fmt: skip
+            first = [*itertools.islice(errors, MOST_ERRORS)]
+            if not (self.texts.name_cute and self._answered(first)):
+                break
+        return unit, first
+
     @functools.cached_property
     def head(self) -> str:
         """The declarations of CUDA's headers, and of CuTe's for texts that include them."""
@@ -235,14 +247,10 @@ class Parser:
         for number, part in enumerate(parts):
             starts.append(first + tail.count("\n"))
             tail += f"namespace layoutalg_use{number} {{ {part} }}\n"
-        unit = self.parse(tail)
-        for _ in range(ROUNDS):
-            if not (self.texts.name_cute and self._answered(self._errors(unit))):
-                break
-            unit = self.parse(tail)
+        unit, errors = self.parsed(tail)
         own: list[list[str]] = [[] for _ in parts]
         inner = [0] * len(parts)
-        for error in self._errors(unit)[:MOST_ERRORS]:
+        for error in errors:
             for at in (error.location, *(note.location for note in error.children)):
                 if at.file is not None and at.file.name == self.path and at.line >= first:
                     number = bisect.bisect_right(starts, at.line) - 1
@@ -253,38 +261,41 @@ class Parser:
                     break
         return unit, [(tuple(each), count) for each, count in zip(own, inner, strict=True)]
 
-    def _errors(self, unit: Any) -> list[Any]:
-        return [
-            d for d in unit.diagnostics
-            if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
-        ]  # fmt: skip
-
     def settled(self, tail: str = "") -> Any:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
         for _ in range(ROUNDS):
-            unit = self.parse(tail)
-            errors = self._errors(unit)
+            unit, errors = self.parsed(tail)
             if not errors:
                 return unit
-            if self.texts.name_cute and self._answered(errors):
-                continue
             self.just = set()
             for text in self.texts:
                 text.fresh = []
-            spots = [(self._spot(error, tail), error.spelling) for error in errors[:MOST_ERRORS]]
-            if any([self._supplies(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
-                continue  # what is an error for want of a name may be none now
+            spots = [(self.spot(error, tail), error.spelling) for error in errors]
+            supplied = [self._supplies(spot, said) for spot, said in spots]
+            if any(supplied):  # errors for want of them may be none now, others stay
+                for (spot, said), done in zip(spots, supplied, strict=True):
+                    if not done and self._stays(said):
+                        self._out(spot, said)
+                continue
             first = next((spot for spot, _ in spots if spot is not None), None)
             if first is not None and first.text.census.function(first.offset) is None:
-                spots = [(spot, said) for spot, said in spots if spot is None or spot.text is first.text]
+                spots = [
+                    (spot, said) for spot, said in spots
+                    if spot is None or spot.text is first.text or self._stays(said)
+                ]  # fmt: skip
             if not any([self._out(spot, said) for spot, said in spots]):  # noqa: C419 - all of them
                 where = errors[0].location
                 name = self.texts.name(where.file.name) if where.file is not None else ""
-                spot = f"{name}: " if name else ""
-                raise ValueError(f"{spot}line {where.line}, column {where.column}: {errors[0].spelling}")
+                file = f"{name}: " if name else ""
+                raise ValueError(f"{file}line {where.line}, column {where.column}: {errors[0].spelling}")
         raise ValueError("errors remain after all statements that have one were taken out")
 
-    def _spot(self, error: Any, tail: str) -> Spot | None:
+    def _stays(self, message: str) -> bool:
+        """Whether an error stays, whatever is mended in front of it: no text declares its name any more."""
+        name = UNKNOWN.match(message)
+        return name is not None and name[1] not in self.just | (self.names - self.gone)
+
+    def spot(self, error: Any, tail: str = "") -> Spot | None:
         """The place of an error, or of a note on it, in the texts; None where it is elsewhere."""
         for at in (error.location, *(child.location for child in error.children)):
             text = self.texts.find(at.file.name) if at.file is not None else None
@@ -383,7 +394,10 @@ class Parser:
         parameter = text.census.parameter(offset)
         if parameter is not None:
             return text.take_out(*parameter[:2], why, parameter[2])
-        return text.take_out(*text.around(offset), why)
+        span = text.around(offset)
+        declared = declared_in(text.left[slice(*span)]) if inside is None else frozenset()
+        self.gone |= declared
+        return text.take_out(*span, why | {"declares": sorted(declared)})
 
 
 def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
@@ -408,10 +422,10 @@ def kernels_of(top: Any, texts: Texts, written: list[Census]) -> list[Any]:
     return [child for *_, child in sorted(kernels, key=lambda each: each[:2])]
 
 
-def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, Any]]:
-    """{"line", "text", "block", "grid"} of each launch: three numbers, None where they are not constant."""
+def shapes(parser: Parser, uses: list[tuple[str, Instance]]) -> list[dict[str, Any]]:
+    """{"line", "text", "block", "grid"} of launches: three numbers, None where they are not constant."""
     tail = ""
-    for at, use in enumerate(uses):
+    for at, (name, use) in enumerate(uses):
         tail += f"namespace layoutalg_shape{at} {{ {use.outside(name)}\n"
         tail += f"void shape() {{ {use.declared}{use.constants}"
         for side, text in zip(("grid", "block"), use.shape, strict=False):
@@ -426,7 +440,7 @@ def shapes(parser: Parser, name: str, uses: list[Instance]) -> list[dict[str, An
             ]
             found[cursor.spelling] = {c.spelling: constant_of(c) for c in variables}
     out = []
-    for at, use in enumerate(uses):
+    for at, (_, use) in enumerate(uses):
         values = found.get(f"layoutalg_shape{at}", {})
         sides = {side: [values.get(f"{side}{axis}") for axis in "xyz"] for side in ("grid", "block")}
         known = {side: each if all(n and n > 0 for n in each) else None for side, each in sides.items()}
@@ -443,6 +457,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     kernels = kernels_of(unit.cursor, parser.texts, texts)
     names = [qualified(k) for k in kernels]
     out: dict[str, Any] = {"kernels": [], "names": names}
+    launched: list[list[Instance]] = []
     for name, kernel in zip(names, kernels, strict=True):
         if wanted is not None and wanted not in (name, kernel.spelling):
             continue
@@ -458,7 +473,7 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         if choice.use is not None:
             alike = [u._replace(bound=made.bound) for u in launches if u[:3] == choice.use[:3]]
             launches = alike or launches
-        entry["launches"] = shapes(parser, name, launches)
+        launched.append(launches)
         entry["template"] = [p["name"] for p in template_parameters(kernel)]
         entry["taken"], entry["others"] = choice.taken, choice.others
         entry["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
@@ -473,6 +488,10 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
                 "functions": {str(k): v for k, v in dump.functions.items()},
             }
         out["kernels"].append(entry)
+    pairs = zip(out["kernels"], launched, strict=True)
+    known = iter(shapes(parser, [(entry["name"], use) for entry, uses in pairs for use in uses]))
+    for entry, uses in zip(out["kernels"], launched, strict=True):
+        entry["launches"] = [next(known) for _ in uses]
     census = parser.census
     main = [k for k in kernels if parser.texts.find(k.location.file.name) is parser.texts.main]
     extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in main]
@@ -494,27 +513,34 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
     out["open"] = sorted(parser.numbers)
     out["files"] = [text.name for text in parser.texts]
     out["paths"] = ["", *(text.path for text in [*parser.texts][1:])]
-    out["unknown"] = open_names(parser, folder, every)
     out["defined"] = [*sorted(parser.defines), *sorted(parser.used)]
     out["headers"] = parser.headers
     out["silent"] = sorted(cute.silent_functions()) if parser.texts.name_cute else []
+    out["unknown"] = open_names(parser, every)
     return out
 
 
-def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[str]:
-    """The names that nothing declares and for which a number lets statements be read."""
+def open_names(parser: Parser, declared: frozenset[str]) -> list[str]:
+    """The names that nothing declares and for which a number lets statements be read.
+
+    The parts that name them are put back for it: nothing else is asked of the texts behind it.
+    """
     names = candidates(parser.census, parser.unknown, declared)
     if not names or not parser.removed:
         return []
-    spot = folder / "open"
-    spot.mkdir()
-    other = Parser(parser.asked, spot, parser.cute)
-    other.defines |= parser.defines | dict.fromkeys(names, "1")
-    try:
-        other.settled()
-    except ValueError:
-        return []
-    return helped(parser.census, names, parser.removed, other.removed)
+    word = re.compile(rb"\b(?:" + b"|".join(name.encode() for name in names) + rb")\b")
+    parts = [(text, range(*span)) for text in parser.texts for span in text.restore(word)]
+    parser.defines |= dict.fromkeys(names, "1")
+    unit, errors = parser.parsed()  # errors live as long as their unit
+    wrong = [parser.spot(error) for error in errors]
+    del unit
+    cured = [
+        text.given[part.start : part.stop]
+        for text, part in parts
+        if not any(spot is not None and spot.text is text and spot.offset in part for spot in wrong)
+    ]
+    helped = {found.decode() for part in cured for found in word.findall(part)}
+    return [name for name in names if name in helped]
 
 
 def main(cute: Any) -> None:

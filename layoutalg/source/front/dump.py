@@ -122,7 +122,7 @@ class Dump:
         self.types: list[Any] = []
         self.decls: list[Any] = []
         self.functions: dict[int, Any] = {}
-        self._type_numbers: dict[str, int] = {}
+        self._type_numbers: dict[str | int, int] = {}
         self._decl_numbers: dict[tuple[int, str, int], int] = {}
         self._waiting: list[tuple[int, Any]] = []
         self._nodes = 0
@@ -133,11 +133,14 @@ class Dump:
 
     def type_of(self, given: Any) -> int:
         """The number of a type in `types`."""
+        if given.data[0] in self._type_numbers:  # its place in the front end, which takes no time to ask for
+            return self._type_numbers[given.data[0]]
         canonical = given.get_canonical()
         key = canonical.spelling
-        if key in self._type_numbers:
-            return self._type_numbers[key]
-        number = self._type_numbers[key] = len(self.types)
+        number = self._type_numbers.setdefault(key, len(self.types))
+        self._type_numbers[given.data[0]] = number
+        if number < len(self.types):
+            return number
         self.types.append(None)
         kind = canonical.kind
         entry: dict[str, Any] = {

@@ -324,7 +324,7 @@ def _declarations(
 
     Of constants and types as they are; of variables that are set once as constants, and without their values.
     """
-    node: Any = census.tree.root_node.descendant_for_byte_range(offset, offset)
+    node = census.node_at(offset, offset)
     body = census.text[inside.start : inside.end].decode("utf-8", "replace")
     lines: tuple[list[str], list[str], list[str]] = ([], [], [])
     while node is not None and node.start_byte >= inside.start:

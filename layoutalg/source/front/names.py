@@ -41,17 +41,20 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
             spelled = "" if held is None else census.said(held)
             number = held is not None and (held.type in _TYPES or _NUMBERS.match(spelled) is not None)
             for declarator in node.children_by_field_name("declarator"):
-                name, plain = _declared(census, declarator)
-                every |= name
-                (numbers if number and plain else others).update(name)
+                if declarator.type == "init_declarator":
+                    declarator = declarator.child_by_field_name("declarator") or declarator
+                names = _declared(census, declarator)
+                every |= names
+                (numbers if number and declarator.type == "identifier" else others).update(names)
     for kind in ("function_declarator", "structured_binding_declarator", "init_declarator",
                  "array_declarator", "lambda_capture_initializer"):  # fmt: skip
         for node in census.nodes(kind):
-            every |= set(re.findall(r"\w+", census.said(node).partition("=")[0]))
+            every |= _declared(census, node)
     for kind in ("namespace_definition", *_NAMING):
         for node in census.nodes(kind):
             name = node.child_by_field_name("name")
-            every |= {census.said(name)} if name is not None else set()
+            used = kind == "enum_specifier" and node.child_by_field_name("body") is None
+            every |= set() if name is None or used else {census.said(name)}
     for node in (*census.nodes("enumerator"), *census.nodes("preproc_def")):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         plain = node.type == "enumerator" or (
@@ -84,9 +87,9 @@ _INNER = frozenset({"parameter_list", "compound_statement", "field_initializer_l
 """Parts of a declaration in which it names nothing for others."""
 
 
-def declared_in(text: str) -> frozenset[str]:
+def declared_in(text: bytes) -> frozenset[str]:
     """All names that a part of a text declares for others: of a part that declares nothing, all its names."""
-    census = Census(text.encode())
+    census = Census(text)
     return declared_by(census, census.tree.root_node)
 
 
@@ -114,13 +117,11 @@ def _inner(node: Any) -> list[Any]:
     return [child for child in parts if child.type not in _INNER and child not in aside]
 
 
-def _declared(census: Census, node: Any) -> tuple[set[str], bool]:
-    """(the names of a declarator, whether it is a name alone or with a value)."""
-    if node.type == "init_declarator":
-        node = node.child_by_field_name("declarator") or node
-    if node.type == "identifier":
-        return {census.said(node)}, True
-    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^\]]*\]", "", census.said(node)))), False
+def _declared(census: Census, node: Any) -> set[str]:
+    """The names of a declarator."""
+    while (inner := node.child_by_field_name("declarator")) is not None:
+        node = inner
+    return set(re.findall(r"[A-Za-z_]\w*", census.said(node).partition("=")[0]))
 
 
 def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> list[str]:
@@ -142,15 +143,3 @@ def _is_type(node: Any) -> bool:
     if above.type == "type_descriptor":  # `(name) * x` may be a product, and `f<name>(x)` has a number
         return any(child.type == "abstract_pointer_declarator" for child in above.children)
     return above.type in ("declaration", "parameter_declaration")
-
-
-def helped(
-    census: Census, names: list[str], before: list[dict[str, Any]], after: list[dict[str, Any]]
-) -> list[str]:
-    """The names in statements that were taken out `before` and are not `after` all names have a value."""
-    still = {(each["start"], each["end"]) for each in after}
-    cured = [each for each in before if not any(a < each["end"] and each["start"] < b for a, b in still)]
-    texts = [census.text[each["start"] : each["end"]] for each in cured]
-    return [
-        name for name in names if any(re.search(rb"\b" + re.escape(name.encode()) + rb"\b", t) for t in texts)
-    ]

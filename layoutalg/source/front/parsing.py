@@ -88,6 +88,11 @@ class Node:
         """The line and column of the node, in words."""
         return f"line {self.line % LINES}, column {self.column}"
 
+    @property
+    def below(self) -> list[Node]:
+        """The children that are there."""
+        return [child for child in self.children if child is not None]
+
     def part(self, index: int) -> Node:
         """A child that is always there; raises ParseError where it is not."""
         child = self.children[index]
@@ -103,7 +108,7 @@ class Node:
             yield node
             if isinstance(node.value, dict) and isinstance(node.value.get("object"), Node):
                 waiting.append(node.value["object"])
-            waiting += [child for child in reversed(node.children) if child is not None]
+            waiting += reversed(node.below)
 
 
 @dataclass(slots=True, eq=False)

@@ -74,22 +74,8 @@ class Operation(NamedTuple):
 def statements(text: str) -> list[Instruction]:
     """The instructions of an asm text; declarations and labels left out."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    depth, parts, start = 0, [], 0
-    for at, c in enumerate(text):
-        if c == "{" and text[start:at].strip():
-            depth += 1
-        elif c == "{":
-            start = at + 1
-        elif c == "}" and depth:
-            depth -= 1
-        elif c == "}":
-            start = at + 1
-        elif c == ";" and not depth:
-            parts.append(text[start:at])
-            start = at + 1
-    if text[start:].strip():
-        parts.append(text[start:])
-    return [parsed for part in parts if (parsed := _statement(" ".join(part.split()))) is not None]
+    parts = (" ".join(part.split()).lstrip("{} ") for part in text.split(";"))  # of a scope the braces
+    return [parsed for part in parts if (parsed := _statement(part)) is not None]
 
 
 def _statement(text: str) -> Instruction | None:

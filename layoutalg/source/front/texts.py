@@ -75,7 +75,7 @@ class Branch(NamedTuple):
 
 
 class Text:
-    """A file: `given` is what is in it, `left` what has not been taken out."""
+    """A file: `given` is what is in it, `whole` what the device runs, `left` what has not been taken out."""
 
     def __init__(self, path: str, name: str, number: int, given: bytes) -> None:
         self.path, self.name, self.number, self.given = path, name, number, given
@@ -84,6 +84,7 @@ class Text:
             self.left = lines.sub(lambda line: re.sub(rb"\S", b" ", line[0]), self.left)
         self.left = _ALIGNED.sub(rb"\3\2\1", self.left)
         self.left = _NEXT_OPERAND.sub(rb")\1,\2", self.left)
+        self.whole = self.left
         self.census = Census(given, number * LINES)
         self.fresh: list[tuple[int, int]] = []
         self.removed: list[dict[str, Any]] = []
@@ -172,6 +173,16 @@ class Text:
         self.left = self.left[:start] + head + b";" + self.left[sign + 1 :]
         return True
 
+    def restore(self, word: re.Pattern[bytes]) -> list[tuple[int, int]]:
+        """Put the parts back that have a word in them, and return where they are."""
+        spans = [(each["start"], each["end"]) for each in self.removed]
+        back = [span for span in spans if word.search(self.given, *span)]
+        for start, end in back:
+            self.left = self.left[:start] + self.whole[start:end] + self.left[end:]
+        for start, end in set(spans) - set(back):
+            self.take_out(start, end, None)
+        return back
+
     def rewrite(self, offset: int, old: bytes, new: bytes) -> bool:
         """Write another text for a word of the declaration or the condition in front of a byte."""
         span = self.census.initialized(offset) or self.census.statement(offset)
@@ -258,6 +269,8 @@ class Texts:
         self._follow(self.main)
         self._heads()
         self._unnamed()
+        for own in self:
+            own.whole = own.left
 
     def __iter__(self) -> Iterator[Text]:
         return iter(self.by_path.values())

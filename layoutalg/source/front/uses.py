@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from layoutalg.source.front.census import Census
+from layoutalg.source.front.census import Census, outward
 from layoutalg.source.front.shim import takes_values
 
 MACRO = "a macro names it"
@@ -86,9 +86,7 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
     stop = text.find(b";", end)
     if stop < 0 or len(spans) != dims:
         return None
-    scope: Any = census.tree.root_node.descendant_for_byte_range(at, at)
-    while scope.parent is not None and scope.type != "compound_statement":
-        scope = scope.parent
+    scope = outward(census.node_at(at, at), "compound_statement") or census.tree.root_node
     uses = [_use(census, node, dims) for node in _named(scope, name.encode()) if node.start_byte != at]
     uses += _in_macros(census, name, scope)
     statement = text[start : stop + 1].decode("utf-8", "replace")
@@ -232,8 +230,7 @@ def _before(census: Census, above: Any, node: Any) -> str:
 
 def _head(census: Census, above: Any, node: Any) -> str:
     """A declaration up to a value in it: its type and the name that is declared."""
-    while above.parent is not None and above.type not in _HEADS:
-        above = above.parent
+    above = outward(above, *_HEADS) or census.tree.root_node
     head = _before(census, above, node)
     if above.type == "init_declarator" and above.parent.type == "declaration":
         kind = above.parent.child_by_field_name("type")
@@ -243,8 +240,7 @@ def _head(census: Census, above: Any, node: Any) -> str:
 
 def _result(census: Census, node: Any) -> str:
     """The head of the function or lambda around a statement."""
-    while node.parent is not None and node.type not in ("function_definition", "lambda_expression"):
-        node = node.parent
+    node = outward(node, "function_definition", "lambda_expression") or census.tree.root_node
     body = node.child_by_field_name("body")
     head = "" if body is None else _before(census, node, body)
     return head.rpartition("->")[2] if node.type == "lambda_expression" else head.partition("(")[0]
