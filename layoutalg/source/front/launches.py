@@ -34,7 +34,12 @@ MOST_WRITTEN = 1 << 18
 """The most characters that a macro may become."""
 
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
-_PARAMETER = re.compile(r"(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z")
+_PARAMETER = re.compile(
+    r"(?P<kind>[\w\s:]+?)\s*(?:\b(?P<name>\w+)|\(\*(?P<function>\w+)\)(?P<of>\(.*\)))\s*(?:=.*)?\Z"
+)
+FUNCTION = "(*)"
+"""In the kind of a template parameter that is a function, its place; as its value, one without a body."""
+
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^()\n\\]|\\\r?\n)*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
@@ -298,6 +303,8 @@ def declared(kind: str, name: str, value: str) -> str:
     """The declaration of a template parameter as a type or a constant."""
     if is_type(kind):
         return f"using {name} = {value}; "
+    if value == FUNCTION:
+        return f"__device__ {kind.replace(FUNCTION, name, 1)}; "
     plain = kind if kind.split()[-1] == "auto" else f"__typeof__({kind})"
     return f"constexpr {plain} {name} = {as_of(kind, value)}; "
 
@@ -374,10 +381,10 @@ def _as_variable(census: Census, declaration: Any, body: str) -> str:
 
 
 def without_values(declarations: str) -> str:
-    """Declarations of variables without what these are set to, but of those whose type it says."""
+    """Declarations of variables that are set to nothing, but of those whose type their value says."""
     lines = declarations.split("\n")
     values = re.compile(r"=(?!=)[^,;]*(?:\([^;]*\))?[^,;]*")
-    return "\n".join(line if "auto" in line else values.sub("", line) for line in lines)
+    return "\n".join(line if "auto" in line else values.sub("= {}", line) for line in lines)
 
 
 def _declares(kind: str, said: str, needed: set[str]) -> bool:
@@ -408,4 +415,7 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
         return []
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", function.words[opened.end() :], flags=re.DOTALL)
     matches = map(_PARAMETER.match, parts_of(text[: closed(text, 0, ">") - 1], "<"))
-    return [(m["kind"], m["name"]) for m in matches if m is not None]
+    return [
+        (f"{m['kind']} {FUNCTION}{m['of']}", m["function"]) if m["function"] else (m["kind"], m["name"])
+        for m in matches if m is not None
+    ]  # fmt: skip

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from layoutalg.source.front.cursors import instance_in, qualified, template_parameters
 from layoutalg.source.front.launches import (
     DEPTH,
+    FUNCTION,
     Instance,
     as_of,
     declared,
     is_integer,
     is_type,
+    parts_of,
     with_values,
     without_values,
     words_in,
@@ -62,13 +64,14 @@ def tails(name: str, use: Instance) -> list[str]:
 
 def declarable(kind: str, value: str) -> bool:
     """Whether a value of a kind is declared by its name; a device function is not a constant of the host."""
-    return value.isdigit() or is_integer(kind) or is_type(kind)
+    return value.isdigit() or is_integer(kind) or is_type(kind) or value == FUNCTION
 
 
 def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
     """Values that an open template parameter is read with, the first that make an instance.
 
-    Types; of a number those with which the text compares it, and usual ones; of others, functions.
+    Types; of a number those with which the text compares it, and usual ones; functions of the text, or else
+    one without a body; of others both.
     """
     if is_type(kind):
         return [*_TYPES]
@@ -79,7 +82,7 @@ def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[s
     numbers = [*dict.fromkeys((_NUMBERS[0], *(a or b for a, b in compared), *_NUMBERS))][:MOST_OPTIONS]
     if is_integer(kind):
         return numbers
-    return [*functions[:MOST_OPTIONS], "0", "1", "2", "3"]
+    return [*functions[:MOST_OPTIONS], *([FUNCTION] if FUNCTION in kind else "0123")]
 
 
 class Choice(NamedTuple):
@@ -139,7 +142,8 @@ class Templates:
         if best is None or best.target is None:
             options = ", ".join(f"--set {p['name']}=VALUE" for p in self.needed if p["name"] not in sets)
             return Choice(None, f"template parameters of {self.kernel.spelling} are not known: {options}")
-        taken = tuple(pair for pair in best.taken.items() if pair[0] not in sets)
+        told = ((n, "a function" if v == FUNCTION else v) for n, v in best.taken.items())
+        taken = tuple(pair for pair in told if pair[0] not in sets)
         return Choice(best.target, "", self._others(best.use), best.use, best.made, taken)
 
     def _argument(self, parameter: dict[str, Any]) -> str:
@@ -222,12 +226,16 @@ class Templates:
             self.parser.used.add(name)
             return [self.parser.sets[name]]
         text = self.parser.texts.find(self.kernel.location.file.name)
+        result, _, of = kind.partition(FUNCTION)
+        alike = re.compile(rf"\b{re.escape(result.strip())}\s+\w+\s*\Z" if of else "")
         functions = [
             f.name
             for t in self.parser.texts
             for f in t.census.functions
             if f.device and not f.kernel and t.left[f.start : f.start + 1] == b"{"
-        ]
+            and (not of or (alike.search(f.words[: -len(f.parameters)])
+                 and len(parts_of(f.parameters.strip()[1:-1])) == len(parts_of(of.strip()[1:-1]))))
+        ]  # fmt: skip
         return options(kind, name, text.given.decode("utf-8", "replace"), [*dict.fromkeys(functions)])
 
     def _others(self, use: Instance) -> tuple[tuple[str, str], ...]:
