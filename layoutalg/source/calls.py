@@ -376,6 +376,8 @@ class Calls(Expressions):
                 continue
             if isinstance(value, Address) and child.type is not None and child.type.kind != "pointer":
                 continue  # it refers to memory, and not to what the address was made of
+            if child.kind in ("binary", "const") and child.value != ",":
+                continue  # it refers to a number of no name, and not to the operands
             self.lose(self.roots(child), why)
 
     def roots(self, node: Node) -> set[int]:

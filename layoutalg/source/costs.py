@@ -96,7 +96,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
 
     Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
     """
-    rule = find_instruction(touch.op.replace("atom.", "st."), machine)
+    rule = rule_of(touch.op, machine)
     warp_rule(rule.name, rule.space, machine)
     turns = dict(touch.turns) | launch.blocks
     if touch.never or 0 in turns.values():
@@ -338,6 +338,11 @@ def exchanged(way: str, value: Sum, by: Sum, width: int, block: tuple[int, int, 
     row = floor_div(source, block[0])
     place = (floor_mod(source, block[0]), floor_mod(row, block[1]), floor_div(row, block[1]))
     return substitute(value, dict(zip("xyz", place, strict=True)))
+
+
+def rule_of(op: str, machine: Arch) -> Instruction:
+    """The instruction by which an access is counted: atomic ones of global memory ask for sectors as stores."""
+    return find_instruction(op.replace("atom.", "st."), machine)
 
 
 def period_of(rule: Instruction, machine: Arch) -> int:
