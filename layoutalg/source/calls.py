@@ -374,10 +374,9 @@ class Calls(Expressions):
             kind = kinds[i] if i < len(kinds) else None
             if kind is None or kind.kind != "reference" or kind.to is None or kind.to.const:
                 continue
-            if isinstance(value, Address) and child.type is not None and child.type.kind != "pointer":
-                continue  # it refers to memory, and not to what the address was made of
-            if child.kind in ("binary", "const") and child.value != ",":
-                continue  # it refers to a number of no name, and not to the operands
+            named = isinstance(value, Address) and child.type is not None and child.type.kind != "pointer"
+            if named or (child.kind in ("binary", "const") and child.value != ","):
+                continue  # it refers to memory or to a number of no name, and not to what that was made of
             self.lose(self.roots(child), why)
 
     def roots(self, node: Node) -> set[int]:
@@ -536,10 +535,8 @@ class Calls(Expressions):
             names[operands[0]] = names.get(operands[1], LOADED)
             return
         touches = touches_memory(instruction)
-        if operands and not (touches and operands[0].startswith("[")):
-            set_here = re.findall(r"[%\w$]+", operands[0])
-        else:
-            set_here = []
+        sets = operands and not (touches and operands[0].startswith("["))
+        set_here = re.findall(r"[%\w$]+", operands[0]) if sets else []
         if not touches:
             names |= dict.fromkeys(set_here, LOADED)
             return

@@ -341,7 +341,7 @@ def exchanged(way: str, value: Sum, by: Sum, width: int, block: tuple[int, int, 
 
 
 def rule_of(op: str, machine: Arch) -> Instruction:
-    """The instruction by which an access is counted: atomic ones of global memory ask for sectors as stores."""
+    """The instruction by which an access is counted: atomic ones of global memory as stores."""
     return find_instruction(op.replace("atom.", "st."), machine)
 
 

@@ -481,7 +481,8 @@ class _Reading:
                 SourceAccess(
                     *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
                     efficiency, True, None, note, sizes=sizes, depends=depends, compiled=compiled,
-                    kernel=self.kernel, function=touches[0].function, elsewhere=row in elsewhere, lanes=cost.lanes,
+                    kernel=self.kernel, function=touches[0].function, elsewhere=row in elsewhere,
+                    lanes=cost.lanes,
                 )
             )  # fmt: skip
         others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)

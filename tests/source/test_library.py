@@ -171,7 +171,12 @@ ATOMICS = (
     ("if (t == 3) atomicExch(g, 1)", "atom.global.b32", 1, 1),
     ("atomicAdd(g, 1)", "atom.global.b32", 1, 32),
     ("if (t < 20) atomicAdd(g + t % 3 * 8, 1)", "atom.global.b32", 3, 7),
-    ('asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(g + t), "r"(1))', "atom.global.b32", 4, 1),
+    (
+        'asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(g + t), "r"(1))',
+        "atom.global.b32",
+        4,
+        1,
+    ),
     ("cuda::atomic_ref<int>(g[4 * t]).fetch_add(1, cuda::memory_order_relaxed)", "atom.global.b32", 16, 1),
     ("atomicMin(s + 32 * t, 1)", "red.shared.u32", 32, 1),
     ("atomicInc((unsigned*)s + t / 2, 5)", "red.shared.u32", 2, 2),

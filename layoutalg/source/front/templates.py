@@ -160,12 +160,17 @@ class Templates:
         return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
 
     def _judged(self, trials: list[Trial]) -> list[Trial]:
-        """Trials with their errors, and with the unit that has them where all are their own."""
+        """Trials with their errors, and with the unit that has them where all are their own.
+
+        Of trials with the same instance the front end tells the first alone what is wrong in it.
+        """
         unit, errors = self.parser.tried([trial.tail for trial in trials])
         clean = None if any(inner for _, inner in errors) else unit
+        made = [(trial.made.arguments, trial.made.bound, trial.made.declared) for trial in trials]
+        most = {key: max(n for k, (_, n) in zip(made, errors, strict=True) if k == key) for key in made}
         return [
-            trial._replace(own=own, inner=inner, unit=clean, number=number)
-            for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True))
+            trial._replace(own=own, inner=most[key], unit=clean, number=number)
+            for number, (trial, key, (own, _)) in enumerate(zip(trials, made, errors, strict=True))
         ]
 
     def _best(self, trials: list[Trial]) -> Trial | None:
