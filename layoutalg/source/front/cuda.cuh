@@ -83,6 +83,7 @@ template <class A, class B> inline constexpr bool is_same_v = is_same<A, B>::val
 template <class T, T... I> struct integer_sequence {};
 template <size_t... I> using index_sequence = integer_sequence<size_t, I...>;
 template <size_t N> using make_index_sequence = __make_integer_seq<integer_sequence, size_t, N>;
+template <class...> struct layoutalg_template {};
 template <class T, size_t N> struct array { T layoutalg_elements[N];
     __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
     __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }

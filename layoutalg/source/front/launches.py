@@ -35,7 +35,7 @@ MOST_WRITTEN = 1 << 18
 
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
 _PARAMETER = re.compile(
-    r"(?P<kind>[\w\s:]+?)\s*(?:\b(?P<name>\w+)|\(\*(?P<function>\w+)\)(?P<of>\(.*\)))\s*(?:=.*)?\Z"
+    r"(?P<kind>(?:template\s*<.*>)?[\w\s:]+?)\s*(?:\b(?P<name>\w+)|\(\*(?P<function>\w+)\)(?P<of>\(.*\)))\s*(?:=.*)?\Z"
 )
 FUNCTION = "(*)"
 """In the kind of a template parameter that is a function, its place; as its value, one without a body."""
@@ -164,7 +164,8 @@ def instances(
             by = {name: value for name, value in given.items() if local.isdisjoint(words_in([value]))}
             arguments = tuple(with_values(by, part) for part in split or ())
             needed = set(words_in([*arguments, *told, parameters, *shape, call]))
-            pairs = [(kind, name, given[name]) for kind, name in outer if name in given and name in needed]
+            pairs = [(kind, name, given[name]) for kind, name in outer
+                     if name in given and name in needed and kind != "template"]  # fmt: skip
             bound = caller.bound + caller.declared + _scope(pairs)
             open_ = caller.open + tuple(pair for pair in outer if pair[1] not in given)
             found[Instance(arguments, told[0], bound, open_, line, shape, call, parameters, *told[1:])] = None
@@ -416,6 +417,7 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", function.words[opened.end() :], flags=re.DOTALL)
     matches = map(_PARAMETER.match, parts_of(text[: closed(text, 0, ">") - 1], "<"))
     return [
-        (f"{m['kind']} {FUNCTION}{m['of']}", m["function"]) if m["function"] else (m["kind"], m["name"])
+        (f"{m['kind']} {FUNCTION}{m['of']}", m["function"]) if m["function"]
+        else ("template" if m["kind"].startswith("template") else m["kind"], m["name"])
         for m in matches if m is not None
     ]  # fmt: skip

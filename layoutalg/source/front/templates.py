@@ -45,6 +45,7 @@ MOST_OPTIONS = 24
 UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 
 _DECLARED = re.compile(r"(using|(?:static\s+|constexpr\s+|const\s+)+([\w\s:]+?))\s+(\w+)\s*=\s*([^;{}]*);")
+_CLASS = re.compile(r"\btemplate\s*<[^<>]*>\s*(?:struct|class)\s+(\w+)\s*[{:]")
 _TYPES = ("float", "__half", "int", "double", "unsigned char")
 _NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 
@@ -70,11 +71,13 @@ def declarable(kind: str, value: str) -> bool:
 def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
     """Values that an open template parameter is read with, the first that make an instance.
 
-    Types; of a number those with which the text compares it, and usual ones; functions of the text, or else
-    one without a body; of others both.
+    Types; of a number those with which the text compares it, and usual ones; templates of classes; functions
+    of the text, or else one without a body; of others both.
     """
     if is_type(kind):
         return [*_TYPES]
+    if kind == "template":
+        return [*dict.fromkeys(_CLASS.findall(text)), "std::layoutalg_template"][:MOST_OPTIONS]
     if kind.split()[-1] == "bool":
         return ["false", "true"]
     word = re.escape(name)
@@ -230,7 +233,7 @@ class Templates:
         if name in self.parser.sets:
             self.parser.used.add(name)
             return [self.parser.sets[name]]
-        text = self.parser.texts.find(self.kernel.location.file.name)
+        text = "".join(text.given.decode("utf-8", "replace") for text in self.parser.texts)
         result, _, of = kind.partition(FUNCTION)
         alike = re.compile(rf"\b{re.escape(result.strip())}\s+\w+\s*\Z" if of else "")
         functions = [
@@ -241,7 +244,7 @@ class Templates:
             and (not of or (alike.search(f.words[: -len(f.parameters)])
                  and len(parts_of(f.parameters.strip()[1:-1])) == len(parts_of(of.strip()[1:-1]))))
         ]  # fmt: skip
-        return options(kind, name, text.given.decode("utf-8", "replace"), [*dict.fromkeys(functions)])
+        return options(kind, name, text, [*dict.fromkeys(functions)])
 
     def _others(self, use: Instance) -> tuple[tuple[str, str], ...]:
         """The arguments of the other instances, and the options that choose each of them."""
