@@ -259,8 +259,11 @@ class Places(Unread):
             return self.place(inner)
         if to.kind == "record" and of.kind == "record":
             place = self.place(inner)
-            if to.name.removeprefix("const ") in (of.name.removeprefix("const "), *of.bases):
+            name = to.name.removeprefix("const ")
+            if name in (of.name.removeprefix("const "), *of.bases):
                 return replace(place, type=to)
+            if node.value == LVALUE and name not in of.others:
+                return pointed(self.address_of(place), to) or Place(to, why=place.why)
             return Place(to, why=Unknown(f"a {of.name} is used as a {to.name}"))
         same = (to.kind, to.bytes, to.signed) == (of.kind, of.bytes, of.signed)
         alias = node.value in ("PAREN_EXPR", "CXX_CONST_CAST_EXPR") or (
