@@ -81,7 +81,7 @@ class Expressions(Places):
         raise NotImplementedError
 
     def inline_asm(self, node: Node) -> None:
-        """An asm statement; see calls."""
+        """An asm statement; see statements."""
         raise NotImplementedError
 
     # --- values -----------------------------------------------------------------------------------------
