@@ -277,7 +277,7 @@ class Calls(Expressions):
         if _SAME.match(name):
             return values[0]
         if (way := _EXCHANGE.match(name)) is not None:
-            return self._exchanged(node, way[1] or "", values)
+            return self.exchanged(node, way[1] or "", values)
         if _VOTE.match(name) and node.type is not None and (name[2] == "s" or _is_full(values[0])):
             self.fence()
             return self.alike(node, name, node.type)
@@ -297,7 +297,7 @@ class Calls(Expressions):
             return _loaded(node)
         return self._foreign(node, name, nodes, values)
 
-    def _exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
+    def exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
         """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
         self.fence()
         mask, value, lane, width = values
@@ -309,10 +309,9 @@ class Calls(Expressions):
             return self.alike(node, node.value["name"], kind)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
-        x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
         taken = None
         if isinstance(lane, Number) and segment is not None and segment.key in _SEGMENTS:
-            taken = exchanged(way, value.exact, lane.exact, segment.constant, (x, y, z))
+            taken = exchanged(way, value.exact, lane.exact, segment.constant, self.block)
         return Unknown("what another lane has") if taken is None else Number(taken, value.bits, value.signed)
 
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:

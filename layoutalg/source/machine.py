@@ -173,6 +173,8 @@ class State:
         self.sets = sets
         self.geometry = geometry
         self.threads = threads
+        x, y, z = (int(threads[axis].max()) + 1 for axis in "xyz")
+        self.block = x, y, z
         self.variables: dict[int, Value] = {}
         self.references: dict[int, Place] = {}
         self.stack: list[Frame | Condition] = []

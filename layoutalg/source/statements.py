@@ -6,11 +6,13 @@ import functools
 import re
 
 from layoutalg.errors import UnsupportedError
+from layoutalg.source.costs import lane_variables
 from layoutalg.source.cute import CuteCalls, is_cute
 from layoutalg.source.front import (
     Function,
     Instruction,
     Node,
+    Type,
     address,
     leaves,
     memory_operations,
@@ -19,13 +21,14 @@ from layoutalg.source.front import (
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
-from layoutalg.source.terms import ONE, ZERO, Sum, compare, constant, truth
+from layoutalg.source.terms import ONE, ZERO, Sum, add, compare, constant, floor_mod, scale, truth
 from layoutalg.source.values import (
     LOADED,
     REAL,
     UNSET,
     Address,
     Number,
+    Record,
     Unknown,
     Value,
     arrays_in,
@@ -33,8 +36,14 @@ from layoutalg.source.values import (
     chosen,
     converted,
     moved,
+    number,
     unknown,
 )
+
+_OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
+_INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (32, 64))
+_SHUFFLES = {"idx": "", "up": "up", "down": "down", "bfly": "xor"}
+_GEOMETRY = {"tid": "threadIdx", "ctaid": "blockIdx", "ntid": "blockDim", "nctaid": "gridDim"}
 
 
 class Statements(CuteCalls):
@@ -248,8 +257,8 @@ class Statements(CuteCalls):
             outcome: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
             predicates[operands[0]] = outcome
             return
-        if _copies(instruction):
-            names[operands[0]] = names.get(operands[1], LOADED)
+        if (computed := self._computed(node, instruction, names)) is not None:
+            names[operands[0].partition("|")[0]] = computed
             return
         touches = touches_memory(instruction)
         sets = operands and not (touches and operands[0].startswith("["))
@@ -265,6 +274,37 @@ class Statements(CuteCalls):
             with self.under(inverse(condition) if instruction.negated else condition):
                 self._touched(node, instruction, names)
         names |= dict.fromkeys(set_here, LOADED)
+
+    def _computed(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> Value | None:
+        """The first operand after an instruction on integers, for every lane; None after another one."""
+        op, operands = instruction.opcode.split("."), instruction.operands
+        if instruction.predicate:
+            return None
+        given = [self._operand(operand, names) for operand in operands[1:]]
+        if _copies(instruction):
+            return given[0]
+        if op[0] in _OPERATORS and len(op) == len(given) == 2 and op[1] in _INTEGERS:
+            kind = Type("int", op[1], int(op[1][1:]) // 8, signed=op[1][0] == "s")
+            return self.operated(_OPERATORS[op[0]], *(converted(value, kind) for value in given), kind)
+        clamp = given[2] if op[:2] == ["shfl", "sync"] and len(given) == 4 else None
+        if not (isinstance(clamp, Number) and clamp.exact.known) or op[2] not in _SHUFFLES:
+            return None
+        width = number(32 - (clamp.exact.constant >> 8 & 31))
+        return self.exchanged(node, _SHUFFLES[op[2]], [given[3], *given[:2], width])
+
+    def _operand(self, operand: str, names: dict[str, Value]) -> Value:
+        """The value of a register, a number, or a register that names the lane, the thread or the block."""
+        if re.fullmatch(r"-?(\d+|0[xX][0-9a-fA-F]+)", operand):
+            return number(int(operand, 0))
+        special = re.fullmatch(r"%%(tid|ctaid|ntid|nctaid)\.([xyz])", operand)
+        if special is not None:
+            triple = self.geometry[_GEOMETRY[special[1]]]
+            return triple.members[special[2]] if isinstance(triple, Record) else LOADED
+        if operand == "%%laneid":
+            x, y, z = lane_variables(self.block)
+            thread = add(x, scale(y, self.block[0]), scale(z, self.block[0] * self.block[1]))
+            return Number(floor_mod(thread, 32))
+        return names.get(operand, LOADED)
 
     def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
         for operation in memory_operations(instruction):
