@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.source.front.census import Census, Function
 
@@ -60,6 +60,9 @@ _INTEGERS |= {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32,
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATIONS = frozenset({"declaration", "alias_declaration", "type_definition", "enum_specifier"})
+
+
+_Form: TypeAlias = "Callable[[Census, Any, str], str]"
 
 
 class Instance(NamedTuple):
@@ -156,7 +159,8 @@ def instances(
         inside = census.function(offset)
         line = census.before + text.count("\n", 0, use.start()) + 1
         words = [set(words_in(part)) for part in (split or (), shape, (call,))]
-        told = ("", "", "") if inside is None else _declarations(census, inside, offset, words)
+        typed = _as_variable if any("decltype" in part for part in split or ()) else None
+        told = ("", "", "") if inside is None else _declarations(census, inside, offset, words, typed)
         parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
         outer = [] if inside is None else parameters_of(inside)
         local = set(words_in(told[:1]))
@@ -326,11 +330,12 @@ def as_of(kind: str, value: str) -> str:
 
 
 def _declarations(
-    census: Census, inside: Function, offset: int, needed: list[set[str]]
+    census: Census, inside: Function, offset: int, needed: list[set[str]], typed: _Form | None
 ) -> tuple[str, str, str]:
     """The declarations in front of a place, in the blocks around it, of the names that are needed.
 
-    Of constants and types as they are; of variables that are set once as constants, and without their values.
+    Of constants and types as they are, with `typed` of variables, too; of variables that are set once as
+    constants, and without their values.
     """
     node: Any = census.tree.root_node.descendant_for_byte_range(offset, offset)
     body = census.text[inside.start : inside.end].decode("utf-8", "replace")
@@ -339,7 +344,7 @@ def _declarations(
         before = node.prev_sibling
         while before is not None and before.start_byte > inside.start:
             said = census.said(before)
-            for names, kind, form in zip(needed, lines, (None, _as_constant, _as_variable), strict=True):
+            for names, kind, form in zip(needed, lines, (typed, _as_constant, _as_variable), strict=True):
                 if said in lines[0]:
                     break
                 if _declares(before.type, said, names):

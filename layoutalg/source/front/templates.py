@@ -53,7 +53,8 @@ _NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 def tails(name: str, use: Instance) -> list[str]:
     """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
     explicit = f"{name}<{', '.join(use.arguments)}>"
-    bodies = [] if use.values and not use.arguments else [("()", f"auto p = &{explicit};")]
+    outer = use.parameters if "decltype" in explicit and use.parameters else "()"
+    bodies = [] if use.values and not use.arguments else [(outer, f"auto p = &{explicit};")]
     if use.values:
         called = explicit if use.arguments else name
         for variables in dict.fromkeys((use.variables, without_values(use.variables))):
