@@ -115,7 +115,7 @@ class Places(Unread):
         x, y = a.address, b.address
         if x is not None and y is not None and a.why is None and b.why is None:
             if x.array == y.array and isinstance(condition, Sum):
-                return Place(kind, Address(x.array, select(condition, x.offset, y.offset)))
+                return Place(kind, Address(x.array.joined(y.array), select(condition, x.offset, y.offset)))
             if "local" not in (x.array.space, y.array.space):
                 why = f"an address is in {x.array.name} or in {y.array.name}, by a condition"
                 return Place(kind, why=Unknown(why))
@@ -174,7 +174,8 @@ class Places(Unread):
         if kind is not None and name not in kind.narrow:
             for member, at, _ in kind.fields:
                 if member == name and at >= 0:
-                    return moved(base, constant(at))
+                    array = replace(base.array, part=f"{base.array.part or base.array.name}.{name}")
+                    return replace(moved(base, constant(at)), array=array)
         return Unknown(f"the member {name} has no address", array=base.array)
 
     # --- places -----------------------------------------------------------------------------------------
@@ -442,7 +443,7 @@ class Places(Unread):
             self.leaked |= arrays_in(kept)
             self.stray(place.why)
             return
-        self.variables[place.variable] = kept
+        self.variables[place.variable] = self.named(place.variable, kept)
 
     def _store_member(self, node: Node, place: Place, base: Place, value: Value) -> None:
         owner = self.load(node, base)

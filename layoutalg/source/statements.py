@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.source.costs import lane_variables
@@ -127,6 +128,9 @@ class Statements(CuteCalls):
         if declared.type.kind == "reference" and init is not None:
             place = self.place(init)
             self.escape(place)
+            if place.address is not None:
+                named = self.named(key, place.address)
+                place = replace(place, address=named) if isinstance(named, Address) else place
             self.references[key] = place
             return
         if declared.type.ends:
@@ -141,7 +145,7 @@ class Statements(CuteCalls):
             value = blank(declared.type) if value is UNSET else value
         elif declared.type.kind == "array" and isinstance(value, (Unknown, Address)):
             value = blank(declared.type)
-        self.variables[key] = value
+        self.variables[key] = self.named(key, value)
 
     def _branch(self, node: Node) -> bool:
         parts = [child for child in node.children if child is not None]

@@ -371,7 +371,7 @@ def _row(access: SourceAccess) -> tuple[str, ...]:
         last = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
     last += f"\n{access.lanes} lanes per address" if access.lanes > 1 else ""
     columns = (counts[1], "") if access.ways is not None else ("", counts[1])
-    return (line, access.op, access.array, counts[0], *columns, counts[2], last)
+    return (line, access.op, access.part or access.array, counts[0], *columns, counts[2], last)
 
 
 def _blocks(reading: KernelReading) -> int:
