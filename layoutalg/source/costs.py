@@ -288,8 +288,8 @@ def _counted(
     if rule.space == "shared":
         taken, ideal, ways = served_batch(rule, machine, *checked)
         worst = _worst(taken, ideal, ways)
-        sums = (int((each * times).sum()) for each in (taken, ideal))
-        return Cost(int(times.sum()), *sums, worst, lanes=met)
+        total, least = int((taken * times).sum()), int((ideal * times).sum())
+        return Cost(int(times.sum()), total, least, worst, lanes=met)
     moved = traffic_batch(rule, machine, *checked)
     fewest = -(-moved[:, 2] // machine.sector_bytes)
     return Cost(

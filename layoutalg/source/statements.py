@@ -289,7 +289,9 @@ class Statements(CuteCalls):
             return given[0]
         if op[0] in _OPERATORS and len(op) == len(given) == 2 and op[1] in _INTEGERS:
             kind = Type("int", op[1], int(op[1][1:]) // 8, signed=op[1][0] == "s")
-            return self.operated(_OPERATORS[op[0]], *(converted(value, kind) for value in given), kind)
+            return self.operated(
+                _OPERATORS[op[0]], converted(given[0], kind), converted(given[1], kind), kind
+            )
         clamp = given[2] if op[:2] == ["shfl", "sync"] and len(given) == 4 else None
         if not (isinstance(clamp, Number) and clamp.exact.known) or op[2] not in _SHUFFLES:
             return None

@@ -145,6 +145,7 @@ for (int i = 0; i < 4; ++i) { As[t] = 1; As += 64; }
 }"""
     a, b = "smem[0:8192] (As)", "smem[8192:16384] (Bs)"
     assert [(x.line, x.part) for x in read_kernel(text, 64).memory] == [
-        (2, f"{a}, {b}, smem"), (7, a), (7, ""), (8, b), (9, "smem[16384:] (Cs)"), (11, "raw.a"), (11, "raw.b"),
+        (2, f"{a}, {b}, smem"), (7, a), (7, ""), (8, b), (9, "smem[16384:] (Cs)"), (11, "raw.a"),
+        (11, "raw.b"),
         (12, "smem (mine)"), (13, ""), (14, a),
     ]  # fmt: skip
