@@ -287,13 +287,14 @@ __global__ void k(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTrai
 at::acc_type<at::Half, true> sum = h[threadIdx.x] * 2.f;
 a[blockIdx.x][threadIdx.x % C10_WARP_SIZE] = sum;
 if (threadIdx.x < a.size(1)) h[threadIdx.x] += 1;
+gpuAtomicAdd(&a[0][2 * threadIdx.x], sum);
 }"""
     sets = {"a.strides_[0]": 64, "a.strides_[1]": 2, "a.sizes_[1]": 16}
     reading = read_kernel(text, 32, sets=sets)
     assert not reading.unfollowed
     assert [(a.line, a.op, a.array, a.total) for a in reading.memory] == [
         (3, "ld.global.b16", "h", 2), (4, "st.global.b32", "a.data_", 8),
-        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1),
+        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1), (6, "atom.global.b32", "a.data_", 16),
     ]  # fmt: skip
 
 
