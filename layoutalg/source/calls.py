@@ -1,29 +1,21 @@
-"""Calls of a kernel: device functions are read where they are called; intrinsics and asm by what they do."""
+"""Calls of a kernel: device functions are read where they are called, intrinsics by what they do."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from layoutalg.errors import UnsupportedError
 from layoutalg.source.costs import exchanged
 from layoutalg.source.expressions import Expressions
 from layoutalg.source.front import (
     Function,
-    Instruction,
     Node,
     Type,
-    address,
-    leaves,
-    memory_operations,
-    reason,
-    statements,
     takes_values,
-    touches_memory,
 )
-from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.machine import Frame, Place
 from layoutalg.source.places import MOST_MOVED, pointed
-from layoutalg.source.terms import constant, truth
+from layoutalg.source.terms import constant
 from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
     LOADED,
@@ -40,7 +32,6 @@ from layoutalg.source.values import (
     arrays_in,
     blank,
     converted,
-    moved,
     number,
     unknown,
     warp_uniform,
@@ -82,7 +73,7 @@ _CHANGING = ("+=", "-=", "*=", "/=", "++", "--", "[]")
 
 
 class Calls(Expressions):
-    """Calls, and asm statements."""
+    """Calls of functions."""
 
     def call(self, node: Node) -> Value:
         """The value of a call, with all that it touches."""
@@ -276,7 +267,7 @@ class Calls(Expressions):
         if _SAME.match(name):
             return values[0]
         if (way := _EXCHANGE.match(name)) is not None:
-            return self._exchanged(node, way[1] or "", values)
+            return self.exchanged(node, way[1] or "", values)
         if _VOTE.match(name) and node.type is not None and (name[2] == "s" or _is_full(values[0])):
             self.fence()
             return self.alike(node, name, node.type)
@@ -296,7 +287,7 @@ class Calls(Expressions):
             return _loaded(node)
         return self._foreign(node, name, nodes, values)
 
-    def _exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
+    def exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
         """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
         self.fence()
         mask, value, lane, width = values
@@ -308,10 +299,9 @@ class Calls(Expressions):
             return self.alike(node, node.value["name"], kind)
         if not isinstance(value, Number):
             return value if isinstance(value, (Unknown, Real)) else Unknown("what another lane has")
-        x, y, z = (int(self.threads[axis].max()) + 1 for axis in "xyz")
         taken = None
         if isinstance(lane, Number) and segment is not None and segment.key in _SEGMENTS:
-            taken = exchanged(way, value.exact, lane.exact, segment.constant, (x, y, z))
+            taken = exchanged(way, value.exact, lane.exact, segment.constant, self.block)
         return Unknown("what another lane has") if taken is None else Number(taken, value.bits, value.signed)
 
     def _foreign(self, node: Node, name: str, nodes: list[Node], values: list[Value]) -> Value:
@@ -364,8 +354,9 @@ class Calls(Expressions):
             kind = kinds[i] if i < len(kinds) else None
             if kind is None or kind.kind != "reference" or kind.to is None or kind.to.const:
                 continue
-            if isinstance(value, Address) and child.type is not None and child.type.kind != "pointer":
-                continue  # it refers to memory, and not to what the address was made of
+            named = isinstance(value, Address) and child.type is not None and child.type.kind != "pointer"
+            if named or (child.kind in ("binary", "const") and child.value != ","):
+                continue  # it refers to memory or to a number of no name, and not to what that was made of
             self.lose(self.roots(child), why)
 
     def roots(self, node: Node) -> set[int]:
@@ -465,112 +456,6 @@ class Calls(Expressions):
         self.touch(node, op, place.why or place.address, kind.bytes, array.name, array)
         return True
 
-    # --- asm --------------------------------------------------------------------------------------------
-
-    def inline_asm(self, node: Node) -> None:
-        """Read the accesses of an asm statement; its outputs are not known afterwards."""
-        self.seen.add((node.line, node.column))
-        self.fence()
-        if node.value is None:
-            for child in node.children:
-                self.value(child)
-                if child is not None:
-                    self.lose(self.roots(child), Unknown("an asm statement may set it"))
-            self.stray(Unknown("an asm statement may set it"))
-            self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
-            return
-        outputs, updated = node.value["outputs"], node.value["kept"]
-        names: dict[str, Value] = {}
-        for i, child in enumerate(node.children):
-            if i >= outputs or i in updated:
-                names[f"%{i}"] = self.value(child)
-        start = dict(names)
-        instructions = statements(node.value["text"])
-        for value in names.values():
-            self.lose(arrays_in(value), Unknown("an asm statement has its address"))
-        predicates: dict[str, Condition] = {}
-        if any(map(leaves, instructions)):
-            opcodes = {i.opcode.split(".")[0] for i in instructions}
-            if opcodes & {"exit", "ret"}:  # which threads come to the accesses behind it?
-                raise UnsupportedError(f"{node.place}: asm that ends threads is not followed")
-            if "call" in opcodes:
-                self.refuse(node, "call", "", "what is executed by a call in asm is not followed")
-            with self.under(Unknown("a jump in an asm statement")):
-                for instruction in instructions:
-                    self._instruction(node, instruction, names, predicates)
-            names = {}
-            updated = []
-        else:
-            for instruction in instructions:
-                self._instruction(node, instruction, names, predicates)
-        before = dict(names)
-        for i in range(outputs):
-            child, name = node.part(i), f"%{i}"
-            if i in updated and names.get(name) is start.get(name):
-                continue
-            real = child.type is not None and child.type.kind == "float"
-            self.store(child, self.place(child), REAL if real else before.get(name, LOADED))
-
-    def _instruction(
-        self, node: Node, instruction: Instruction, names: dict[str, Value], predicates: dict[str, Condition]
-    ) -> None:
-        op, operands = instruction.opcode, instruction.operands
-        if op.startswith("setp.ne") and len(operands) == 3 and operands[2] in ("0", "0x0"):
-            value = names.get(operands[1], UNSET)
-            outcome: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
-            predicates[operands[0]] = outcome
-            return
-        if _copies(instruction):
-            names[operands[0]] = names.get(operands[1], LOADED)
-            return
-        touches = touches_memory(instruction)
-        if operands and not (touches and operands[0].startswith("[")):
-            set_here = re.findall(r"[%\w$]+", operands[0])
-        else:
-            set_here = []
-        if not touches:
-            names |= dict.fromkeys(set_here, LOADED)
-            return
-        instruction = instruction._replace(operands=tuple(_immediate(o, names) for o in operands))
-        condition = predicates.get(instruction.predicate, Unknown(f"the predicate {instruction.predicate}"))
-        if not instruction.predicate:
-            self._touched(node, instruction, names)
-        else:
-            with self.under(inverse(condition) if instruction.negated else condition):
-                self._touched(node, instruction, names)
-        names |= dict.fromkeys(set_here, LOADED)
-
-    def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
-        for operation in memory_operations(instruction):
-            if not operation.op:
-                self.refuse(node, instruction.opcode, "", reason(instruction))
-                continue
-            parts = address(operation.operand)
-            target = names.get(parts[0], UNSET) if parts is not None else UNSET
-            if parts is None or not isinstance(target, Address):
-                why = (
-                    unknown(target)
-                    if parts is not None and target is not UNSET
-                    else Unknown("its address is not plain")
-                )
-                self.touch(node, operation.op, why, operation.width)
-                continue
-            op = operation.op.replace(".generic.", f".{target.array.space}.")
-            space = "global" if op.endswith(":global") or ".global." in op else "shared"
-            if target.array.space != space:
-                self.refuse(
-                    node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory"
-                )
-                continue
-            self.touch(node, op, moved(target, constant(parts[1])), operation.width)
-
-
-def _copies(instruction: Instruction) -> bool:
-    """Whether the first operand is the second after an instruction, for every lane."""
-    parts = instruction.opcode.split(".")
-    wide = parts[0] in ("mov", "cvta") or (parts[0] == "cvt" and {*parts[1:]} <= {"u32", "u64", "b32", "b64"})
-    return wide and len(instruction.operands) == 2 and not instruction.predicate
-
 
 def _loaded(node: Node) -> Value:
     """The value of a call that loads something of each lane."""
@@ -580,11 +465,3 @@ def _loaded(node: Node) -> Value:
 def _is_full(mask: Value) -> bool:
     """Whether a mask names all lanes of a warp."""
     return isinstance(mask, Number) and mask.exact.known and mask.exact.constant & _ALL == _ALL
-
-
-def _immediate(operand: str, names: dict[str, Value]) -> str:
-    """An operand that is a known number, as that number; others as they are written."""
-    value = names.get(operand)
-    if operand.startswith("%") and isinstance(value, Number) and value.exact.known:
-        return str(value.exact.constant)
-    return operand

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Instruction, find_instruction
-from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.errors import ResourceError
 from layoutalg.limits import Most
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import (
@@ -53,7 +53,8 @@ LANE_NAMES = frozenset({"x", "y", "z", "thread"})
 class Cost(NamedTuple):
     """Warp instructions; wavefronts or sectors, and the fewest; distinct useful bytes.
 
-    `worst` are the wavefronts, the ideal below zero, and the ways of the worst instruction past its ideal.
+    `worst` are the wavefronts, the ideal below zero, and the ways of the worst instruction past its ideal;
+    `lanes` are the most of an atomic instruction at one address, 0 of another one.
     """
 
     instructions: int = 0
@@ -61,6 +62,7 @@ class Cost(NamedTuple):
     ideal: int = 0
     worst: tuple[int, int, int] = (0, 0, 1)
     useful_bytes: int = 0
+    lanes: int = 0
 
     @property
     def ways(self) -> int:
@@ -101,7 +103,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
 
     Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
     """
-    rule = find_instruction(touch.op.replace("atom.", "st."), machine)
+    rule = rule_of(touch.op, machine)
     warp_rule(rule.name, rule.space, machine)
     turns = dict(touch.turns) | launch.blocks
     if touch.never or 0 in turns.values():
@@ -112,7 +114,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     for env, counts, times in uniform.classes():
         part = _counted(touch, rule, machine, launch, env, counts)
         out = sum_of(out, Cost(part.instructions * times, part.total * times, part.ideal * times, part.worst,
-                               part.useful_bytes * times))  # fmt: skip
+                               part.useful_bytes * times, part.lanes))  # fmt: skip
     return out
 
 
@@ -126,7 +128,7 @@ def _check(touch: Touch) -> None:
 def sum_of(a: Cost, b: Cost) -> Cost:
     """The sum of two costs."""
     return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.worst, b.worst),
-                a.useful_bytes + b.useful_bytes)  # fmt: skip
+                a.useful_bytes + b.useful_bytes, max(a.lanes, b.lanes))  # fmt: skip
 
 
 class _Uniform:
@@ -282,20 +284,19 @@ def _counted(
     if lowest < 0:  # from before the start of the array: shifted by whole lines, which changes nothing
         offsets = offsets + (-lowest // machine.line_bytes + 1) * machine.line_bytes
     checked = batch_lanes(rule, machine, np.where(mask, offsets, 0), mask)
+    met = 0
+    if touch.op.startswith(("atom.", "red.")):
+        met = int(((offsets[:, :, None] == offsets[:, None, :]) & mask[:, None, :])[mask].sum(axis=1).max())
     if rule.space == "shared":
         taken, ideal, ways = served_batch(rule, machine, *checked)
         worst = _worst(taken, ideal, ways)
-        return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), worst)
+        total, least = int((taken * times).sum()), int((ideal * times).sum())
+        return Cost(int(times.sum()), total, least, worst, lanes=met)
     moved = traffic_batch(rule, machine, *checked)
-    if touch.op.startswith("atom."):  # on words of their own, lanes ask for the sectors that stores ask for
-        words = np.sort(np.where(mask, offsets, MOST_VALUE + np.arange(lanes)), axis=1)
-        if (words[:, 1:] == words[:, :-1]).any():
-            raise UnsupportedError("lanes of an atomic operation meet on one word, and take turns there that "
-                                   "are not counted")  # fmt: skip
     fewest = -(-moved[:, 2] // machine.sector_bytes)
     return Cost(
         int(times.sum()), int((moved[:, 0] * times).sum()), int((fewest * times).sum()),
-        useful_bytes=int((moved[:, 2] * times).sum()),
+        useful_bytes=int((moved[:, 2] * times).sum()), lanes=met,
     )  # fmt: skip
 
 
@@ -339,6 +340,11 @@ def exchanged(way: str, value: Sum, by: Sum, width: int, block: tuple[int, int, 
     row = floor_div(source, block[0])
     place = (floor_mod(source, block[0]), floor_mod(row, block[1]), floor_div(row, block[1]))
     return substitute(value, dict(zip("xyz", place, strict=True)))
+
+
+def rule_of(op: str, machine: Arch) -> Instruction:
+    """The instruction by which an access is counted: atomic ones of global memory as stores."""
+    return find_instruction(op.replace("atom.", "st."), machine)
 
 
 def period_of(rule: Instruction, machine: Arch) -> int:

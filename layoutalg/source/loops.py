@@ -591,10 +591,10 @@ class Reader(Statements):
             if node.kind == "name":
                 kind = self.declaration(node.value).type.kind
                 return None if through and kind == "pointer" else int(node.value)
-            if node.kind not in ("subscript", "member", "cast", "unary") or not node.children:
+            part, address = node.kind in ("subscript", "member"), node.kind == "unary" and node.value in "&*"
+            held = part and node.type is not None and node.type.kind == "pointer"
+            if not (part or address or node.kind == "cast") or not node.children or (through and held):
                 return None
-            if node.kind == "unary" and node.value not in ("&", "*"):
-                return None
-            through = through or node.kind == "subscript" or (node.kind == "unary" and node.value == "*")
+            through = through or node.kind == "subscript" or (address and node.value == "*")
             node = node.children[0]
         return None

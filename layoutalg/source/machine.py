@@ -8,7 +8,7 @@ stands under one condition more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -72,7 +72,8 @@ class Touch:
     are of.  `why` says why it is not read, "" where it
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
-    `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded.
+    `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded;
+    `part` is the part of the array that the text names.
     """
 
     line: int
@@ -94,6 +95,7 @@ class Touch:
     function: str = ""
     block: tuple[int, int, int] = (1, 1, 1)
     through: bool = False
+    part: str = ""
 
     @property
     def never(self) -> bool:
@@ -198,6 +200,8 @@ class State:
         self.sets = sets
         self.geometry = geometry
         self.threads = threads
+        x, y, z = (int(threads[axis].max()) + 1 for axis in "xyz")
+        self.block = x, y, z
         self.variables: dict[int, Value] = {}
         self.references: dict[int, Place] = {}
         self.stack: list[Frame | Condition] = []
@@ -223,6 +227,7 @@ class State:
         self.epoch = 0
         self.fenced: set[str] = set()
         self.held_types: dict[int, Type | None] = {}
+        self.starts: dict[int, dict[str, int]] = {}
         self.escaped: set[int] = set()
         self.leaked: set[int] = set()
         self.jumps: dict[int, list[tuple[int, int]]] = {}
@@ -371,6 +376,7 @@ class State:
             made.declared = self.declaration(of.key)
         made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
         made.epoch, made.through = self.epoch, of is not None and of.loaded
+        made.part = of.part if of is not None else ""
         made.function = self.functions[-1].name if self.functions else ""
         made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
@@ -437,6 +443,38 @@ class State:
     def declaration(self, number: int) -> Declaration:
         """A variable's declaration."""
         return self.kernel.declarations[number]
+
+    def named(self, key: int, value: Value) -> Value:
+        """The value that a variable is set to: an address in dynamic shared memory has its name from then on.
+
+        `starts` are the bytes at which such parts begin, by array; -1 where that is not constant.
+        """
+        if not isinstance(value, Address) or value.array.part or key < 0 or value.array.space != "shared":
+            return value
+        kind, name, at = value.array.type, self.declaration(key).name, value.offset
+        if kind is None or kind.kind != "array" or kind.extent > 0:
+            return value
+        starts = self.starts.setdefault(value.array.key, {})
+        if starts.setdefault(name, at.constant if at.known else -1) != (at.constant if at.known else -1):
+            starts[name] = -1
+        return replace(value, array=replace(value.array, part=name))
+
+    def parts_of(self, touches: Sequence[Touch]) -> str:
+        """The parts of an array that an access is to, by name; "" where none is named."""
+        names = dict.fromkeys(map(self._part_of, touches))
+        return ", ".join(name or touches[0].array for name in names) if any(names) else ""
+
+    def _part_of(self, touch: Touch) -> str:
+        """The words for a part of an array: a member, or bytes and their name."""
+        starts = self.starts.get(touch.declared.number, {}) if touch.declared is not None else {}
+        name, _, members = touch.part.partition(".")
+        if name not in starts:
+            return touch.part
+        behind = sorted({*starts.values(), -1})
+        first = starts[name]
+        end = next((at for at in behind if at > first), "") if first >= 0 else ""
+        words = f"{touch.array}[{first}:{end}]" if first >= 0 else touch.array
+        return f"{words} ({'.'.join(filter(None, (name, members)))})"
 
     def merge(self, condition: Condition, yes: dict[int, Value], no: dict[int, Value]) -> dict[int, Value]:
         """The variables where a condition holds in `yes`, elsewhere in `no`."""

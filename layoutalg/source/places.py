@@ -91,7 +91,7 @@ class Places(Unread):
         x, y = a.address, b.address
         if x is not None and y is not None and a.why is None and b.why is None:
             if x.array == y.array and isinstance(condition, Sum):
-                return Place(kind, Address(x.array, select(condition, x.offset, y.offset)))
+                return Place(kind, Address(x.array.joined(y.array), select(condition, x.offset, y.offset)))
             if "local" not in (x.array.space, y.array.space):
                 why = f"an address is in {x.array.name} or in {y.array.name}, by a condition"
                 return Place(kind, why=Unknown(why))
@@ -150,7 +150,8 @@ class Places(Unread):
         if kind is not None and name not in kind.narrow:
             for member, at, _ in kind.fields:
                 if member == name and at >= 0:
-                    return moved(base, constant(at))
+                    array = replace(base.array, part=f"{base.array.part or base.array.name}.{name}")
+                    return replace(moved(base, constant(at)), array=array)
         return Unknown(f"the member {name} has no address", array=base.array)
 
     # --- places -----------------------------------------------------------------------------------------
@@ -235,8 +236,11 @@ class Places(Unread):
             return self.place(inner)
         if to.kind == "record" and of.kind == "record":
             place = self.place(inner)
-            if to.name.removeprefix("const ") in (of.name.removeprefix("const "), *of.bases):
+            name = to.name.removeprefix("const ")
+            if name in (of.name.removeprefix("const "), *of.bases):
                 return replace(place, type=to)
+            if node.value == LVALUE and name not in of.others:
+                return pointed(self.address_of(place), to) or Place(to, why=place.why)
             return Place(to, why=Unknown(f"a {of.name} is used as a {to.name}"))
         same = (to.kind, to.bytes, to.signed) == (of.kind, of.bytes, of.signed)
         alias = node.value in ("PAREN_EXPR", "CXX_CONST_CAST_EXPR") or (
@@ -415,7 +419,7 @@ class Places(Unread):
             self.leaked |= arrays_in(kept)
             self.stray(place.why)
             return
-        self.variables[place.variable] = kept
+        self.variables[place.variable] = self.named(place.variable, kept)
 
     def _store_member(self, node: Node, place: Place, base: Place, value: Value) -> None:
         owner = self.load(node, base)

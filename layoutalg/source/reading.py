@@ -478,6 +478,7 @@ class _Reading:
                     *row, cost.instructions, cost.total, cost.ideal, cost.ways if shared else None,
                     efficiency, True, None, note, sizes=sizes, depends=depends, compiled=compiled,
                     kernel=self.kernel, function=touches[0].function, elsewhere=row in elsewhere,
+                    lanes=cost.lanes, part=reader.parts_of(touches),
                 )
             )  # fmt: skip
         others = (REGISTERS, reader.registers), (CONSTANT, reader.constants), (FETCH, reader.fetches)

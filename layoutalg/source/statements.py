@@ -1,15 +1,50 @@
-"""Statements of a kernel, read once for all threads."""
+"""Statements of a kernel, asm statements too, read once for all threads."""
 
 from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 
+from layoutalg.errors import UnsupportedError
+from layoutalg.source.costs import lane_variables
 from layoutalg.source.cute import CuteCalls, is_cute
-from layoutalg.source.front import Function, Node
+from layoutalg.source.front import (
+    Function,
+    Instruction,
+    Node,
+    Type,
+    address,
+    leaves,
+    memory_operations,
+    reason,
+    statements,
+    touches_memory,
+)
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
-from layoutalg.source.terms import ONE, ZERO, Sum, compare
-from layoutalg.source.values import UNSET, Address, Number, Unknown, Value, blank, chosen, converted, unknown
+from layoutalg.source.terms import ONE, ZERO, Sum, add, compare, constant, floor_mod, scale, truth
+from layoutalg.source.values import (
+    LOADED,
+    REAL,
+    UNSET,
+    Address,
+    Number,
+    Record,
+    Unknown,
+    Value,
+    arrays_in,
+    blank,
+    chosen,
+    converted,
+    moved,
+    number,
+    unknown,
+)
+
+_OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
+_INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (32, 64))
+_SHUFFLES = {"idx": "", "up": "up", "down": "down", "bfly": "xor"}
+_GEOMETRY = {"tid": "threadIdx", "ctaid": "blockIdx", "ntid": "blockDim", "nctaid": "gridDim"}
 
 
 class Statements(CuteCalls):
@@ -89,6 +124,9 @@ class Statements(CuteCalls):
         if declared.type.kind == "reference" and init is not None:
             place = self.place(init)
             self.escape(place)
+            if place.address is not None:
+                named = self.named(key, place.address)
+                place = replace(place, address=named) if isinstance(named, Address) else place
             self.references[key] = place
             return
         if declared.type.ends:
@@ -103,7 +141,7 @@ class Statements(CuteCalls):
             value = blank(declared.type) if value is UNSET else value
         elif declared.type.kind == "array" and isinstance(value, (Unknown, Address)):
             value = blank(declared.type)
-        self.variables[key] = value
+        self.variables[key] = self.named(key, value)
 
     def _branch(self, node: Node) -> bool:
         parts = node.below
@@ -163,6 +201,136 @@ class Statements(CuteCalls):
         """Whether a lane of this function goes on is not known from here on."""
         with self.under(why):
             self.leave("function")
+
+    # --- asm --------------------------------------------------------------------------------------------
+
+    def inline_asm(self, node: Node) -> None:
+        """Read the accesses of an asm statement; its outputs are not known afterwards."""
+        self.seen.add((node.line, node.column))
+        self.fence()
+        if node.value is None:
+            for child in node.children:
+                self.value(child)
+                if child is not None:
+                    self.lose(self.roots(child), Unknown("an asm statement may set it"))
+            self.stray(Unknown("an asm statement may set it"))
+            self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
+            return
+        outputs, updated = node.value["outputs"], node.value["kept"]
+        names: dict[str, Value] = {}
+        for i, child in enumerate(node.children):
+            if i >= outputs or i in updated:
+                names[f"%{i}"] = self.value(child)
+        start = dict(names)
+        instructions = statements(node.value["text"])
+        for value in names.values():
+            self.lose(arrays_in(value), Unknown("an asm statement has its address"))
+        predicates: dict[str, Condition] = {}
+        if any(map(leaves, instructions)):
+            opcodes = {i.opcode.split(".")[0] for i in instructions}
+            if opcodes & {"exit", "ret"}:  # which threads come to the accesses behind it?
+                raise UnsupportedError(f"{node.place}: asm that ends threads is not followed")
+            if "call" in opcodes:
+                self.refuse(node, "call", "", "what is executed by a call in asm is not followed")
+            with self.under(Unknown("a jump in an asm statement")):
+                for instruction in instructions:
+                    self._instruction(node, instruction, names, predicates)
+            names = {}
+            updated = []
+        else:
+            for instruction in instructions:
+                self._instruction(node, instruction, names, predicates)
+        before = dict(names)
+        for i in range(outputs):
+            child, name = node.part(i), f"%{i}"
+            if i in updated and names.get(name) is start.get(name):
+                continue
+            real = child.type is not None and child.type.kind == "float"
+            self.store(child, self.place(child), REAL if real else before.get(name, LOADED))
+
+    def _instruction(
+        self, node: Node, instruction: Instruction, names: dict[str, Value], predicates: dict[str, Condition]
+    ) -> None:
+        op, operands = instruction.opcode, instruction.operands
+        if op.startswith("setp.ne") and len(operands) == 3 and operands[2] in ("0", "0x0"):
+            value = names.get(operands[1], UNSET)
+            outcome: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
+            predicates[operands[0]] = outcome
+            return
+        if (computed := self._computed(node, instruction, names)) is not None:
+            names[operands[0].partition("|")[0]] = computed
+            return
+        touches = touches_memory(instruction)
+        sets = operands and not (touches and operands[0].startswith("["))
+        set_here = re.findall(r"[%\w$]+", operands[0]) if sets else []
+        if not touches:
+            names |= dict.fromkeys(set_here, LOADED)
+            return
+        instruction = instruction._replace(operands=tuple(_immediate(o, names) for o in operands))
+        condition = predicates.get(instruction.predicate, Unknown(f"the predicate {instruction.predicate}"))
+        if not instruction.predicate:
+            self._touched(node, instruction, names)
+        else:
+            with self.under(inverse(condition) if instruction.negated else condition):
+                self._touched(node, instruction, names)
+        names |= dict.fromkeys(set_here, LOADED)
+
+    def _computed(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> Value | None:
+        """The first operand after an instruction on integers, for every lane; None after another one."""
+        op, operands = instruction.opcode.split("."), instruction.operands
+        if instruction.predicate:
+            return None
+        given = [self._operand(operand, names) for operand in operands[1:]]
+        if _copies(instruction):
+            return given[0]
+        if op[0] in _OPERATORS and len(op) == len(given) == 2 and op[1] in _INTEGERS:
+            kind = Type("int", op[1], int(op[1][1:]) // 8, signed=op[1][0] == "s")
+            return self.operated(
+                _OPERATORS[op[0]], converted(given[0], kind), converted(given[1], kind), kind
+            )
+        clamp = given[2] if op[:2] == ["shfl", "sync"] and len(given) == 4 else None
+        if not (isinstance(clamp, Number) and clamp.exact.known) or op[2] not in _SHUFFLES:
+            return None
+        width = number(32 - (clamp.exact.constant >> 8 & 31))
+        return self.exchanged(node, _SHUFFLES[op[2]], [given[3], *given[:2], width])
+
+    def _operand(self, operand: str, names: dict[str, Value]) -> Value:
+        """The value of a register, a number, or a register that names the lane, the thread or the block."""
+        if re.fullmatch(r"-?(\d+|0[xX][0-9a-fA-F]+)", operand):
+            return number(int(operand, 0))
+        special = re.fullmatch(r"%%(tid|ctaid|ntid|nctaid)\.([xyz])", operand)
+        if special is not None:
+            triple = self.geometry[_GEOMETRY[special[1]]]
+            return triple.members[special[2]] if isinstance(triple, Record) else LOADED
+        if operand == "%%laneid":
+            x, y, z = lane_variables(self.block)
+            thread = add(x, scale(y, self.block[0]), scale(z, self.block[0] * self.block[1]))
+            return Number(floor_mod(thread, 32))
+        return names.get(operand, LOADED)
+
+    def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
+        for operation in memory_operations(instruction):
+            if not operation.op:
+                self.refuse(node, instruction.opcode, "", reason(instruction))
+                continue
+            parts = address(operation.operand)
+            target = names.get(parts[0], UNSET) if parts is not None else UNSET
+            if parts is None or not isinstance(target, Address):
+                why = (
+                    unknown(target)
+                    if parts is not None and target is not UNSET
+                    else Unknown("its address is not plain")
+                )
+                self.touch(node, operation.op, why, operation.width)
+                continue
+            op = operation.op.replace(".generic.", f".{target.array.space}.")
+            space = "global" if op.endswith(":global") or ".global." in op else "shared"
+            if target.array.space != space:
+                self.refuse(
+                    node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory"
+                )
+                continue
+            self.touch(node, op, moved(target, constant(parts[1])), operation.width)
 
     # --- what is not followed ---------------------------------------------------------------------------
 
@@ -350,3 +518,18 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             out.append((first, last))
     return out
+
+
+def _copies(instruction: Instruction) -> bool:
+    """Whether the first operand is the second after an instruction, for every lane."""
+    parts = instruction.opcode.split(".")
+    wide = parts[0] in ("mov", "cvta") or (parts[0] == "cvt" and {*parts[1:]} <= {"u32", "u64", "b32", "b64"})
+    return wide and len(instruction.operands) == 2 and not instruction.predicate
+
+
+def _immediate(operand: str, names: dict[str, Value]) -> str:
+    """An operand that is a known number, as that number; others as they are written."""
+    value = names.get(operand)
+    if operand.startswith("%") and isinstance(value, Number) and value.exact.known:
+        return str(value.exact.constant)
+    return operand

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from layoutalg.source.front import Type
@@ -51,6 +51,7 @@ class Array:
     """Memory with a name: `space` is shared, global, constant or local (registers); `key` tells it apart.
 
     Of a `loaded` one the address is in memory, and an offset is the address itself, which may be null.
+    `part` is the member, or the pointer, by which an address in it was first named.
     """
 
     name: str
@@ -58,6 +59,11 @@ class Array:
     key: int
     type: Type | None = field(default=None, compare=False)
     loaded: bool = False
+    part: str = field(default="", compare=False)
+
+    def joined(self, other: Array) -> Array:
+        """The array, with the part that two addresses in it have."""
+        return self if self.part == other.part else replace(self, part="")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +203,7 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
         return Number(select(condition, x, y), a.bits, a.signed)
     if isinstance(a, Address) and isinstance(b, Address):
         if a.array == b.array:
-            return Address(a.array, select(condition, a.offset, b.offset))
+            return Address(a.array.joined(b.array), select(condition, a.offset, b.offset))
         return Unknown(f"an address is in {a.array.name} or in {b.array.name}, by a condition")
     if isinstance(a, Record) and isinstance(b, Record):
         return Record({k: chosen(condition, v, b.members.get(k, UNSET)) for k, v in a.members.items()})

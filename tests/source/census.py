@@ -43,7 +43,7 @@ def sources(folder: Path) -> list[Path]:
     files = [path for path in sorted(folder.rglob("*.cu*")) if path.suffix in (".cu", ".cuh")]
     files = [path for path in files if defines(path) or (path.suffix == ".cu" and launches(path))]
     with_them = {
-        spot.resolve()
+        spot
         for path in files
         if path.suffix == ".cu"
         for spot in headers(path, [path.parent.as_posix(), *folders(path, folder)])
@@ -63,7 +63,8 @@ def headers(path: Path, spots: list[str]) -> set[Path]:
         file = waiting.pop()
         text = file.read_text(encoding="utf-8", errors="replace")
         for name in _INCLUDE.findall(text):
-            for spot in (file.parent / name, *(Path(folder) / name for folder in spots)):
+            for each in (file.parent / name, *(Path(folder) / name for folder in spots)):
+                spot = each.resolve()
                 if spot.is_file() and spot not in found:
                     found.add(spot)
                     waiting.append(spot)

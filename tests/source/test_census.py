@@ -124,3 +124,28 @@ def test_every_statement_with_an_error_is_told(name: str) -> None:
         assert bool(unread) == ("nothing_of_this_name" in broken.wanted), (name, line)
         lines = {access.line for access in broken.accesses} | {part.line for part in broken.unfollowed}
         assert before <= lines, (name, line)
+
+
+def test_parts_of_arrays_have_the_names_of_the_source() -> None:
+    """The first name that an address has stays; a part ends where the next one begins."""
+    text = """struct Storage { float a[32][33]; float b[64]; };
+__device__ void put(float* tile, int t) { tile[t * 2] = 1; }
+__global__ void k(float* p, int n) {
+extern __shared__ float smem[]; __shared__ Storage raw; int t = threadIdx.x;
+float* As = smem; float* Bs; Bs = smem + 2048; float* mine = smem + t / 32 * 64;
+float (&Cs)[16][32] = *reinterpret_cast<float (*)[16][32]>(smem + 4096);
+As[t] = p[t];
+Bs[t * 32] = 2;
+Cs[t / 32][t % 32] = 3;
+put(As, t); put(Bs, t); put(n ? As : Bs, t);
+raw.a[t % 32][t / 32] = raw.b[t];
+mine[t % 32] = 4;
+smem[t] = 5;
+for (int i = 0; i < 4; ++i) { As[t] = 1; As += 64; }
+}"""
+    a, b = "smem[0:8192] (As)", "smem[8192:16384] (Bs)"
+    assert [(x.line, x.part) for x in read_kernel(text, 64).memory] == [
+        (2, f"{a}, {b}, smem"), (7, a), (7, ""), (8, b), (9, "smem[16384:] (Cs)"), (11, "raw.a"),
+        (11, "raw.b"),
+        (12, "smem (mine)"), (13, ""), (14, a),
+    ]  # fmt: skip

@@ -109,7 +109,9 @@ UNREAD = {
     "copy_if([&](int i) { return i < n; }, g, s);": "the predicate of copy_if is not followed",
     "copy(recast<void*>(g), s);": "elements of type void * are not read",
     "frobnicate(g, s);": "what frobnicate does is not in the file",
-    "copy(make_tma_copy(SM90_TMA_LOAD{}, gA, sA.layout()), g, s);": "",
+    "copy(make_tma_copy(SM90_TMA_LOAD{}, gA, sA.layout()), g, s);": "the copy engine's",
+    "auto mma = make_tiled_mma(SM90_64x64x16_F32F16F16_SS<GMMA::Major::K, GMMA::Major::K>{}); "
+    "auto c = partition_fragment_C(mma, Shape<_64, _64>{}); gemm(mma, c, c, c);": "the tensor core's",
     "auto h = make_tensor(make_gmem_ptr(A + int(A[0])), make_shape(Int<8>{})); "
     "copy(h, make_fragment_like(h));": "floating point",
 }

@@ -49,7 +49,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
         "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
         "note": None, "compiled": None, "file": "", "sizes": [], "depends": [],
-        "kernel": "transpose", "function": "transpose", "elsewhere": False,
+        "kernel": "transpose", "function": "transpose", "elsewhere": False, "lanes": 0, "part": "",
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
         ("padding", "(32,32):(33,1)"),

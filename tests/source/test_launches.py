@@ -70,6 +70,8 @@ KINDS = (
     ("Kind E", "p[threadIdx.x * E] = 1;", {"E": 0}),
     ("int N", 'static_assert(N == 48, ""); p[threadIdx.x * N] = 1;', {"N": 48}),
     ("int (*F)(int)", "p[F(threadIdx.x)] = 1;", {"F": "twice"}),
+    ("float (*F)(float, int)", "p[threadIdx.x] = F(*p, 1);", {"F": "a function"}),
+    ("template <class> class V", "p[threadIdx.x] = V<float>().x;", {"V": "Two"}),
     ("class T", "p[threadIdx.x] = T(1) % 2;", {"T": "int"}),
 )
 
@@ -118,6 +120,7 @@ def test_open_names_have_values_of_their_kind(number: int) -> None:
     parameter, statement, taken = KINDS[number]
     host = "void pick(int n) { run(n ? once : twice); }"
     text = "enum class Other { A }; enum Kind { NO, YES }; __device__ int twice(int n) { return 2 * n; }\n"
+    text += "template <class T> struct One { }; template <class T> struct Two { T x; };\n"
     reading = read_kernel(
         f"{text}template <{parameter}> __global__ void k(float* p) {{ {statement} }}\n{host}", 32
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from layoutalg.analysis import wavefronts
 from layoutalg.source import read_kernel
+from tests.source.random_kernels import Tree, trees
 
 HEAD = """\
 #include <cooperative_groups.h>
@@ -160,28 +164,44 @@ assert_all(a, threadIdx.x); }"""
 
 
 ATOMICS = (
-    # an atomic operation, and the op and the sectors or wavefronts of a warp of it, None where it is not read
-    ("atomicAdd(g + t, 1)", "atom.global.b32", 4),
-    ("atomicMax_system(g + 2 * t, 1)", "atom.global.b32", 8),
-    ("atomicCAS((unsigned long long*)g + t, 0ull, 1ull)", "atom.global.b64", 8),
-    ("if (t == 3) atomicExch(g, 1)", "atom.global.b32", 1),
-    ("atomicAdd(g, 1)", "atom.global.b32", None),
-    ('asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(g + t), "r"(1))', "atom.global.b32", 4),
-    ("cuda::atomic_ref<int>(g[4 * t]).fetch_add(1, cuda::memory_order_relaxed)", "atom.global.b32", 16),
-    ("atomicMin(s + 32 * t, 1)", "red.shared.u32", 32),
-    ("atomicInc((unsigned*)s + t / 2, 5)", "red.shared.u32", 2),
-    ("atomicCAS(s + t, 0, 1)", "call atomicCAS", None),
-    ("atomicAdd((float*)s + t, 1.f)", "call atomicAdd", None),
+    # an atomic operation; its op, the sectors or wavefronts of a warp, and the lanes at one address
+    ("atomicAdd(g + t, 1)", "atom.global.b32", 4, 1),
+    ("atomicMax_system(g + 2 * t, 1)", "atom.global.b32", 8, 1),
+    ("atomicCAS((unsigned long long*)g + t, 0ull, 1ull)", "atom.global.b64", 8, 1),
+    ("if (t == 3) atomicExch(g, 1)", "atom.global.b32", 1, 1),
+    ("atomicAdd(g, 1)", "atom.global.b32", 1, 32),
+    ("if (t < 20) atomicAdd(g + t % 3 * 8, 1)", "atom.global.b32", 3, 7),
+    (
+        'asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(g + t), "r"(1))',
+        "atom.global.b32",
+        4,
+        1,
+    ),
+    ("cuda::atomic_ref<int>(g[4 * t]).fetch_add(1, cuda::memory_order_relaxed)", "atom.global.b32", 16, 1),
+    ("atomicMin(s + 32 * t, 1)", "red.shared.u32", 32, 1),
+    ("atomicInc((unsigned*)s + t / 2, 5)", "red.shared.u32", 2, 2),
+    ("atomicCAS(s + t, 0, 1)", "call atomicCAS", None, 0),
+    ("atomicAdd((float*)s + t, 1.f)", "call atomicAdd", None, 0),
 )
 
 
 def test_atomic_operations_of_all_forms() -> None:
     body = "(int* g) {{ __shared__ int s[1024]; int t = threadIdx.x; {}; }}\n"
-    kernels = [f"__global__ void k{n}{body.format(each)}" for n, (each, _, _) in enumerate(ATOMICS)]
+    kernels = [f"__global__ void k{n}{body.format(each)}" for n, (each, *_) in enumerate(ATOMICS)]
     memory = read_kernel("".join(kernels), 32).memory
     assert len(memory) == len(ATOMICS)
-    for access, (operation, op, wanted) in zip(memory, ATOMICS, strict=True):
-        assert (access.op, access.total) == (op, wanted), (operation, access.why)
+    for access, (operation, *wanted) in zip(memory, ATOMICS, strict=True):
+        assert [access.op, access.total, access.lanes] == wanted, (operation, access.why)
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.lists(trees(("t",)), min_size=8, max_size=8))
+def test_lanes_that_meet_are_counted_as_their_indices_are_evaluated(indices: list[Tree]) -> None:
+    body = "".join(f"atomicAdd({'gs'[n % 2]} + {each.text}, 1);\n" for n, each in enumerate(indices))
+    text = f"__global__ void k(int* g) {{ extern __shared__ int s[]; int t = threadIdx.x;\n{body}}}"
+    lanes = [[each.value({"t": t}) for t in range(48)] for each in indices]
+    wanted = [max(max(Counter(own[at : at + 32]).values()) for at in (0, 32)) for own in lanes]
+    assert [access.lanes for access in read_kernel(text, 48).memory] == wanted
 
 
 def test_functions_of_the_compiler_are_not_ones_own() -> None:
@@ -267,13 +287,14 @@ __global__ void k(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTrai
 at::acc_type<at::Half, true> sum = h[threadIdx.x] * 2.f;
 a[blockIdx.x][threadIdx.x % C10_WARP_SIZE] = sum;
 if (threadIdx.x < a.size(1)) h[threadIdx.x] += 1;
+gpuAtomicAdd(&a[0][2 * threadIdx.x], sum);
 }"""
     sets = {"a.strides_[0]": 64, "a.strides_[1]": 2, "a.sizes_[1]": 16}
     reading = read_kernel(text, 32, sets=sets)
     assert not reading.unfollowed
     assert [(a.line, a.op, a.array, a.total) for a in reading.memory] == [
         (3, "ld.global.b16", "h", 2), (4, "st.global.b32", "a.data_", 8),
-        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1),
+        (5, "ld.global.b16", "h", 1), (5, "st.global.b16", "h", 1), (6, "atom.global.b32", "a.data_", 16),
     ]  # fmt: skip
 
 

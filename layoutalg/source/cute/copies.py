@@ -173,11 +173,13 @@ class Copies(Places):
         """A product of tensors: in shared memory A and B are copied for each k, in registers nothing is."""
         tensors = [part for part in given if isinstance(part, Tensor)]
         a, b = tensors[-3:-1]
+        atoms = [_atom_of(part) for part in given if not isinstance(part, Tensor)]
+        if any(atom.instruction.name.startswith("SM90_64x") for atom in atoms):
+            raise UnsupportedError("how its tiles are read is the tensor core's")
         if any(t.in_memory for t in tensors if t is not a and t is not b):
             raise UnsupportedError("a product with sums in memory")
         if not a.in_memory and not b.in_memory:
             return
-        atoms = [_atom_of(part) for part in given if not isinstance(part, Tensor)]
         spaces = {t.pointer.array.space for t in (a, b) if isinstance(t.pointer, Address)}
         if spaces != {"shared"} or any(atom.instruction.name.startswith("SM") for atom in atoms):
             raise UnsupportedError("what a product reads of memory that is not shared, or by a descriptor")

@@ -7,6 +7,7 @@
 #define CUTLASS_HOST_DEVICE __forceinline__ __host__ __device__
 #define CUTLASS_DEVICE __forceinline__ __device__
 #define CUTLASS_GLOBAL __global__ static
+#define CUTLASS_GRID_CONSTANT __grid_constant__
 #define CUTE_INLINE_CONSTANT static constexpr
 #define CUTE_UNROLL
 #define CUTE_NO_UNROLL
@@ -22,6 +23,19 @@ using float_e4m3_t = __nv_fp8_e4m3;
 using float_e5m2_t = __nv_fp8_e5m2;
 struct tfloat32_t { float x; };
 struct alignas(16) uint128_t { unsigned long lo, hi; };
+inline __device__ int canonical_warp_idx_sync() { return __shfl_sync(0xffffffff, threadIdx.x / 32, 0); }
+template <unsigned N> struct PipelineState {
+    int index_ = 0; unsigned phase_ = 0;
+    int index() const { return index_; }
+    unsigned phase() const { return phase_; }
+    void operator++() { if (++index_ == N) { index_ = 0; phase_ ^= 1; } }
+};
+namespace arch {
+#define CLUSTER_BARRIER(name) static void name(uint64_t const*, unsigned = 0) { __threadfence_block(); }
+struct ClusterBarrier { CLUSTER_BARRIER(init) CLUSTER_BARRIER(wait) CLUSTER_BARRIER(arrive) };
+struct ClusterTransactionBarrier : ClusterBarrier {
+    CLUSTER_BARRIER(arrive_and_expect_tx) CLUSTER_BARRIER(expect_transaction) };
+}
 }
 
 namespace cute {
@@ -208,6 +222,7 @@ template <class S> Tensor<coordinate<S>, Layout<call<f::make_identity_layout, S>
     name(A const&); \
     template <class T, class L> Tensor<pointer<std::remove_cv_t<T>>, Layout<call<f::name, L>, made>> \
     name(Tensor<pointer<T>, L> const&);
+template <class E, class L> Tensor<E, L> as_position_independent_swizzle_tensor(Tensor<E, L> const&);
 LAYOUTALG_REGISTERS(make_tensor_like) LAYOUTALG_REGISTERS(make_fragment_like)
 template <class N, class T, class L> Tensor<pointer<N>, Layout<call<f::recast, types<T, N>, L>, made>>
 recast(Tensor<pointer<T>, L> const&);
@@ -273,6 +288,39 @@ template <class M, class S> auto partition_fragment_C(M const&, S const&) { retu
 template <class M, class S> constexpr auto partition_shape_C(M const&, S const&) {
     return known<call<f::shape, ints<>, Layout<call<f::partition_shape_C, M, S>, made>>>::value(); }
 
+// Copies by the engine and products of wgmma: their calls are listed, and what they move is the engine's.
+struct tma;
+template <class Self> struct tma_copy {
+    template <class S> Tensor<coordinate<S>, Layout<call<f::make_identity_layout, S>, made>>
+    get_tma_tensor(S const&) const;
+    template <class... A> Self with(A&&...) const;
+};
+template <> struct Copy_Atom<tma> : tma_copy<Copy_Atom<tma>> {};
+template <> struct TiledCopy<tma> : tma_copy<TiledCopy<tma>> { LAYOUTALG_SLICES(ThrCopy<TiledCopy>) };
+template <class... A> Copy_Atom(Copy_Atom<A...>) -> Copy_Atom<A...>;
+template <class... A> constexpr Copy_Atom<tma> make_tma_atom(A const&...) { return {}; }
+template <class... A> constexpr TiledCopy<tma> make_tma_copy(A const&...) { return {}; }
+template <class G, class S> struct tma_parts { G global; S shared; };
+template <class A, class C, class L, class S, class G>
+tma_parts<G, S> tma_partition(A const&, C const&, L const&, S const&, G const&);
+template <class A> void prefetch_tma_descriptor(A const*);
+void warpgroup_arrive(); void warpgroup_commit_batch(); template <int N> void warpgroup_wait();
+template <class A> void warpgroup_fence_operand(A&&);
+bool elect_one_sync(); void cluster_sync(); void cluster_arrive(); void cluster_arrive_relaxed(); void cluster_wait();
+unsigned block_rank_in_cluster();
+namespace GMMA {
+enum class Major { K, MN };
+template <class T, int Bytes> using rows = Layout<Shape<C<8>, C<Bytes / int(sizeof(T))>>, Stride<C<Bytes / int(sizeof(T))>, C<1>>>;
+template <class T, int Bytes> using columns = Layout<Shape<C<Bytes / int(sizeof(T))>, C<8>>, Stride<C<1>, C<Bytes / int(sizeof(T))>>>;
+template <class T, int B, class L> using swizzled =
+    ComposedLayout<Swizzle<B, sizeof(T) == 1 ? 4 : sizeof(T) == 2 ? 3 : 2, 3>, C<0>, L>;
+#define GMMA_ATOM(name, B, Bytes) \
+    template <class T> using Layout_K_##name##_Atom = swizzled<T, B, rows<T, Bytes>>; \
+    template <class T> using Layout_MN_##name##_Atom = swizzled<T, B, columns<T, Bytes>>;
+GMMA_ATOM(SW128, 3, 128) GMMA_ATOM(SW64, 2, 64) GMMA_ATOM(SW32, 1, 32)
+GMMA_ATOM(INTER, 0, 16)
+}
+
 // What moves elements, and what does not.
 template <class... A> void copy(A&&...); template <class... A> void copy_if(A&&...);
 template <class... A> void copy_aligned(A&&...); template <class... A> void gemm(A&&...);
@@ -296,5 +344,12 @@ template <class T, size_t N> struct ArrayEngine {
 };
 template <class T> inline constexpr int sizeof_bits_v = 8 * sizeof(T);
 template <class T> struct sizeof_bits : C<int(8 * sizeof(T))> {};
+}
+namespace std {
+template <class T> struct tuple_size; template <size_t N, class T> struct tuple_element;
+template <class... T> struct tuple_size<cute::tuple<T...>> { static constexpr size_t value = sizeof...(T); };
+template <size_t N, class A, class... T> struct tuple_element<N, cute::tuple<A, T...>>
+    : tuple_element<N - 1, cute::tuple<T...>> {};
+template <class A, class... T> struct tuple_element<0, cute::tuple<A, T...>> { using type = A; };
 }
 #pragma clang force_cuda_host_device end

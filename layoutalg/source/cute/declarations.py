@@ -55,8 +55,10 @@ def declared_text(texts: Iterable[str]) -> str:
     head = f"namespace cute {{ namespace f {{ {' '.join(f'struct {tag};' for tag in sorted(tags()))} }} }}"
     integers = sorted({*map(int, _INTEGER.findall(text)), *range(33), 64, 128, 256})
     names = sorted(set(_INSTRUCTION.findall(text)))
+    chosen = sorted({*re.findall(r"\b(SM\d+_\d\w+)\s*<", text)} - {*names})
     tail = [f"using _{n} = Int<{n}>;" for n in integers]
     tail += [f"struct {name} {{}};" for name in names if f"struct {name} " not in given]
+    tail += [f"template <auto...> struct {name} {{}};" for name in chosen]
     return f"{head}\n{given}\nnamespace cute {{ {' '.join(tail)} }}\n"
 
 

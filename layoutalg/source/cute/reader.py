@@ -149,6 +149,8 @@ class CuteCalls(Calls, Copies):
         if name in _SILENT:
             self.fence()
             return UNSET
+        if name == "with":  # it takes a reference to a barrier, and loads nothing
+            return _typed(node.type)
         own = is_cute(node.type) or (held is not None and is_cute(held.type) and not node.children)
         if own and name.startswith("operator") and name not in _ELEMENTS:
             # an operation on static numbers has its result in its type, one that makes a plain number before
@@ -162,6 +164,8 @@ class CuteCalls(Calls, Copies):
             return UNSET
         if name in _POINTERS:
             return first if isinstance(first, (Address, Unknown)) else unknown(first)
+        if name == "as_position_independent_swizzle_tensor":
+            return Object(first) if isinstance(first, Tensor) else unknown(first)
         if name in ("data", "get") and isinstance(first, (Tensor, Address)):
             return (first.pointer or UNSET) if isinstance(first, Tensor) else first
         if name == "make_tensor" and isinstance(first, Address):

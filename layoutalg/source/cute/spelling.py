@@ -130,6 +130,10 @@ def value_of(term: Term, leaf: Callable[[], Index] = _unknown) -> Any:
             return functions.atom(name, value_of(arguments[0]), *(element_of(str(t)) for t in arguments[1:]))
         case "UniversalFMA":
             return f"UniversalFMA<{', '.join(t.name for t in (arguments * 4)[:4])}>"
+    if name == "tma":
+        raise UnsupportedError("how a bulk copy is divided is the copy engine's")
+    if name.startswith("SM90_") and "Major" in str(term):
+        return name
     if name.startswith("SM") or name == "UniversalCopy":
         return f"{name}<uint{bits_of(str(arguments[0]))}_t>" if arguments else name
     values = [value_of(each, leaf) for each in arguments if each.name not in ("made", "call")]

@@ -213,7 +213,11 @@ class Census:
         before = top.prev_sibling
         while before is not None and self._runs_on(before):
             top, before = before, before.prev_sibling
-        head = self.text[top.start_byte : body.start_byte].decode("utf-8", "replace")
+        start, front = top.start_byte, self.code[top.start_byte : (name or body).start_byte]
+        if b";" in front:  # the grammar takes a class that it misreads as the type of one of its members
+            start += max(front.rfind(b";"), front.rfind(b"}")) + 1
+            start += len(self.code[start:]) - len(self.code[start:].lstrip())
+        head = self.text[start : body.start_byte].decode("utf-8", "replace")
         named = self.said(name) if name is not None else ""
         parameters = head.partition(named)[2] if named else head
         stop = next((c for c in node.children if c.type == "field_initializer_list"), body)
@@ -222,10 +226,8 @@ class Census:
             and named not in _NO_FUNCTION
             and b"__global__" not in self.text[body.start_byte : body.end_byte]
         )
-        stop_byte = top.start_byte if outside else stop.start_byte
-        return Function(
-            named, body.start_byte, body.end_byte, top.start_byte, stop_byte, head, parameters, sure=sure
-        )
+        stop_byte = start if outside and start == top.start_byte else stop.start_byte
+        return Function(named, body.start_byte, body.end_byte, start, stop_byte, head, parameters, sure=sure)
 
     def _runs_on(self, node: Any) -> bool:
         """Whether something goes on with what follows: a macro that is not known, in front of a head."""

@@ -386,8 +386,8 @@ class Parser:
         inside = text.census.function(offset)
         if text.undo_condition(offset):
             return True
-        if inside is not None and not inside.device:
-            return text.take_out(inside.start + 1, inside.end - 1, None)
+        if inside is not None and not inside.device and text.take_out(inside.start + 1, inside.end - 1, None):
+            return True
         why = {"line": text.line(offset), "column": text.column(offset), "why": message, "file": text.name}
         if inside is not None and text.take_out_value(offset, why):
             return True

@@ -83,10 +83,14 @@ template <class A, class B> inline constexpr bool is_same_v = is_same<A, B>::val
 template <class T, T... I> struct integer_sequence {};
 template <size_t... I> using index_sequence = integer_sequence<size_t, I...>;
 template <size_t N> using make_index_sequence = __make_integer_seq<integer_sequence, size_t, N>;
+template <class...> struct layoutalg_template {};
 template <class T, size_t N> struct array { T layoutalg_elements[N];
     __host__ __device__ constexpr T& operator[](size_t i) { return layoutalg_elements[i]; }
     __host__ __device__ constexpr const T& operator[](size_t i) const { return layoutalg_elements[i]; }
+    __host__ __device__ constexpr T* data() { return layoutalg_elements; }
+    __host__ __device__ constexpr const T* data() const { return layoutalg_elements; }
     __host__ __device__ static constexpr size_t size() { return N; } };
+enum class byte : unsigned char {};
 template <class T> class initializer_list { const T* layoutalg_first; size_t layoutalg_count;
 public: constexpr size_t size() const { return layoutalg_count; }
     constexpr const T* begin() const { return layoutalg_first; }

@@ -231,6 +231,8 @@ def template_parameters(kernel: Any) -> list[dict[str, Any]]:
     """{"name", "kind", "type", "default"} of each parameter of a template: a type, a value or a pack."""
     out = []
     for child in kernel.get_children():
+        if child.kind == _K.TEMPLATE_TEMPLATE_PARAMETER:
+            out.append({"name": child.spelling, "kind": "value", "default": False, "type": "template"})
         if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
             value = child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER
             tokens = [t.spelling for t in child.get_tokens()]

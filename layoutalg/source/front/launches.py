@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.source.front.census import Census, Function
 
@@ -34,7 +34,12 @@ MOST_WRITTEN = 1 << 18
 """The most characters that a macro may become."""
 
 _SPECIAL = re.compile(r"template\s*<\s*>[^;{}]*\Z")
-_PARAMETER = re.compile(r"(?P<kind>[\w\s:]+?)\s*\b(?P<name>\w+)\s*(?:=.*)?\Z")
+_PARAMETER = re.compile(
+    r"(?P<kind>(?:template\s*<.*>)?[\w\s:]+?)\s*(?:\b(?P<name>\w+)|\(\*(?P<function>\w+)\)(?P<of>\(.*\)))\s*(?:=.*)?\Z"
+)
+FUNCTION = "(*)"
+"""In the kind of a template parameter that is a function, its place; as its value, one without a body."""
+
 _CONSTANT = re.compile(r"(?:static\s+)?const|using|typedef|enum")
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^()\n\\]|\\\r?\n)*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
@@ -55,6 +60,9 @@ _INTEGERS |= {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32,
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATIONS = frozenset({"declaration", "alias_declaration", "type_definition", "enum_specifier"})
+
+
+_Form: TypeAlias = "Callable[[Census, Any, str], str]"
 
 
 class Instance(NamedTuple):
@@ -151,7 +159,8 @@ def instances(
         inside = census.function(offset)
         line = census.before + text.count("\n", 0, use.start()) + 1
         words = [set(words_in(part)) for part in (split or (), shape, (call,))]
-        told = ("", "", "") if inside is None else _declarations(census, inside, offset, words)
+        typed = _as_variable if any("decltype" in part for part in split or ()) else None
+        told = ("", "", "") if inside is None else _declarations(census, inside, offset, words, typed)
         parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
         outer = [] if inside is None else parameters_of(inside)
         local = set(words_in(told[:1]))
@@ -159,7 +168,8 @@ def instances(
             by = {name: value for name, value in given.items() if local.isdisjoint(words_in([value]))}
             arguments = tuple(with_values(by, part) for part in split or ())
             needed = set(words_in([*arguments, *told, parameters, *shape, call]))
-            pairs = [(kind, name, given[name]) for kind, name in outer if name in given and name in needed]
+            pairs = [(kind, name, given[name]) for kind, name in outer
+                     if name in given and name in needed and kind != "template"]  # fmt: skip
             bound = caller.bound + caller.declared + _scope(pairs)
             open_ = caller.open + tuple(pair for pair in outer if pair[1] not in given)
             found[Instance(arguments, told[0], bound, open_, line, shape, call, parameters, *told[1:])] = None
@@ -298,6 +308,8 @@ def declared(kind: str, name: str, value: str) -> str:
     """The declaration of a template parameter as a type or a constant."""
     if is_type(kind):
         return f"using {name} = {value}; "
+    if value == FUNCTION:
+        return f"__device__ {kind.replace(FUNCTION, name, 1)}; "
     plain = kind if kind.split()[-1] == "auto" else f"__typeof__({kind})"
     return f"constexpr {plain} {name} = {as_of(kind, value)}; "
 
@@ -318,11 +330,12 @@ def as_of(kind: str, value: str) -> str:
 
 
 def _declarations(
-    census: Census, inside: Function, offset: int, needed: list[set[str]]
+    census: Census, inside: Function, offset: int, needed: list[set[str]], typed: _Form | None
 ) -> tuple[str, str, str]:
     """The declarations in front of a place, in the blocks around it, of the names that are needed.
 
-    Of constants and types as they are; of variables that are set once as constants, and without their values.
+    Of constants and types as they are, with `typed` of variables, too; of variables that are set once as
+    constants, and without their values.
     """
     node = census.node_at(offset, offset)
     body = census.text[inside.start : inside.end].decode("utf-8", "replace")
@@ -331,7 +344,7 @@ def _declarations(
         before = node.prev_sibling
         while before is not None and before.start_byte > inside.start:
             said = census.said(before)
-            for names, kind, form in zip(needed, lines, (None, _as_constant, _as_variable), strict=True):
+            for names, kind, form in zip(needed, lines, (typed, _as_constant, _as_variable), strict=True):
                 if said in lines[0]:
                     break
                 if _declares(before.type, said, names):
@@ -374,10 +387,10 @@ def _as_variable(census: Census, declaration: Any, body: str) -> str:
 
 
 def without_values(declarations: str) -> str:
-    """Declarations of variables without what these are set to, but of those whose type it says."""
+    """Declarations of variables that are set to nothing, but of those whose type their value says."""
     lines = declarations.split("\n")
     values = re.compile(r"=(?!=)[^,;]*(?:\([^;]*\))?[^,;]*")
-    return "\n".join(line if "auto" in line else values.sub("", line) for line in lines)
+    return "\n".join(line if "auto" in line else values.sub("= {}", line) for line in lines)
 
 
 def _declares(kind: str, said: str, needed: set[str]) -> bool:
@@ -408,4 +421,8 @@ def parameters_of(function: Function) -> list[tuple[str, str]]:
         return []
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", function.words[opened.end() :], flags=re.DOTALL)
     matches = map(_PARAMETER.match, parts_of(text[: closed(text, 0, ">") - 1], "<"))
-    return [(m["kind"], m["name"]) for m in matches if m is not None]
+    return [
+        (f"{m['kind']} {FUNCTION}{m['of']}", m["function"]) if m["function"]
+        else ("template" if m["kind"].startswith("template") else m["kind"], m["name"])
+        for m in matches if m is not None
+    ]  # fmt: skip

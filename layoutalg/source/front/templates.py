@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from layoutalg.source.front.cursors import instance_in, qualified, template_parameters
 from layoutalg.source.front.launches import (
     DEPTH,
+    FUNCTION,
     Instance,
     as_of,
     declared,
     is_integer,
     is_type,
+    parts_of,
     with_values,
     without_values,
     words_in,
@@ -43,6 +45,7 @@ MOST_OPTIONS = 24
 UNKNOWN = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 
 _DECLARED = re.compile(r"(using|(?:static\s+|constexpr\s+|const\s+)+([\w\s:]+?))\s+(\w+)\s*=\s*([^;{}]*);")
+_CLASS = re.compile(r"\btemplate\s*<[^<>]*>\s*(?:struct|class)\s+(\w+)\s*[{:]")
 _TYPES = ("float", "__half", "int", "double", "unsigned char")
 _NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 
@@ -50,7 +53,8 @@ _NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 def tails(name: str, use: Instance) -> list[str]:
     """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
     explicit = f"{name}<{', '.join(use.arguments)}>"
-    bodies = [] if use.values and not use.arguments else [("()", f"auto p = &{explicit};")]
+    outer = use.parameters if "decltype" in explicit and use.parameters else "()"
+    bodies = [] if use.values and not use.arguments else [(outer, f"auto p = &{explicit};")]
     if use.values:
         called = explicit if use.arguments else name
         for variables in dict.fromkeys((use.variables, without_values(use.variables))):
@@ -62,16 +66,19 @@ def tails(name: str, use: Instance) -> list[str]:
 
 def declarable(kind: str, value: str) -> bool:
     """Whether a value of a kind is declared by its name; a device function is not a constant of the host."""
-    return value.isdigit() or is_integer(kind) or is_type(kind)
+    return value.isdigit() or is_integer(kind) or is_type(kind) or value == FUNCTION
 
 
 def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[str]:
     """Values that an open template parameter is read with, the first that make an instance.
 
-    Types; of a number those with which the text compares it, and usual ones; of others, functions.
+    Types; of a number those with which the text compares it, and usual ones; templates of classes; functions
+    of the text, or else one without a body; of others both.
     """
     if is_type(kind):
         return [*_TYPES]
+    if kind == "template":
+        return [*dict.fromkeys(_CLASS.findall(text)), "std::layoutalg_template"][:MOST_OPTIONS]
     if kind.split()[-1] == "bool":
         return ["false", "true"]
     word = re.escape(name)
@@ -79,7 +86,7 @@ def options(kind: str, name: str, text: str, functions: Sequence[str]) -> list[s
     numbers = [*dict.fromkeys((_NUMBERS[0], *(a or b for a, b in compared), *_NUMBERS))][:MOST_OPTIONS]
     if is_integer(kind):
         return numbers
-    return [*functions[:MOST_OPTIONS], "0", "1", "2", "3"]
+    return [*functions[:MOST_OPTIONS], *([FUNCTION] if FUNCTION in kind else "0123")]
 
 
 class Choice(NamedTuple):
@@ -139,7 +146,8 @@ class Templates:
         if best is None or best.target is None:
             options = ", ".join(f"--set {p['name']}=VALUE" for p in self.needed if p["name"] not in sets)
             return Choice(None, f"template parameters of {self.kernel.spelling} are not known: {options}")
-        taken = tuple(pair for pair in best.taken.items() if pair[0] not in sets)
+        told = ((n, "a function" if v == FUNCTION else v) for n, v in best.taken.items())
+        taken = tuple(pair for pair in told if pair[0] not in sets)
         return Choice(best.target, "", self._others(best.use), best.use, best.made, taken)
 
     def _argument(self, parameter: dict[str, Any]) -> str:
@@ -156,12 +164,17 @@ class Templates:
         return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
 
     def _judged(self, trials: list[Trial]) -> list[Trial]:
-        """Trials with their errors, and with the unit that has them where all are their own."""
+        """Trials with their errors, and with the unit that has them where all are their own.
+
+        Of trials with the same instance the front end tells the first alone what is wrong in it.
+        """
         unit, errors = self.parser.tried([trial.tail for trial in trials])
         clean = None if any(inner for _, inner in errors) else unit
+        made = [(trial.made.arguments, trial.made.bound, trial.made.declared) for trial in trials]
+        most = {key: max(n for k, (_, n) in zip(made, errors, strict=True) if k == key) for key in made}
         return [
-            trial._replace(own=own, inner=inner, unit=clean, number=number)
-            for number, (trial, (own, inner)) in enumerate(zip(trials, errors, strict=True))
+            trial._replace(own=own, inner=most[key], unit=clean, number=number)
+            for number, (trial, key, (own, _)) in enumerate(zip(trials, made, errors, strict=True))
         ]
 
     def _best(self, trials: list[Trial]) -> Trial | None:
@@ -221,14 +234,18 @@ class Templates:
         if name in self.parser.sets:
             self.parser.used.add(name)
             return [self.parser.sets[name]]
-        text = self.parser.texts.find(self.kernel.location.file.name)
+        text = "".join(text.given.decode("utf-8", "replace") for text in self.parser.texts)
+        result, _, of = kind.partition(FUNCTION)
+        alike = re.compile(rf"\b{re.escape(result.strip())}\s+\w+\s*\Z" if of else "")
         functions = [
             f.name
             for t in self.parser.texts
             for f in t.census.functions
             if f.device and not f.kernel and t.left[f.start : f.start + 1] == b"{"
-        ]
-        return options(kind, name, text.given.decode("utf-8", "replace"), [*dict.fromkeys(functions)])
+            and (not of or (alike.search(f.words[: -len(f.parameters)])
+                 and len(parts_of(f.parameters.strip()[1:-1])) == len(parts_of(of.strip()[1:-1]))))
+        ]  # fmt: skip
+        return options(kind, name, text, [*dict.fromkeys(functions)])
 
     def _others(self, use: Instance) -> tuple[tuple[str, str], ...]:
         """The arguments of the other instances, and the options that choose each of them."""

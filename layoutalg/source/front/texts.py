@@ -60,7 +60,8 @@ _CALL_ALONE = re.compile(rb"\s*[A-Za-z_]\w*\s*\(.*\)\s*;?\s*\Z")
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _PLATFORM = re.compile(
-    r"__(HIP|SYCL|OPENCL|METAL)\w*|__CUDA_ARCH__|__CUDACC__|__cplusplus|_WIN\w+|_MSC_VER|__APPLE__|defined"
+    r"__(HIP|SYCL|OPENCL|METAL)\w*|HIP_VERSION\w*|__CUDA_ARCH__|__CUDACC__|__cplusplus|_WIN\w+|_MSC_VER|"
+    r"__APPLE__|defined"
 )
 """Words of conditions that the compiler of CUDA decides, whatever a header or a build says."""
 

@@ -90,6 +90,10 @@ using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
 }
+#define LAYOUTALG_GPU_ATOMIC(name) template <class T> \
+    LAYOUTALG_DEVICE T gpuAtomic##name(T* p, T v) { return atomic##name(p, v); }
+LAYOUTALG_GPU_ATOMIC(Add) LAYOUTALG_GPU_ATOMIC(Max) LAYOUTALG_GPU_ATOMIC(Min)
+template <class T> LAYOUTALG_DEVICE void gpuAtomicAddNoReturn(T* p, T v) { atomicAdd(p, v); }
 namespace torch {
 using at::PackedTensorAccessor32; using at::PackedTensorAccessor64; using at::RestrictPtrTraits;
 using at::DefaultPtrTraits; using at::TensorAccessor;

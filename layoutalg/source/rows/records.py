@@ -59,6 +59,10 @@ class SourceAccess:
     kernel: str = ""
     function: str = ""
     """The function that the line is in; empty for what is in registers or constant."""
+    lanes: Count = 0
+    """The most lanes of an atomic instruction at one address, which take turns; 0 of other accesses."""
+    part: str = ""
+    """The part of the array that the source names: a member, or bytes of dynamic shared memory."""
     compiled: Count | None = None
     """With --compile: the instructions of this op in the machine code of its statement."""
     elsewhere: bool = False

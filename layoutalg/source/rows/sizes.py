@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from layoutalg.arch import Arch, find_instruction
+from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.source.costs import LANE_NAMES, Cost, period_of
+from layoutalg.source.costs import LANE_NAMES, Cost, period_of, rule_of
 from layoutalg.source.machine import Bound, Touch
 from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
 
@@ -64,7 +64,7 @@ class Open:
         if not names:
             return Sized(count(touches), list(touches), {}, (), ())
         touches = reached
-        rule = find_instruction(touches[0].op, machine)
+        rule = rule_of(touches[0].op, machine)
         period, shared = period_of(rule, machine), rule.space == "shared"
         moving = set().union(*(self._moving(touch, period) for touch in touches))
         masking = set().union(*(self.names_in(*self._deciding(touch, shared)) for touch in touches))

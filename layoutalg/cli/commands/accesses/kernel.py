@@ -366,11 +366,12 @@ def _row(access: SourceAccess) -> tuple[str, ...]:
     line = f"{access.file}:{access.line}" if access.file else str(access.line)
     if access.function != access.kernel.rpartition("::")[2]:
         line = f"{line}\nin {access.function}"
-    if access.ways is None:
-        return (line, access.op, access.array, counts[0], "", counts[1], counts[2],
-                f"{access.efficiency or 0:.1%}")  # fmt: skip
-    conflict = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
-    return (line, access.op, access.array, counts[0], counts[1], "", counts[2], conflict)
+    last = f"{access.efficiency or 0:.1%}"
+    if access.ways is not None:
+        last = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
+    last += f"\n{access.lanes} lanes per address" if access.lanes > 1 else ""
+    columns = (counts[1], "") if access.ways is not None else ("", counts[1])
+    return (line, access.op, access.part or access.array, counts[0], *columns, counts[2], last)
 
 
 def _blocks(reading: KernelReading) -> int:
