@@ -14,14 +14,15 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from layoutalg.kernels.ladder import PUBLISHED
-from tests.docs.charts import section
+from tests.docs import tables
+from tests.docs.tables import section, table
 from tests.documents import ROOT
 
 DATA = ROOT / "docs" / "figures.json"
@@ -83,11 +84,6 @@ def _value(groups: Mapping[str, str | None]) -> float:
 
 
 # --- words and tables ---------------------------------------------------------------------------------------
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 def filled(text: str) -> str:
@@ -416,7 +412,7 @@ def printed(path: Path) -> str:
     def again(found: re.Match[str]) -> str:
         return f"{found[1]}{REGIONS[found[2]]()}{found[4]}"
 
-    return REGION.sub(again, path.read_text(encoding="utf-8"))
+    return tables.printed(REGION.sub(again, path.read_text(encoding="utf-8")))
 
 
 def write() -> None:

@@ -17,7 +17,7 @@ from layoutalg.layout import Layout
 from layoutalg.limits import Most
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
-from tests.docs.figures import table
+from tests.docs.tables import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = (

@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.arch import ARCHS
 from tests.docs.build_site import DOCS, NAVIGATION, TOP, pages, relinked
-from tests.docs.charts import DRAWN, charts, rows
+from tests.docs.charts import DRAWN, charts
 from tests.docs.docstrings import as_rst
 from tests.docs.links import dead_links
 from tests.docs.pages import NEEDS, TILES, cookbook, hardware, limits, needs
@@ -82,4 +82,3 @@ def test_charts_draw_the_measured_tables() -> None:
     files = charts()
     assert set(files) == {"charts.md", *(f"charts/{name}.svg" for name in DRAWN)}
     assert all(text.startswith("<svg") for name, text in files.items() if name.endswith(".svg"))
-    assert len(rows("Permutes", "problem")) >= 70
