@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from layoutalg.limits import Most, text_of
@@ -50,6 +49,8 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def _replace(path: Path, data: bytes, new_mode: int) -> None:
+    import tempfile  # dear to import, and most commands write no file
+
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

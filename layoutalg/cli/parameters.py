@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -29,7 +27,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, cast, get_args, get_origin
 
 from layoutalg import __version__
 from layoutalg.cli.files import read_source
-from layoutalg.cli.output import PAGE
+from layoutalg.cli.output import page_width
 from layoutalg.cli.refusals import EXIT_CODES
 from layoutalg.cli.table import COMMANDS, FIRST, Command
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, check_choice
@@ -95,8 +93,8 @@ class _Help(argparse.HelpFormatter):
     """Help that fills the page, paragraph by paragraph; lines to copy are not broken."""
 
     def __init__(self, prog: str) -> None:
-        terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE
-        super().__init__(prog, width=min(terminal, PAGE))
+
+        super().__init__(prog, width=page_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n\n".join(

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from layoutalg import __version__
 from layoutalg.analysis import sentence
 from layoutalg.answers import Amount, Answer, Positive, taken
@@ -130,7 +128,7 @@ def demo_command(as_json: JsonOption = False) -> int:
     """
     tell: Tell = _silent if as_json else say
     started = time.monotonic()
-    tell(Text(f"layoutalg {__version__}: from a layout to a verified kernel", style="bold"), "")
+    tell(f"layoutalg {__version__}: from a layout to a verified kernel", "")
     from layoutalg.testing import all_pass
 
     steps = DemoSteps(
@@ -285,7 +283,7 @@ def _draw(tell: Tell, synthesis: Synthesis) -> None:
 
 
 def _title(tell: Tell, number: int, verb: str, what: str) -> None:
-    tell(Text.assemble((f"{number}  {verb}", "bold"), f"  {what}"))
+    tell(f"{number}  {verb}  {what}")
 
 
 def _silent(*parts: object) -> None:

@@ -22,7 +22,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
+from layoutalg.cli.output import Table, Told, count, live_table, progress, say, say_answer
 from layoutalg.cli.reports import unfit_words
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -187,7 +187,7 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     where = f"on {place[1]}"
     if place[0] == "model":
         where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
-    shown = table(
+    shown = Table(
         f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(stores.record_row, rows), left=2
     )
     sentence = (
