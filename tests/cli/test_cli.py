@@ -199,11 +199,9 @@ def test_a_command_is_imported_when_it_is_asked_for() -> None:
         " len(sys.modules) - before)"
     )
     generate = ["generate", "relu", "--shape", "4,8"]
-    tile = "(32,32):(32,1)"
     for words, loaded, most in (
         (["--version"], [], 62),
-        (["analyze", tile, "--access", "ld.shared.b32@col"], ["cli.app", "analysis"], 132),
-        (["convert", tile, "--to", "triton"], ["cli.app"], 122),
+        (["analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col"], ["cli.app", "analysis"], 132),
         (generate, ["cli.app", "analysis", "codegen"], 410),
     ):
         python = [sys.executable, "-c", code.format(words=words, rooms=rooms)]

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from layoutalg.glossary import GLOSSARY
 from layoutalg.kernels.ladder import PUBLISHED
 from tests.docs import tables
 from tests.docs.tables import section, table
@@ -364,7 +365,7 @@ def executed(row: Mapping[str, Any]) -> float:
 
 
 def published_hgemm() -> str:
-    """Registers and executed instructions of the published tensor-core kernels: docs/systems/hgemm.md."""
+    """Registers and executed instructions of the published tensor-core kernels: docs/published.md."""
     of = data()["published_hgemm"]
     rows = []
     for row in of["rows"]:
@@ -386,8 +387,13 @@ def hgemm_gains() -> str:
     return filled(
         f"On an H200 the second step gains {ours[0]:.2f} and the sixth {ours[1]:.2f}, where {theirs[0]:.2f} "
         f"and {theirs[1]:.2f} are published for a T4 "
-        "([measured](../measured.md#the-steps-of-gemm-sm75-predicted-and-counted))."
+        "([measured](measured.md#the-steps-of-gemm-sm75-predicted-and-counted))."
     )
+
+
+def glossary() -> str:
+    """The words of `layoutalg help`."""
+    return "\n".join(f"**{term}**: {meaning}\n" for term, meaning in GLOSSARY.items())
 
 
 REGIONS: dict[str, Callable[[], str]] = {
@@ -395,14 +401,14 @@ REGIONS: dict[str, Callable[[], str]] = {
     for print_region in (
         numbers, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
         speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
-        published_hgemm, hgemm_gains,
+        published_hgemm, hgemm_gains, glossary,
     )
 }  # fmt: skip
 """Name of a region -> its text."""
 
 DOCUMENTS = (
-    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "systems" / "hgemm.md",
-    ROOT / "docs" / "measured.md",
+    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "published.md",
+    ROOT / "docs" / "faq.md", ROOT / "docs" / "measured.md",
 )  # fmt: skip
 
 

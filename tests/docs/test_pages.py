@@ -11,7 +11,7 @@ from tests.docs.build_site import DOCS, NAVIGATION, TOP, pages, relinked
 from tests.docs.charts import DRAWN, charts
 from tests.docs.docstrings import as_rst
 from tests.docs.links import dead_links
-from tests.docs.pages import NEEDS, TILES, cookbook, hardware, limits, needs
+from tests.docs.pages import NEEDS, TILES, cookbook, hardware, needs
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,6 @@ def lines(name: str) -> list[str]:
 
 def test_the_facts_are_those_of_the_records() -> None:
     assert hardware().splitlines() == lines("hardware.md")
-    assert limits().splitlines() == lines("limits.md")
     assert all(f"| {name} |" in "\n".join(lines("hardware.md")) for name in ARCHS)
 
 
