@@ -238,7 +238,8 @@ def hardware() -> str:
 LIMITS = """## Limits of a request
 
 A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
-where something does. What hardware or a format allows is stated above. Names are those of `layoutalg.limits.Most`.
+where something does. What hardware or a format allows is stated above. Names are those of
+`layoutalg.limits.Most`.
 
 {limits}"""
 

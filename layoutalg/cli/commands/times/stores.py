@@ -59,7 +59,6 @@ class Asked:
     words: list[str]
     gpu: str | None = None
     output: Path | None = None
-    html: Path | None = None
 
 
 def shown_time(record: Record) -> str:
@@ -155,17 +154,14 @@ def _show(request: Asked) -> Found:
     parts.append(
         f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
     )
-    if request.html is not None:
-        from layoutalg.cli.commands.times.timings_page import timings_html
-
-        page = timings_html(Path(request.words[0]).name, shown).encode()
-        write_whole(request.html, page, private=True)
-        parts.append(f"{request.html} ({len(page):,} bytes): open it in a browser.")
     return parts, TuneAnswer(
-        "show", len(records), store.torn_bytes, None if request.html is None else str(request.html),
+        "show",
+        len(records),
+        store.torn_bytes,
+        None,
         tuple(timing_row(r, slow) for r in shown),
         {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
-    )  # fmt: skip
+    )
 
 
 def _merge(request: Asked) -> Found:

@@ -79,7 +79,6 @@ def tune_command(
     ] = DEFAULT_ARCH,
     gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
     output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
-    html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Autotune a kernel family: time the best candidates, keep the times, and lock the choices in a file.
@@ -100,9 +99,7 @@ def tune_command(
         least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
             raise UnsupportedError(f"tune {what} takes {stores.TAKES[what]}")
-        if html is not None and what != "show":
-            raise UnsupportedError("--html goes with tune show STORE")
-        outcome = stores.ACTIONS[what](stores.Asked([*words], gpu, output, html))
+        outcome = stores.ACTIONS[what](stores.Asked([*words], gpu, output))
     else:
         if words:
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(stores.ACTIONS)} do")
