@@ -121,7 +121,7 @@ def overview(line: str = "") -> argparse.ArgumentParser:
     words = line.split()
     for first in FIRST:
         parts = _parts(first)
-        text = _INSPECT if first not in COMMANDS else _doc(COMMANDS[first]).split("\n\n")[0]
+        text = _INSPECT if first not in COMMANDS else COMMANDS[first].summary
         added = commands.add_parser(first, help=None if line else text)
         if first in words and parts:
             _add_parts(added, first, words)
@@ -151,7 +151,7 @@ def _add_parts(parser: argparse.ArgumentParser, first: str, words: Sequence[str]
     parts = parser.add_subparsers(title="parts", metavar="WHAT", required=False)
     for part in _parts(first):
         command = COMMANDS[f"{first} {part}"]
-        added = parts.add_parser(part, help=_doc(command).split("\n\n")[0] if words is None else None)
+        added = parts.add_parser(part, help=command.summary if words is None else None)
         if words is not None and part in words:
             _fill(added, command)
 
@@ -185,12 +185,8 @@ def read_line(name: str, words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _doc(command: Command) -> str:
-    return inspect.getdoc(command.function) or ""
-
-
 def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
-    parser.description, parser.epilog = _doc(command), _TERMS if command.terms else None
+    parser.description, parser.epilog = inspect.getdoc(command.function), _TERMS if command.terms else None
     for p, declared in parameters_of(command.function):
         _add(parser, p, declared)
     if command.budget:

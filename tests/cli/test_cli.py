@@ -38,6 +38,7 @@ def test_every_command_has_help_and_json(name: str) -> None:
     result = run(*name.split(), "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
+    assert COMMANDS[name].summary in " ".join(result.stdout.split()), "which a list of all reads in the file"
     prose = (
         re.split("\n\n(?:positional arguments|options):", result.stdout)[0].partition("\n\n")[2].splitlines()
     )
