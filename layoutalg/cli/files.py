@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from pathlib import Path
 
+from layoutalg.errors import ArgumentTypeError, shown
 from layoutalg.limits import Most, text_of
 
 
@@ -14,8 +16,10 @@ def read_source(place: str) -> str:
     """The text of a source file, or of standard input where `place` is "-".
 
     Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
-    Most.TEXT, OSError.
+    Most.TEXT, ArgumentTypeError for an expression in place of a file, OSError.
     """
+    if re.search(r"[+*%^&|] *[\w(]", place) and not os.path.lexists(place):
+        raise ArgumentTypeError(f"{shown(place)} is not a file; layoutalg identify --index reads expressions")
     return text_of(read_bytes(place, Most.TEXT), "standard input" if place == "-" else place)
 
 

@@ -110,7 +110,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=_Help, **settings)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        more = f"; {self.prog} --help lists them" if "are required" in message else ""
+        raise UsageError(f"{message}{more}")
 
 
 def overview(line: str = "") -> argparse.ArgumentParser:
