@@ -1,0 +1,71 @@
+"""CPU seconds of each job of docs/jobs.md, and of the least commands: every command is a process of its own.
+
+    python tests/bench/bench_jobs.py [RUNS]
+
+The least of RUNS runs counts, 3 unless it is given; the dearest jobs are listed, and the sum of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.documents import BLOCK, REPORTS, ROOT
+
+LEAST = (
+    "--version", "--help", "analyze (32,32):(32,1) --access ld.shared.b32@col",
+    "convert (8,8):(8,1) --to triton", "eval composition((8,8):(8,1),4:2)",
+)  # fmt: skip
+DEAREST = 8
+
+
+def seconds(words: list[str], runs: int) -> float:
+    """The least processor time of a command; it may end with any exit code that is an answer."""
+
+    def one() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-m", "layoutalg", *words], capture_output=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode not in (0, 1, 2):
+            raise RuntimeError(f"{shlex.join(words)}: {done.stderr.decode()}")
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(one() for _ in range(runs))
+
+
+def jobs(runs: int) -> dict[str, tuple[int, float]]:
+    """The number of commands of each job, and their seconds; jobs that are Python alone are left out."""
+    out = {}
+    text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    for part in re.split(r"^### ", text, flags=re.M):
+        times = []
+        for language, body in BLOCK.findall(part):
+            if language == "cuda" and (name := re.match(r"// (\w+\.cu)\n", body)):
+                Path(name[1]).write_text(body, encoding="utf-8")
+            elif language == "python":
+                subprocess.run([sys.executable, "-c", body], capture_output=True, check=True)
+            elif language == "console":
+                commands = re.findall(r"^\$ layoutalg (.*?)(?:; echo .*)?$", body, re.M)
+                times += [seconds(shlex.split(command), runs) for command in commands]
+        if times and not part.startswith("#"):
+            out[part.partition("\n")[0]] = len(times), sum(times)
+    return out
+
+
+if __name__ == "__main__":
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        REPORTS.symlink_to(ROOT / "tests" / "data" / REPORTS)
+        for line in LEAST:
+            print(f"{1e3 * seconds(shlex.split(line), most):8.0f} ms  layoutalg {line}")
+        found = jobs(most)
+    for job, (_, spent) in sorted(found.items(), key=lambda item: -item[1][1])[:DEAREST]:
+        print(f"{1e3 * spent:8.0f} ms  {job}")
+    total = sum(spent for _, spent in found.values())
+    print(f"{len(found)} jobs, {sum(n for n, _ in found.values())} commands: {total:.1f} s")
