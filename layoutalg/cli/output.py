@@ -131,7 +131,7 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
 
 
 _TO_END = "\x1b[K"
-"""What clears a terminal's line behind the cursor."""
+"""The code by which a terminal clears its line behind the cursor."""
 
 Told = Callable[[str, "tuple[str, ...]", str], None]
 """A function that changes a row of a live table: its name, its cells, and the same as a line."""

@@ -1,4 +1,4 @@
-"""CPU seconds of each job of docs/jobs.md, and of the least commands: every command is a process of its own.
+"""CPU seconds of imports, of the least commands and of each job of docs/jobs.md, a process each.
 
     python tests/bench/bench_jobs.py [RUNS]
 
@@ -18,22 +18,23 @@ from pathlib import Path
 
 from tests.documents import BLOCK, REPORTS, ROOT
 
+IMPORTS = ("pass", "import layoutalg", "import numpy")
 LEAST = (
     "--version", "--help", "analyze (32,32):(32,1) --access ld.shared.b32@col",
     "convert (8,8):(8,1) --to triton", "eval composition((8,8):(8,1),4:2)",
 )  # fmt: skip
 DEAREST = 8
+COMMAND = ("-m", "layoutalg")
 
 
 def seconds(words: list[str], runs: int) -> float:
-    """The least processor time of a command; it may end with any exit code that is an answer."""
+    """The least processor time of Python with some words, which may end with any code that is an answer."""
 
     def one() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-m", "layoutalg", *words], capture_output=True, check=False)
+        done = subprocess.run([sys.executable, *words], capture_output=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode not in (0, 1, 2):
-            raise RuntimeError(f"{shlex.join(words)}: {done.stderr.decode()}")
+        assert done.returncode in (0, 1, 2), words
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     return min(one() for _ in range(runs))
@@ -52,7 +53,7 @@ def jobs(runs: int) -> dict[str, tuple[int, float]]:
                 subprocess.run([sys.executable, "-c", body], capture_output=True, check=True)
             elif language == "console":
                 commands = re.findall(r"^\$ layoutalg (.*?)(?:; echo .*)?$", body, re.M)
-                times += [seconds(shlex.split(command), runs) for command in commands]
+                times += [seconds([*COMMAND, *shlex.split(command)], runs) for command in commands]
         if times and not part.startswith("#"):
             out[part.partition("\n")[0]] = len(times), sum(times)
     return out
@@ -62,8 +63,8 @@ if __name__ == "__main__":
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         REPORTS.symlink_to(ROOT / "tests" / "data" / REPORTS)
-        for line in LEAST:
-            print(f"{1e3 * seconds(shlex.split(line), most):8.0f} ms  layoutalg {line}")
+        for words in [["-c", code] for code in IMPORTS] + [[*COMMAND, *shlex.split(x)] for x in LEAST]:
+            print(f"{1e3 * seconds(words, most):8.0f} ms  {' '.join(words[1:])}")
         found = jobs(most)
     for job, (_, spent) in sorted(found.items(), key=lambda item: -item[1][1])[:DEAREST]:
         print(f"{1e3 * spent:8.0f} ms  {job}")

@@ -21,11 +21,7 @@ def test_the_demo_shows_the_whole_way() -> None:
     for number, (what, command) in enumerate(demo.STEPS, 1):
         alone = run(*shlex.split(command)).stdout
         assert f"{number}. {what}:\n$ layoutalg {command}\n{alone}" in done.stdout
-    assert "each 8-way: 32 wavefronts against an ideal of 4" in done.stdout
-    assert "Certificate, proved again without the search: " in done.stdout
-    assert "predicted" in done.stdout and "FAILS" not in done.stdout
     assert "\nEverything passed, in " in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 130
 
 
 def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

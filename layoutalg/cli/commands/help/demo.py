@@ -34,7 +34,7 @@ STEPS = (
         "verify transpose --m 200 --n 136 --dtype f32",
     ),
 )
-"""What a step shows, and its command."""
+"""The sentence of each step, and its command."""
 
 
 @dataclass(frozen=True)
