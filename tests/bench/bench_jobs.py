@@ -2,7 +2,7 @@
 
     python tests/bench/bench_jobs.py [RUNS]
 
-The least of RUNS runs counts, 3 unless it is given; the dearest jobs are listed, and the sum of all.
+The least of RUNS runs counts, 3 unless it is given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ LEAST = (
     "--version", "--help", "analyze (32,32):(32,1) --access ld.shared.b32@col",
     "convert (8,8):(8,1) --to triton", "eval composition((8,8):(8,1),4:2)",
 )  # fmt: skip
-DEAREST = 8
 COMMAND = ("-m", "layoutalg")
 
 
@@ -40,8 +39,8 @@ def seconds(words: list[str], runs: int) -> float:
     return min(one() for _ in range(runs))
 
 
-def jobs(runs: int) -> dict[str, tuple[int, float]]:
-    """The number of commands of each job, and their seconds; jobs that are Python alone are left out."""
+def jobs(runs: int) -> dict[str, float]:
+    """Seconds of the commands of each job; jobs that are Python alone are left out."""
     out = {}
     text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
     for part in re.split(r"^### ", text, flags=re.M):
@@ -55,7 +54,7 @@ def jobs(runs: int) -> dict[str, tuple[int, float]]:
                 commands = re.findall(r"^\$ layoutalg (.*?)(?:; echo .*)?$", body, re.M)
                 times += [seconds([*COMMAND, *shlex.split(command)], runs) for command in commands]
         if times and not part.startswith("#"):
-            out[part.partition("\n")[0]] = len(times), sum(times)
+            out[part.partition("\n")[0]] = sum(times)
     return out
 
 
@@ -66,7 +65,6 @@ if __name__ == "__main__":
         for words in [["-c", code] for code in IMPORTS] + [[*COMMAND, *shlex.split(x)] for x in LEAST]:
             print(f"{1e3 * seconds(words, most):8.0f} ms  {' '.join(words[1:])}")
         found = jobs(most)
-    for job, (_, spent) in sorted(found.items(), key=lambda item: -item[1][1])[:DEAREST]:
+    for job, spent in found.items():
         print(f"{1e3 * spent:8.0f} ms  {job}")
-    total = sum(spent for _, spent in found.values())
-    print(f"{len(found)} jobs, {sum(n for n, _ in found.values())} commands: {total:.1f} s")
+    print(f"{len(found)} jobs: {sum(found.values()):.1f} s")
